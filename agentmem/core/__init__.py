@@ -1,0 +1,1 @@
+"""The decisions: pure functions over values, with no I/O, clock or randomness."""

@@ -1,0 +1,30 @@
+"""Who may see a memory: the one rule that every index and store must follow (P24)."""
+
+from __future__ import annotations
+
+from agentmem.types import Memory, Scope
+
+
+def visible(memory: Memory, reader: Scope) -> bool:
+    """Whether `reader` may see `memory`.
+
+    Private: the same user, where "no user" is a user of its own. Project: the
+    same project. System: everybody. A project, agent or run named on the
+    memory narrows it: a reader who names another one does not see it, a reader
+    who names none does, since these are the reader's own memories.
+    """
+    owner = memory.scope
+    if memory.visibility == "private":
+        if owner.user_id != reader.user_id:
+            return False
+        if not _fits(owner.project_id, reader.project_id):
+            return False
+    elif memory.visibility == "project" and owner.project_id != reader.project_id:
+        return False
+    if memory.visibility == "system":
+        return True
+    return _fits(owner.agent_id, reader.agent_id) and _fits(owner.run_id, reader.run_id)
+
+
+def _fits(owner: str | None, reader: str | None) -> bool:
+    return owner is None or reader is None or owner == reader

@@ -1,0 +1,226 @@
+"""Every error and warning agentmem raises.
+
+    AgentMemError
+    ├── InvalidInput (ValueError)             a value that cannot be used, with the remedy
+    │   ├── InvalidText                       not a string, or one that is not Unicode text
+    │   ├── InvalidNumber                     negative, NaN, infinite or of the wrong type
+    │   ├── InvalidMessage                    a chat message without role, content or ids
+    │   ├── InvalidScope                      a scope or visibility that does not fit
+    │   └── InvalidFilter                     a search filter that cannot be read
+    ├── BudgetError
+    │   └── FixedContentTooLarge (ValueError) what must be sent is larger than the window
+    ├── BlockError
+    │   ├── RoleRefused (ValueError)          a role the reference message may not have
+    │   └── MalformedBlock (ValueError)       text that is not one of our blocks
+    ├── StoreError
+    │   ├── StoreClosed                       used after close()
+    │   ├── StoreBusy (TimeoutError)          another writer held the file for too long
+    │   ├── StoreFull (OSError)               no room left on the device
+    │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
+    │   ├── StoreCorrupt                      the file is damaged
+    │   ├── StoreTooNew                       written by a newer version of agentmem
+    │   ├── NotAStore                         the file is something else
+    │   ├── RecordNotFound (LookupError)      no such id in this scope
+    │   └── DuplicateRecord (ValueError)      that id is taken
+    ├── EmbedderError
+    │   ├── EmbedderUnavailable               weights or package cannot be had
+    │   ├── EmbedderFailed                    it was asked and did not answer
+    │   └── BadVector (ValueError)            wrong dimensions, NaN or infinite
+    └── MissingExtra (ImportError)            an optional package is not installed
+
+    AgentMemWarning (UserWarning)
+    ├── UnknownModelWarning                   a model whose window had to be assumed
+    ├── ApproximateCountWarning               tokens were estimated, not counted
+    └── MediaWarning                          media that could not be read
+
+Errors carry the value they are about and what to do; they never log.
+"""
+
+from __future__ import annotations
+
+SHOWN_CHARACTERS = 60
+
+
+def shown(value: object) -> str:
+    """`value` as it may stand in a message: one line, printable ASCII, cut when long."""
+    if isinstance(value, str) and len(value) > SHOWN_CHARACTERS:
+        return f"{value[:SHOWN_CHARACTERS]!a}… ({len(value):,} characters)"
+    text = ascii(value)
+    return text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
+
+
+class AgentMemError(Exception):
+    """Root of all errors; `remedy` says what the caller can do."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(f"{message} {remedy}".strip())
+        self.message = message
+        self.remedy = remedy
+
+
+class InvalidInput(AgentMemError, ValueError):
+    """`name` held `value`, which cannot be used because of `problem`."""
+
+    def __init__(self, name: str, value: object, problem: str, *, remedy: str = "") -> None:
+        super().__init__(f"{name} {problem}: {shown(value)}.", remedy=remedy)
+        self.name = name
+        self.value = value
+        self.problem = problem
+
+
+class InvalidText(InvalidInput):
+    """Not a string, or a string that is not Unicode text."""
+
+
+class InvalidNumber(InvalidInput):
+    """A number that is negative, NaN, infinite, or not a number."""
+
+
+class InvalidMessage(InvalidInput):
+    """A chat message that no provider would take."""
+
+
+class InvalidScope(InvalidInput):
+    """A scope or visibility that does not fit together."""
+
+
+class InvalidFilter(InvalidInput):
+    """A search filter that cannot be read."""
+
+
+class BudgetError(AgentMemError):
+    """The budget does not work out."""
+
+
+class FixedContentTooLarge(BudgetError, ValueError):
+    """The items that may not be dropped need more tokens than there are."""
+
+    def __init__(self, *, needed_tokens: int, limit_tokens: int, items: tuple[str, ...]) -> None:
+        listed = ", ".join(items[:5]) + (", …" if len(items) > 5 else "")
+        super().__init__(
+            f"Fixed content needs {needed_tokens:,} tokens, {limit_tokens:,} are available "
+            f"({listed}).",
+            remedy="Shorten the system prompt or the current message, lower the reserve, "
+            "or use a model with a larger window.",
+        )
+        self.needed_tokens = needed_tokens
+        self.limit_tokens = limit_tokens
+        self.items = items
+
+
+class BlockError(AgentMemError):
+    """The reference block cannot be written or read."""
+
+
+class RoleRefused(BlockError, ValueError):
+    """The reference message may not have this role."""
+
+    def __init__(self, role: object) -> None:
+        super().__init__(
+            f"The reference message cannot have the role {shown(role)}.",
+            remedy="Use role='assistant' (the default) or role='user': untrusted data must "
+            "never speak as the system.",
+        )
+        self.role = role
+
+
+class MalformedBlock(BlockError, ValueError):
+    """Text that is not one of our blocks, or one that was altered."""
+
+
+class StoreError(AgentMemError):
+    """The store cannot do what was asked."""
+
+
+class StoreClosed(StoreError):
+    """The store was used after `close()`."""
+
+
+class StoreBusy(StoreError, TimeoutError):
+    """Another writer held the store for longer than the busy timeout."""
+
+
+class StoreFull(StoreError, OSError):
+    """The device has no room left; what was acknowledged before is safe."""
+
+
+class StoreReadOnly(StoreError, PermissionError):
+    """The file or its folder cannot be written."""
+
+
+class StoreCorrupt(StoreError):
+    """The store's file is damaged."""
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer version; it was left untouched."""
+
+
+class NotAStore(StoreError):
+    """The file exists and is not an agentmem store; it was left untouched."""
+
+
+class RecordNotFound(StoreError, LookupError):
+    """No memory with this id can be seen from this scope."""
+
+    def __init__(self, record_id: str) -> None:
+        super().__init__(
+            f"No memory {shown(record_id)} in this scope.",
+            remedy="Check the id with `agentmem list`, and the user it belongs to.",
+        )
+        self.record_id = record_id
+
+
+class DuplicateRecord(StoreError, ValueError):
+    """A memory with this id exists already."""
+
+    def __init__(self, record_id: str) -> None:
+        super().__init__(
+            f"A memory {shown(record_id)} exists already.",
+            remedy="Leave the id out to get a new one, or use update().",
+        )
+        self.record_id = record_id
+
+
+class EmbedderError(AgentMemError):
+    """Vectors cannot be had; search goes on with words."""
+
+
+class EmbedderUnavailable(EmbedderError):
+    """The embedder's package or weights are not there."""
+
+
+class EmbedderFailed(EmbedderError):
+    """The embedder was asked and raised or timed out."""
+
+
+class BadVector(EmbedderError, ValueError):
+    """A vector of the wrong size, or with NaN or infinity in it."""
+
+
+class MissingExtra(AgentMemError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package}.",
+            remedy=f"Install it with: pip install 'agentmem-loop[{extra}]'",
+        )
+        self.package = package
+        self.extra = extra
+
+
+class AgentMemWarning(UserWarning):
+    """Root of all warnings."""
+
+
+class UnknownModelWarning(AgentMemWarning):
+    """The model is not in any table, so its window was assumed."""
+
+
+class ApproximateCountWarning(AgentMemWarning):
+    """No tokenizer could be had offline, so tokens are estimated."""
+
+
+class MediaWarning(AgentMemWarning):
+    """Media that could not be read; the default size was counted."""

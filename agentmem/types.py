@@ -1,0 +1,184 @@
+"""Values shared by all parts: who may see a memory, and the memory itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from agentmem.core.checks import require_choice, require_text, require_unit
+from agentmem.errors import InvalidInput, InvalidScope
+
+Visibility = Literal["private", "project", "system"]
+Origin = Literal["user", "assistant", "tool", "web", "import", "system"]
+Level = Literal["full", "summary", "compressed", "index"]
+CognitiveType = Literal["semantic", "episodic", "procedural"]
+
+Message = Mapping[str, Any]
+"""A chat-completions message as the caller has it; we never change one in place."""
+
+TextFormat = Literal["markdown", "text", "code", "chat"]
+
+_COGNITIVE: Mapping[str, CognitiveType] = MappingProxyType(
+    {
+        "fact": "semantic",
+        "preference": "semantic",
+        "episode": "episodic",
+        "message": "episodic",
+        "page": "episodic",
+        "tool_result": "episodic",
+        "pattern": "procedural",
+        "workflow": "procedural",
+    }
+)
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+def cognitive_type(kind: str) -> CognitiveType:
+    """What sort of knowing a kind is; kinds nobody listed count as episodic."""
+    return _COGNITIVE.get(kind, "episodic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose memory is meant. `None` means "not said", which for a user is a user of its own."""
+
+    user_id: str | None = None
+    project_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("user_id", "project_id", "agent_id", "run_id"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            require_text(value, name)
+            if not value:
+                raise InvalidScope(name, value, "is empty", remedy="Leave it out or name somebody.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How often a memory was found, cited and passed over."""
+
+    retrieved: int = 0
+    cited: int = 0
+    ignored: int = 0
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One remembered thing. Every kind has the same fields, so each rule is written once."""
+
+    id: str
+    text: str
+    created_at: datetime
+    kind: str = "fact"
+    scope: Scope = Scope()
+    visibility: Visibility = "private"
+    origin: Origin = "user"
+    summary: str | None = None
+    compressed: str | None = None
+    index: str | None = None
+    source_url: str = ""
+    title: str = ""
+    heading_path: tuple[str, ...] = ()
+    speaker: str = ""
+    session: str = ""
+    position: int | None = None
+    importance: float = 0.5
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    deleted_at: datetime | None = None
+    content_hash: str = ""
+    usage: Usage = Usage()
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "kind", "text", "source_url", "title", "speaker", "session"):
+            require_text(getattr(self, name), name)
+        for name in ("summary", "compressed", "index", "supersedes", "superseded_by"):
+            if getattr(self, name) is not None:
+                require_text(getattr(self, name), name)
+        for heading in self.heading_path:
+            require_text(heading, "heading_path")
+        require_choice(self.visibility, get_args(Visibility), "visibility")
+        require_choice(self.origin, get_args(Origin), "origin")
+        require_unit(self.importance, "importance")
+        for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
+            require_instant(getattr(self, name), name)
+        if self.visibility == "project" and self.scope.project_id is None:
+            raise InvalidScope(
+                "project_id", None, "is missing", remedy="A project memory names its project."
+            )
+
+    def at_level(self, level: Level) -> str:
+        """The text at `level`, or the nearest fuller one when that level was not made."""
+        levels = (self.index, self.compressed, self.summary, self.text)
+        order = ("index", "compressed", "summary", "full")
+        return next(t for t in levels[order.index(level) :] if t is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text to be remembered, before it is cut into chunks."""
+
+    text: str
+    url: str = ""
+    title: str = ""
+    format: TextFormat = "markdown"
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        for name in ("text", "url", "title"):
+            require_text(getattr(self, name), name)
+        require_choice(self.format, get_args(TextFormat), "format")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """`text` is the document's characters from `start` to `end`, exactly."""
+
+    text: str
+    start: int
+    end: int
+    tokens: int
+    heading_path: tuple[str, ...] = ()
+    speaker: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A memory that was found, with its calibrated score and what each leg said."""
+
+    memory: Memory
+    score: float
+    lexical: float | None = None
+    vector: float | None = None
+
+    def __post_init__(self) -> None:
+        require_unit(self.score, "score")
+
+
+def require_instant(value: datetime | None, name: str) -> None:
+    """Refuse a datetime without a time zone: it means a different moment on every machine."""
+    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise InvalidInput(
+            name,
+            value,
+            "is not a datetime with a time zone",
+            remedy="Use datetime.now(UTC), or attach the zone it was written in.",
+        )
+
+
+def utc(value: datetime) -> datetime:
+    """The same moment in UTC."""
+    return value.astimezone(UTC)
