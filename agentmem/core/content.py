@@ -1,0 +1,32 @@
+"""One form for equal texts, and a hash over all of it."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from unicodedata import normalize as unicode_normalize
+
+from agentmem.core.checks import require_text
+
+_NEWLINE = re.compile(r"\r\n|[\r\u0085\u2028\u2029]")
+# Only before a line's end, and each run read once: a megabyte of spaces stays linear.
+_TRAILING = re.compile(r"(?<![^\S\n])[^\S\n]++(?=\n|\Z)")
+
+
+def normalise(text: str) -> str:
+    """`text` in the one form that equal contents share; applying it again changes nothing.
+
+    Unicode NFC; every line break is `\\n`; no white space at the end of a line;
+    no blank lines at the start or the end. Indentation, blank lines inside,
+    case and every other character stay, so code and Markdown keep their meaning.
+    """
+    composed = unicode_normalize("NFC", require_text(text, "text"))
+    return _TRAILING.sub("", _NEWLINE.sub("\n", composed)).strip("\n")
+
+
+def content_hash(text: str) -> str:
+    """64 hexadecimal digits for the whole of `text`, equal exactly when `normalise` is.
+
+    BLAKE2b with 256 bits over every character: a change anywhere changes it.
+    """
+    return blake2b(normalise(text).encode("utf-8"), digest_size=32).hexdigest()
