@@ -168,7 +168,7 @@ class Cutter:
         """A cut whose piece has at most `most` tokens, and nearly that many; and its tokens."""
         low, low_tokens, high = 0, 0, end - start + 1
         size = max(1, int(most * self._characters_a_token))
-        while high - low > max(1, low // 8):
+        while high - low > 1 and low_tokens * 8 < most * 7:
             size = min(max(size, low + 1), high - 1)
             tokens = self.count(self.text[start : start + size])
             if tokens <= most:
@@ -233,10 +233,10 @@ def _grouped(
 
 def _last_space(text: str, start: int, end: int) -> int:
     """The position after the last white space in the span, or 0."""
-    for position in range(end, start, -1):
-        if text[position - 1].isspace():
-            return position
-    return 0
+    words = text[start:end].rsplit(None, 1)
+    if text[end - 1].isspace() or not words:
+        return end
+    return end - len(words[1]) if len(words) == 2 else 0
 
 
 def _at(border: re.Pattern[str]) -> Callable[[str], Spans]:

@@ -160,7 +160,7 @@ def markdown_blocks(text: str) -> Iterator[Block]:
             yield closed(opened)
             opened, blank_before = None, True
             continue
-        if (item := _ITEM.match(line.text)) and _may_open(item, opened):
+        if (item := _ITEM.match(line.text)) and _begins_item(item, opened):
             if opened is not None:
                 yield closed(opened)
             opened = _Open("item", line, _item_indent(item))
@@ -275,7 +275,7 @@ def _item_indent(item: re.Match[str]) -> int:
     return _width(item.group(1)) + len(item.group(2)) + (space if 1 <= space <= 4 else 1)
 
 
-def _may_open(item: re.Match[str], opened: _Open | None) -> bool:
+def _begins_item(item: re.Match[str], opened: _Open | None) -> bool:
     """In the middle of a paragraph only a bullet or a first number starts a list."""
     if _width(item.group(1)) >= 4 and (opened is None or opened.kind != "item"):
         return False
