@@ -41,6 +41,11 @@ _SLAVIC = """
     гг др пр напр см стр рис руб тыс млн млрд табл обл кв гл ред изд соч сокр
     tzw itd itp ul tzn wg zob godz tys mln mld im
 """
+_SCIENCE = """
+    proc acad sci biochem biophys res commun phys chem biol med math appl psychol physiol microbiol
+    pharmacol nutr neurosci spp subsp cir supp brig adj mons sta sto
+"""
+_UNCASED = "डॉ डा प्रो सं नं पृ ดร"
 _NORDIC = "bijv enz blz mej dvs osv kl bl fl ekr forts resp iht jf mht vb örn yy"
 
 _STATES = """
@@ -60,7 +65,20 @@ _AFTER_ORDINALS = """
 
 ABBREVIATIONS = frozenset(
     " ".join(
-        (_TITLES, _WORK, _LATIN, _MEASURES, _CALENDAR, _PARTS, _GERMAN, _ROMANCE, _SLAVIC, _NORDIC)
+        (
+            _TITLES,
+            _WORK,
+            _LATIN,
+            _MEASURES,
+            _CALENDAR,
+            _PARTS,
+            _GERMAN,
+            _ROMANCE,
+            _SLAVIC,
+            _NORDIC,
+            _SCIENCE,
+            _UNCASED,
+        )
     ).split()
 )
 """Never the end of a sentence, however written."""

@@ -31,11 +31,16 @@ def split(text: str) -> list[str]:
         "El Sr. López vive en EE. UU. desde ayer. | ¿Sí? | ¡Claro!",
         "Он живёт на ул. Ленина. | Да.",
         "我爱你。|你好!|我是。|「はい。」と答えた。|次。|１．５です．|次",
+        '他说。|“你好。”|她说："好。"|"走！"|完',
+        "这是**粗体。**|**也是。**|完「好。」|终",
         "नमस्ते। | आप कैसे हैं? | ठीक॥ | हाँ",
         "مرحبا؟ | نعم. | یہ ہے۔ | ok",
         "Բարև։ | Լավ։ | ሰላም። | እሺ፧ | សួស្តី។ | မြန်မာ။",
         "1. First point. | 2. Second point. | IV. Last.",
         "a) R&D. | Vitamin-C. | Don't. | It is 5m. | Ok.",
+        "He said: no. | No. | I do not. | In Proc. Natl. Acad. Sci. 5 it is. | A B.Tech. Degree.",
+        "Use node.js. | Or README.md. | Then go.",
+        "डॉ. सिंह आए। | د. أحمد هنا. | 그는 왔다. | 네.",
         "No space after SQL. | HTML is one.",
     ],
 )
@@ -44,6 +49,10 @@ def test_sentences_are_found(text: str) -> None:
     expected = [bar.strip() for bar in bars]
     joined = text.replace(" | ", " ").replace("|", "")
     assert split(joined) == expected
+
+
+def test_next_item_of_a_list_may_begin_small() -> None:
+    assert split("Use lemon.\n- rub it in.\n- wait.") == ["Use lemon.", "- rub it in.", "- wait."]
 
 
 def test_blank_line_parts_sentences_but_is_no_end() -> None:

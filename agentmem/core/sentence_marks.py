@@ -1,0 +1,236 @@
+"""Whether a full stop, or its like in another script, ends the sentence it stands in."""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category, normalize
+
+from agentmem.core.abbreviations import (
+    ABBREVIATIONS,
+    CAPITALISED_ABBREVIATIONS,
+    NUMBER_ABBREVIATIONS,
+    WORDS_AFTER_ORDINAL,
+)
+from agentmem.core.graphemes import extends
+
+# Marks that end a sentence only before white space, and those that always do: Unicode's
+# Sentence_Terminal for living scripts, with the Tibetan shad.
+_SPACED = ".!?…‼‽⁇⁈⁉"
+_ALWAYS = (
+    "。｡！？．﹒﹖﹗"  # Chinese, Japanese
+    "؟۔؝؞"  # Arabic, Urdu
+    "।॥"  # Devanagari and its neighbours
+    "։"  # Armenian
+    "።፧፨"  # Ethiopic
+    "។៕"  # Khmer
+    "။"  # Burmese
+    "།༎"  # Tibetan
+    "᠃᠉"  # Mongolian
+    "᪨᪩᪪᪫꩝꩞꩟᭚᭛᭞᭟꧈꧉꯫꫰꫱"  # Tai Tham, Cham, Balinese, Javanese, Meetei
+    "᰻᰼᱾᱿꣎꣏꤯꘎꘏꛳꛷꓿߹᥄᥅᙮܀܁܂"  # Lepcha, Ol Chiki, Saurashtra, Vai, Bamum, Lisu, N'Ko, Syriac
+)
+_ALL_MARKS = frozenset(_SPACED + _ALWAYS)
+_CLOSERS = "\"'`*_~)]}>”’“‘»«›‹」』】〉》〕〗〙〛｝）］｣﹂﹄＂＇"
+_OPENERS = "\"'`*_~([{<“‘„‚«»‹「『【〈《〔｛（［｢¿¡#>-–—•·+"
+_ONE_FORM = "\"'`*_~＂＇"  # signs that open and close
+_TERMINATORS = re.escape(_SPACED + _ALWAYS)
+# Possessive, and never started inside a run of marks: each character is read once.
+CANDIDATE = re.compile(
+    rf"(?<![{_TERMINATORS}])[{_TERMINATORS}]++"
+    rf"(?:[{re.escape(_CLOSERS)}]|[\u0020\u00a0\u202f]»)*+(?:\[\d{{1,3}}\])*+"
+)
+_WHITE = re.compile(r"\s*+")
+_NEXT_WORD = re.compile(rf"[{re.escape(_OPENERS)}]{{0,8}}+(\w*)")
+_LETTER = re.compile(r"[^\W\d_]")
+_ROMAN = re.compile(r"[IVXLC]+|[ivxlc]+")
+_VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
+BLANK_LINE = re.compile(r"(?>\r\n|[\r\n])[^\S\r\n\u2029]*+(?>\r\n|[\r\n])|\u2029")
+
+_NEWLINE = re.compile(r"[\r\n]")
+_NEW_PART = re.compile(r"(?:[-*+•‣◦#>|]|\d{1,3}[.)])[ \t]")
+_NO_SPACE_SCRIPTS = re.compile(
+    "[\u2e80-\u303f\u3040-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
+    "\U00020000-\U0003ffff]"
+)
+# R&D. and ?c=d. end with a letter that is not an initial.
+_JOINS_A_LETTER = "&=/_"
+# Scripts in which one letter can be a word, so that it is not an initial.
+_WORD_OF_ONE = re.compile(rf"{_NO_SPACE_SCRIPTS.pattern}|[\uac00-\ud7a3]")
+_LONGEST_WORD = 24
+_FAR_BACK = 200
+
+
+def end_at(text: str, mark: int, end: int, sentence_start: int) -> int | None:
+    """Where the sentence ends if the mark at `mark`, with what closes it up to `end`, ends it."""
+    last_mark = mark
+    while last_mark + 1 < end and text[last_mark + 1] in _ALL_MARKS:
+        last_mark += 1
+    marks = text[mark : last_mark + 1]
+    if any(char in _ALWAYS for char in marks):
+        end = _closed_at(text, last_mark + 1, end, sentence_start)
+    after = text[end : end + 1]
+    if after and extends(after):
+        return None
+    return end if not after or _is_end(text, mark, last_mark + 1, end, sentence_start) else None
+
+
+def _closed_at(text: str, start: int, end: int, sentence_start: int) -> int:
+    """The end of the closing signs from `start`, when no space shows which of them open.
+
+    他说。“好”: the quote opens. A sign with one form closes if it stood in the
+    sentence an odd number of times.
+    """
+    if end >= len(text) or text[end].isspace():
+        return end
+    back = text[max(sentence_start, start - _FAR_BACK) : start]
+    position, closed = start, ""
+    while position < end:
+        char = text[position]
+        width = _opened_width(back, char) if char in _ONE_FORM and char not in closed else 0
+        if char in _ONE_FORM + "“‘«‹" and not width:
+            break
+        closed += char
+        position += max(1, width if text.startswith(char * width, position) else 1)
+    return min(position, end)
+
+
+def _opened_width(back: str, char: str) -> int:
+    """How many of `char` opened something that is not yet closed: 2 for **, 0 for nothing."""
+    runs = [len(run) for run in re.findall(re.escape(char) + "+", back)]
+    return runs[-1] if len(runs) % 2 else 0
+
+
+def _is_end(text: str, mark: int, marks_end: int, end: int, sentence_start: int) -> bool:
+    marks = text[mark:marks_end]
+    before, after = text[mark - 1 : mark], text[end]
+    if any(char in _ALWAYS for char in marks):
+        if after.isascii() and not after.isspace() and _in_address(text, mark):
+            return False
+        return _is_unspaced_end(marks, before, text[marks_end:end], after)
+    if not after.isspace():
+        return (
+            marks.strip("!?") == ""
+            and _NO_SPACE_SCRIPTS.match(after) is not None
+            and _NO_SPACE_SCRIPTS.match(before) is not None
+            and after not in "、，：；"
+            and not _in_address(text, mark)
+        )
+    next_at = _after_white(text, end)
+    if next_at < len(text) and text[next_at] in _ALL_MARKS:
+        return False  # a spaced ellipsis, or the " ." of tokenised text
+    following = _NEXT_WORD.match(text, next_at)
+    word = following.group(1) if following else ""
+    if marks == "." and (
+        _is_list_marker(text, mark, sentence_start) or _is_abbreviation(text, mark, word)
+    ):
+        return False
+    return (
+        not word[:1].islower()
+        or BLANK_LINE.search(text, end, next_at) is not None
+        or (_NEWLINE.search(text, end, next_at) and _NEW_PART.match(text, next_at) is not None)
+        or _starts_lower(text, sentence_start)
+    )
+
+
+def _after_white(text: str, position: int) -> int:
+    match = _WHITE.match(text, position)
+    return match.end() if match else position
+
+
+def _is_unspaced_end(marks: str, before: str, closing: str, after: str) -> bool:
+    """Whether a mark that needs no space after it ends a sentence here."""
+    if before.isdigit() and after.isdigit() and not closing:
+        return False
+    if marks == "．" and not closing and after.isalnum() and _width_folded_ascii(after):
+        return False  # a fullwidth number, version or file name
+    if after in "、，,：；:;":
+        return False
+    # 「はい。」と答えた: the quotation is inside the sentence.
+    return not (closing[-1:] in ("」", "』", "｣") and after in "とっでをがにのもはへや")
+
+
+def _width_folded_ascii(char: str) -> bool:
+    return char.isascii() or "！" <= char <= "～"
+
+
+def _in_address(text: str, mark: int) -> bool:
+    """Whether the characters before `mark` without a space are a URL."""
+    back = text[max(0, mark - _FAR_BACK) : mark]
+    token = back.split()[-1] if back and not back[-1].isspace() else ""
+    return "://" in token or "www." in token or "@" in token
+
+
+def _starts_lower(text: str, sentence_start: int) -> bool:
+    """Whether this sentence begins without a capital: then the next one may as well."""
+    letter = _LETTER.search(text, sentence_start, sentence_start + 64)
+    return letter is not None and letter.group().islower()
+
+
+def _is_list_marker(text: str, mark: int, sentence_start: int) -> bool:
+    """Whether the stop at `mark` numbers an item: "1.", "iv." or "b." and nothing before it."""
+    first = mark
+    while first > 0 and mark - first <= 6 and text[first - 1].isalnum():
+        first -= 1
+    label = text[first:mark]
+    if not label or not (
+        (label.isdigit() and len(label) <= 3) or len(label) == 1 or _ROMAN.fullmatch(label)
+    ):
+        return False
+    while first > sentence_start and text[first - 1] in " \t>#*-([|":
+        first -= 1
+        if mark - first > 40:
+            return False
+    return first <= sentence_start or text[first - 1] in "\r\n"
+
+
+def _is_abbreviation(text: str, mark: int, following: str) -> bool:
+    """Whether the stop at `mark` belongs to the word before it, given the word after."""
+    first = mark
+    while first > 0 and mark - first < _LONGEST_WORD:
+        char = text[first - 1]
+        if not (char.isalpha() or char == "." or category(char)[0] == "M"):
+            break
+        first -= 1
+    while first < mark and not text[first].isalpha():
+        first += 1
+    word = normalize("NFC", text[first:mark])
+    before = text[first - 1] if first else ""
+    if not word:
+        return _is_ordinal(text, mark, following)
+    if (before in ("'", "’") and text[first - 2 : first - 1].isalpha()) or (
+        before.isdigit() and len(word) == 1
+    ):
+        return False  # don't. and 5m.
+    segments = word.split(".")
+    if len(segments) > 1 and max(map(len, segments)) <= 4 and min(map(len, segments)) <= 1:
+        return True  # U.S., e.g., Ph.D.
+    last = segments[-1]
+    if len(segments) == 1 and len(last) == 1 and not _WORD_OF_ONE.match(last):
+        if before == "-":
+            return text[first - 2 : first - 1] == "."  # J.-P., but not vitamin-C.
+        return not before or before not in _JOINS_A_LETTER
+    folded = last.casefold()
+    if folded in ABBREVIATIONS:
+        return True
+    if folded in CAPITALISED_ABBREVIATIONS and last[:1].isupper():
+        return True
+    if folded in NUMBER_ABBREVIATIONS and (
+        following[:1].isdigit() or (following != "I" and _ROMAN.fullmatch(following) is not None)
+    ):
+        return True
+    # Sgt., Blvd., hrs.: short, without a vowel, and not a name in capitals such as SQL.
+    return (
+        len(segments) == 1
+        and len(last) <= 5
+        and last.isascii()
+        and last[1:].islower()
+        and _VOWEL.search(last) is None
+    )
+
+
+def _is_ordinal(text: str, mark: int, following: str) -> bool:
+    """Whether a German-style ordinal stands here: "am 3. Oktober"."""
+    first = mark
+    while first > 0 and mark - first < 3 and text[first - 1].isdigit():
+        first -= 1
+    return 0 < mark - first <= 2 and following.casefold() in WORDS_AFTER_ORDINAL
