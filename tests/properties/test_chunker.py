@@ -43,9 +43,9 @@ SCRAPS = st.lists(
     )
     | st.text(max_size=6),
     max_size=60,
-).map("".join)  # fmt: skip
+).map("".join) | st.lists(WORDS, max_size=40).map("\n \n\n\n\n\n".join)  # fmt: skip
 SIZES = st.tuples(st.integers(4, 60), st.integers(0, 60)).map(lambda s: (s[0], s[0] + s[1]))
-COUNTERS = st.sampled_from(range(4))
+COUNTERS = st.sampled_from(range(5))
 
 
 def cut(text: str, text_format: TextFormat, sizes: tuple[int, int], counter: int) -> list[Chunk]:
@@ -53,6 +53,15 @@ def cut(text: str, text_format: TextFormat, sizes: tuple[int, int], counter: int
     document = Document(text=text, format=text_format)
     count = counters()[counter]
     return list(chunk(document, count=count, target_tokens=target, limit_tokens=limit))
+
+
+def assert_none_is_tiny_for_nothing(chunks: list[Chunk], text: str, sizes: tuple[int, int]) -> None:
+    """A chunk below a quarter of the target has no neighbour that had room for it."""
+    target, limit = sizes
+    for left, right in pairwise(chunks):
+        if min(left.tokens, right.tokens) < target // 4:
+            joined = quarter_characters(text[left.start : right.end])
+            assert joined > limit or left.tokens + right.tokens > 1.5 * target
 
 
 @given(text=SCRAPS | prose() | texts(), text_format=FORMATS, sizes=SIZES, counter=COUNTERS)
@@ -117,6 +126,7 @@ def test_parts_of_a_markdown_document_stay_whole(
     text = gap.join(part.replace("\n", "\r\n") if "\r" in gap else part for part in parts)
     target, limit = sizes
     chunks = cut(text, "markdown", sizes, 0)
+    assert_none_is_tiny_for_nothing(chunks, text, sizes)
     position = 0
     headings = 0  # the tokens of the headings directly before this part
     for part in parts:
@@ -154,15 +164,12 @@ def test_prose_is_cut_at_sentence_ends(paragraphs: list[str], sizes: tuple[int, 
     room for."""
     text = "\n\n".join(paragraphs)
     ends = set(sentence_ends(text))
-    target, limit = sizes
+    limit = sizes[1]
     chunks = cut(text, "text", sizes, 0)
     longest = max(quarter_characters(s) for p in paragraphs for s in p.split(". "))
     if longest + 1 <= limit:
         assert all(part.end in ends for part in chunks)
-    for left, right in pairwise(chunks):
-        if min(left.tokens, right.tokens) < target // 4:
-            joined = quarter_characters(text[left.start : right.end])
-            assert joined > limit or left.tokens + right.tokens > 1.5 * target
+    assert_none_is_tiny_for_nothing(chunks, text, sizes)
 
 
 NAMES = st.sampled_from(("Alice", "bob", "Mary Ann", "User", "Dr. Who", "Åsa", "小明", "agent-7"))
