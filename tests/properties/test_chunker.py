@@ -25,11 +25,21 @@ PARAGRAPHS = st.lists(SENTENCES, min_size=1, max_size=6).map(" ".join)
 HEADINGS = st.tuples(st.integers(1, 4), WORDS).map(lambda drawn: f"{'#' * drawn[0]} {drawn[1]}")
 FENCES = st.lists(
     st.sampled_from(
-        ("x = 1", "", "# not a heading", "    return x", "- no item", "| no | table |")
+        (
+            "x = 1",
+            "",
+            "# no heading",
+            "    return",
+            "- no item",
+            "| no | table |",
+            "`x`",
+            "```sh",
+            "~~~",
+        )
     ),
     min_size=1,
     max_size=12,
-).map(lambda lines: "```python\n" + "\n".join(lines) + "\n```")
+).map(lambda lines: "````python\n" + "\n".join(lines) + "\n````")
 TABLES = st.integers(1, 8).map(lambda n: "| a | b |\n|---|---|" + "\n| one | two |" * n)
 LISTS = st.lists(SENTENCES, min_size=1, max_size=6).map(
     lambda items: "\n".join(f"- {item}" for item in items)
@@ -92,6 +102,7 @@ def test_chunks_cover_the_document(
     sizes=SIZES,
     counter=COUNTERS,
 )
+@example(text=("alpha" + "\n" * 9) * 30, text_format="markdown", sizes=(30, 33), counter=2)
 def test_no_chunk_is_above_the_limit(
     text: str, text_format: TextFormat, sizes: tuple[int, int], counter: int
 ) -> None:

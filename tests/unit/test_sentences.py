@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agentmem.core.graphemes import is_boundary
 from agentmem.core.sentences import sentence_ends, sentences, truncate_at_sentence
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 
@@ -104,6 +105,11 @@ def test_a_megabyte_costs_about_the_limit(text: str) -> None:
     assert len(cut) // 4 <= 2_000
     assert counted <= 60 * 8_000  # a few dozen times the limit's characters, not 1 MB squared
     assert sum(1 for _ in sentence_ends(text)) <= len(text)
+
+
+def test_a_virama_binds_the_next_letter() -> None:
+    assert not is_boundary("क्ष", 2)
+    assert is_boundary("कष", 1)
 
 
 def test_bad_input_is_named() -> None:
