@@ -78,17 +78,16 @@ class Cutter:
     def _broken(self, block: Block, room: int) -> list[Piece]:
         most = self.limit if block.kind in _WHOLE else min(self.target, room)
         part = self.text[block.start : block.end].rstrip()
-        if len(part) <= _SURELY_LARGE * most:
-            tokens = self.count(part)
-            if tokens <= most:
-                end = block.start + len(part)
-                return [Piece(block.start, end, tokens, PARAGRAPH, block)] if part else []
+        end = block.start + len(part)
+        tokens = self._counted(part, most)
+        if tokens is not None and tokens <= most:
+            return [Piece(block.start, end, tokens, PARAGRAPH, block)] if part else []
         if room not in self._levels:
             self._levels = {self.limit: self._levels[self.limit], room: self._levels_within(room)}
         of_code, of_text = self._levels[room]
         levels = of_code if block.kind in _WHOLE else of_text
-        whole = Piece(block.start, block.end, -1, PARAGRAPH, block)
-        return list(self._split(whole, levels, most))
+        whole = Piece(block.start, end, -1, PARAGRAPH, block)
+        return list(self._broken_down(whole, levels, most, tokens))
 
     def _levels_within(self, room: int) -> tuple[tuple[_Level, ...], tuple[_Level, ...]]:
         """How to break down code, and how all else, when the first piece has `room` tokens."""
@@ -106,13 +105,15 @@ class Cutter:
         )
         return of_code, of_text
 
-    def _split(self, whole: Piece, levels: tuple[_Level, ...], most: int) -> Iterator[Piece]:
+    def _counted(self, part: str, most: int) -> int | None:
+        """The tokens of `part`, or None when it is so long that it surely has more than `most`."""
+        return self.count(part) if len(part) <= _SURELY_LARGE * most else None
+
+    def _broken_down(
+        self, whole: Piece, levels: tuple[_Level, ...], most: int, tokens: int | None
+    ) -> Iterator[Piece]:
         """`whole` if it has at most `most` tokens, else its parts by the first level with any."""
-        part = self.text[whole.start : whole.end].rstrip()
-        if not part:
-            return
-        whole = whole._replace(end=whole.start + len(part))
-        tokens = self.count(part) if len(part) <= _SURELY_LARGE * most else None
+        part = self.text[whole.start : whole.end]
         for number, level in enumerate(levels):
             if tokens is not None and tokens <= most:
                 break
@@ -135,8 +136,12 @@ class Cutter:
             if following is not None:
                 broken = level.border == SENTENCE and "\n" in part[last:following]
                 border = ITEM if broken else level.border
-            span = Piece(whole.start + first, whole.start + last, -1, border, whole.block)
-            yield from self._split(span, rest, level.most)
+            span = part[first:last].rstrip()
+            if span:
+                start = whole.start + first
+                piece = Piece(start, start + len(span), -1, border, whole.block)
+                tokens = self._counted(span, level.most)
+                yield from self._broken_down(piece, rest, level.most, tokens)
 
     def _hard_cut(self, whole: Piece, most: int) -> Iterator[Piece]:
         """Pieces of a span with no border left in it: at spaces, else between characters."""

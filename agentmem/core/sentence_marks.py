@@ -36,9 +36,10 @@ _ONE_FORM = "\"'`*_~＂＇"  # signs that open and close
 _TERMINATORS = re.escape(_SPACED + _ALWAYS)
 # Possessive, and never started inside a run of marks: each character is read once.
 CANDIDATE = re.compile(
-    rf"(?<![{_TERMINATORS}])[{_TERMINATORS}]++"
+    rf"(?<![{_TERMINATORS}])([{_TERMINATORS}]++)"
     rf"(?:[{re.escape(_CLOSERS)}]|[\u0020\u00a0\u202f]»)*+(?:\[\d{{1,3}}\])*+"
 )
+_UNSPACED = re.compile(f"[{re.escape(_ALWAYS)}]")
 _WHITE = re.compile(r"\s*+")
 _NEXT_WORD = re.compile(rf"[{re.escape(_OPENERS)}]{{0,8}}+(\w*)")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -60,18 +61,20 @@ _LONGEST_WORD = 24
 _FAR_BACK = 200
 
 
-def end_at(text: str, mark: int, end: int, sentence_start: int) -> int | None:
-    """Where the sentence ends if the mark at `mark`, with what closes it up to `end`, ends it."""
-    last_mark = mark
-    while last_mark + 1 < end and text[last_mark + 1] in _ALL_MARKS:
-        last_mark += 1
-    marks = text[mark : last_mark + 1]
-    if any(char in _ALWAYS for char in marks):
-        end = _closed_at(text, last_mark + 1, end, sentence_start)
+def end_at(text: str, match: re.Match[str], sentence_start: int) -> int | None:
+    """Where the sentence ends if this match of `CANDIDATE` ends it."""
+    mark, marks_end, end = match.start(), match.end(1), match.end()
+    unspaced = _UNSPACED.search(text, mark, marks_end) is not None
+    if unspaced:
+        end = _closed_at(text, marks_end, end, sentence_start)
     after = text[end : end + 1]
-    if after and extends(after):
+    if not after:
+        return end
+    if extends(after):
         return None
-    return end if not after or _is_end(text, mark, last_mark + 1, end, sentence_start) else None
+    if unspaced:
+        return end if _is_unspaced_end(text, mark, marks_end, end) else None
+    return end if _is_spaced_end(text, text[mark:marks_end], mark, end, sentence_start) else None
 
 
 def _closed_at(text: str, start: int, end: int, sentence_start: int) -> int:
@@ -100,19 +103,14 @@ def _opened_width(back: str, char: str) -> int:
     return runs[-1] if len(runs) % 2 else 0
 
 
-def _is_end(text: str, mark: int, marks_end: int, end: int, sentence_start: int) -> bool:
-    marks = text[mark:marks_end]
-    before, after = text[mark - 1 : mark], text[end]
-    if any(char in _ALWAYS for char in marks):
-        if after.isascii() and not after.isspace() and _in_address(text, mark):
-            return False
-        return _is_unspaced_end(marks, before, text[marks_end:end], after)
-    if not after.isspace():
+def _is_spaced_end(text: str, marks: str, mark: int, end: int, sentence_start: int) -> bool:
+    """Whether marks that want a space after them end a sentence here."""
+    if not text[end].isspace():
         return (
             marks.strip("!?") == ""
-            and _NO_SPACE_SCRIPTS.match(after) is not None
-            and _NO_SPACE_SCRIPTS.match(before) is not None
-            and after not in "、，：；"
+            and _NO_SPACE_SCRIPTS.match(text, end) is not None
+            and _NO_SPACE_SCRIPTS.match(text[mark - 1 : mark]) is not None
+            and text[end] not in "、，：；"
             and not _in_address(text, mark)
         )
     next_at = _after_white(text, end)
@@ -137,11 +135,14 @@ def _after_white(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _is_unspaced_end(marks: str, before: str, closing: str, after: str) -> bool:
-    """Whether a mark that needs no space after it ends a sentence here."""
+def _is_unspaced_end(text: str, mark: int, marks_end: int, end: int) -> bool:
+    """Whether marks that need no space after them end a sentence here."""
+    before, after, closing = text[mark - 1 : mark], text[end], text[marks_end:end]
+    if after.isascii() and not after.isspace() and _in_address(text, mark):
+        return False
     if before.isdigit() and after.isdigit() and not closing:
         return False
-    if marks == "．" and not closing and after.isalnum() and _width_folded_ascii(after):
+    if text[mark:marks_end] == "．" and not closing and after.isalnum() and _folds_to_ascii(after):
         return False  # a fullwidth number, version or file name
     if after in "、，,：；:;":
         return False
@@ -149,7 +150,7 @@ def _is_unspaced_end(marks: str, before: str, closing: str, after: str) -> bool:
     return not (closing[-1:] in ("」", "』", "｣") and after in "とっでをがにのもはへや")
 
 
-def _width_folded_ascii(char: str) -> bool:
+def _folds_to_ascii(char: str) -> bool:
     return char.isascii() or "！" <= char <= "～"
 
 

@@ -7,6 +7,7 @@ is never wrong, instead of after "Dr.".
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -123,12 +124,13 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _ends(text: str, stop: int) -> Iterator[int]:
-    """Sentence ends whose mark stands before `stop`."""
+    """Sentence ends whose mark stands before `stop`; nothing far behind it is read."""
     start = 0
-    for match in CANDIDATE.finditer(text):
-        if match.start() >= stop:
-            return
-        end = end_at(text, match.start(), match.end(), start)
+    for found in CANDIDATE.finditer(text, 0, stop):
+        match: re.Match[str] | None = found
+        if found.end() == stop < len(text):
+            match = CANDIDATE.match(text, found.start())
+        end = end_at(text, match, start) if match else None
         if end is not None:
             yield end
             start = end
