@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agentmem.core.checks import require_count
 from agentmem.core.message_parts import (
     SYSTEM_ROLES,
     call_ids,
@@ -14,6 +15,7 @@ from agentmem.core.message_parts import (
     require_message,
     result_ids,
 )
+from agentmem.errors import InvalidNumber
 from agentmem.types import Message
 
 
@@ -21,12 +23,14 @@ from agentmem.types import Message
 class Unit:
     """Messages that stay or go together, by their places in the list.
 
-    `fixed` units are never dropped. `recent` ones belong to the present turn:
+    `fixed` units are never dropped; the one with the current message is one of
+    them. `recent` ones belong to the present turn:
     they follow the current message, such as its tool steps. `orphan` ones open
     with a tool result whose call is not in the list.
     """
 
     indices: tuple[int, ...]
+    current: bool = False
     fixed: bool = False
     recent: bool = False
     orphan: bool = False
@@ -38,10 +42,8 @@ def current_index(messages: Sequence[Message]) -> int | None:
     User messages that only carry tool results do not count; if there is no
     other, the last of them does.
     """
-    users = [i for i, message in enumerate(messages) if message.get("role") == "user"]
-    return next(
-        (i for i in reversed(users) if is_question(messages[i])), users[-1] if users else None
-    )
+    _check(messages)
+    return _current_index(messages)
 
 
 def group_turns(
@@ -56,10 +58,13 @@ def group_turns(
     exception, its steps are units of their own. `current` is the place of the
     current message, found with `current_index` when not given.
     """
-    for number, message in enumerate(messages):
-        require_message(message, f"messages[{number}]")
+    _check(messages)
     if current is None:
-        current = current_index(messages)
+        current = _current_index(messages)
+    elif require_count(current, "current") >= len(messages):
+        raise InvalidNumber(
+            "current", current, "is behind the last message", remedy="Pass a place in the list."
+        )
     pairs, orphans = _link_results(messages)
     sets = _Sets(len(messages))
     for place, call in pairs:
@@ -78,12 +83,24 @@ def group_turns(
     return tuple(
         Unit(
             indices=tuple(places),
+            current=current in places,
             fixed=current in places or messages[places[0]]["role"] in SYSTEM_ROLES,
             recent=current is not None and places[0] > current,
             orphan=places[0] in orphans,
         )
         for places in sets.members()
     )
+
+
+def _check(messages: Sequence[Message]) -> None:
+    for number, message in enumerate(messages):
+        require_message(message, f"messages[{number}]")
+
+
+def _current_index(messages: Sequence[Message]) -> int | None:
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    asked = (place for place in reversed(users) if is_question(messages[place]))
+    return next(asked, users[-1] if users else None)
 
 
 def _link_results(messages: Sequence[Message]) -> tuple[list[tuple[int, int]], set[int]]:

@@ -149,7 +149,7 @@ def score(
 def require_now(now: object) -> datetime:
     """`now` if it is a datetime with a time zone."""
     if not isinstance(now, datetime):
-        raise InvalidInput("now", now, "is not a datetime", remedy="Pass datetime.now(UTC).")
+        raise InvalidInput("now", now, "is not a datetime", remedy="Pass the moment, in UTC.")
     require_instant(now, "now")
     return now
 

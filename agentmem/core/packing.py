@@ -19,7 +19,7 @@ from agentmem.core.budget import (
 )
 from agentmem.core.budget_report import Budget, tally
 from agentmem.core.checks import require_count
-from agentmem.core.message_parts import Part, require_message
+from agentmem.core.message_parts import SYSTEM_ROLES, Part, require_message
 from agentmem.core.packagers import (
     TYPES,
     MediaCounter,
@@ -108,8 +108,8 @@ def pack_context(
     """
     messages, place = _messages(system, history, current, steps)
     query_tokens = count_message(messages[place])
-    system_tokens = count_message(messages[0]) if system is not None else 0
-    already = {id(messages[0]): system_tokens} if system is not None else {}
+    already = {id(m): count_message(m) for m in messages if m["role"] in SYSTEM_ROLES}
+    system_tokens = sum(already[id(m)] for m in messages if id(m) in already)
     already[id(messages[place])] = query_tokens
     limit = _limit(window_tokens, reserve_tokens)
     budgets = calculate_token_budgets(
@@ -225,19 +225,23 @@ def _messages(
     steps: Sequence[Message],
 ) -> tuple[list[Message], int]:
     """The whole list, and the place of the current message in it."""
-    messages: list[Message] = []
-    if system is not None:
-        messages.append(
-            {"role": "system", "content": system} if isinstance(system, str) else system
-        )
-    messages += history
+    if isinstance(system, str):
+        system = {"role": "system", "content": system}
     if isinstance(current, str):
         current = {"role": "user", "content": current}
-    elif require_message(current, "current")["role"] != "user":
+    if system is not None and require_message(system, "system")["role"] not in SYSTEM_ROLES:
+        raise InvalidMessage(
+            "system.role", system["role"], "is not system", remedy="Use system or developer."
+        )
+    if require_message(current, "current")["role"] != "user":
         raise InvalidMessage(
             "current.role", current["role"], "is not user", remedy="Pass the user's message."
         )
-    return [*messages, current, *steps], len(messages)
+    before = [*([system] if system is not None else []), *history]
+    messages = [*before, current, *steps]
+    for number, message in enumerate(messages):
+        require_message(message, f"messages[{number}]")
+    return messages, len(before)
 
 
 def _limit(window_tokens: int, reserve_tokens: int) -> int:

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from agentmem.core.budget import BudgetReport, Fate, Outcome, Shrink, fill
 from agentmem.core.checks import require_count
-from agentmem.core.history import Unit, current_index, group_turns
+from agentmem.core.history import Unit, group_turns
 from agentmem.core.message_parts import SYSTEM_ROLES, media_kind, media_parts, without_media
 from agentmem.core.packagers import TYPES, MessageCounter, Types, rule_for
 from agentmem.core.packages import DEFAULT_WEIGHTS, ContentPackage, ScoreWeights
@@ -85,10 +85,8 @@ def trim(
     some providers refuse. Each message is counted once, one with media twice.
     """
     require_count(limit_tokens, "limit_tokens")
-    if current is None:
-        current = current_index(messages)
     pieces = [
-        _piece(unit, messages, current=current, count_message=count_message, types=types)
+        _piece(unit, messages, count_message=count_message, types=types)
         for unit in group_turns(messages, whole_turns=whole_turns, current=current)
     ]
     others = list(packages)
@@ -137,7 +135,6 @@ def _piece(
     unit: Unit,
     messages: Sequence[Message],
     *,
-    current: int | None,
     count_message: MessageCounter,
     types: Types,
 ) -> _Piece:
@@ -166,7 +163,7 @@ def _piece(
         )
         media.append((place, bare, package))
     first = unit.indices[0]
-    if current in unit.indices:
+    if unit.current:
         kind = "message-current"
     else:
         system = messages[first]["role"] in SYSTEM_ROLES

@@ -89,7 +89,7 @@ def _readable(text: str) -> str:
 
 def _image_just_before(history: Sequence[Message]) -> bool:
     for message in reversed(history):
-        if has_image(message):
+        if has_image(require_message(message, "history")):
             return True
         if is_question(message):
             return False

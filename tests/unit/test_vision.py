@@ -386,7 +386,7 @@ def test_an_image_two_questions_ago_is_no_longer_followed() -> None:
 
 
 def test_an_image_that_a_tool_brought_is_followed() -> None:
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": "open the page"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]},
         {"role": "tool", "tool_call_id": "c", "content": [IMAGE]},
