@@ -105,6 +105,8 @@ def text_of(message: Message) -> str:
 
 def media_kind(part: Part) -> MediaKind | None:
     """What sort of media a content part is, or `None` for text and tool blocks."""
+    if not isinstance(part, Mapping):
+        return None
     kind = part.get("type")
     if isinstance(kind, str):
         return _MEDIA_TYPES.get(kind)

@@ -240,7 +240,7 @@ def package_media(
     types: Types = TYPES,
 ) -> ContentPackage:
     """A media part as `media-image`, `-audio`, `-video` or `-file`."""
-    kind = media_kind(part) if isinstance(part, Mapping) else None
+    kind = media_kind(part)
     if kind is None:
         raise InvalidInput(
             "part",
@@ -273,7 +273,7 @@ def package_images(
     if not needs_vision(message, history=history):
         return ()
     return tuple(
-        package_media(part, id=f"{id_prefix}-{number}", count_media=count_media, types=types)
+        package_media(part, id=f"{id_prefix}-{number:04d}", count_media=count_media, types=types)
         for number, part in enumerate(images, start=1)
     )
 

@@ -19,7 +19,7 @@ from agentmem.core.budget import (
 )
 from agentmem.core.budget_report import Budget, tally
 from agentmem.core.checks import require_count
-from agentmem.core.message_parts import SYSTEM_ROLES, Part, require_message
+from agentmem.core.message_parts import SYSTEM_ROLES, Part, media_kind, require_message
 from agentmem.core.packagers import (
     TYPES,
     MediaCounter,
@@ -102,7 +102,8 @@ def pack_context(
     Preferences are filled into their own budget, memories into the knowledge
     budget, by score; then `trim` makes the whole fit. `steps` are the messages
     of the present turn after `current`, such as tool calls and results. Images
-    in `media` are considered only if the current message needs vision.
+    and videos in `media` are considered only if the current message needs
+    vision; other media always is.
     `overhead_tokens` is what the provider or a wrapper adds once per request.
     A memory given twice, or as a preference too, goes in once.
     """
@@ -151,17 +152,12 @@ def pack_context(
     )
 
     vision = vision_reason(messages[place], history=history)
-    pictures: list[ContentPackage] = []
+    seen = [part for part in media if vision or media_kind(part) not in ("image", "video")]
+    pictures = _pictures(seen, count_media, types)
     notes: list[str] = []
-    if media and vision is None:
-        notes.append(f"{len(media):,} media not considered: the message does not need vision")
-    elif media:
-        if count_media is None:
-            raise InvalidInput("count_media", None, "is missing", remedy="Pass it beside media=.")
-        pictures = [
-            package_media(part, id=f"media-{n:04d}", count_media=count_media, types=types)
-            for n, part in enumerate(media)
-        ]
+    if len(seen) < len(media):
+        unseen = len(media) - len(seen)
+        notes.append(f"{unseen:,} media not considered: the message does not need vision")
     stored = [
         package_tool_result(text, id=name, count=count, types=types)
         for name, text in (tool_results or {}).items()
@@ -197,12 +193,12 @@ def pack_context(
     )
     sent = {id(package) for package in plan.packages}
     if pictures and not any(id(package) in sent for package in pictures):
-        notes.append("the message needs vision, but none of the media fits")
+        notes.append("none of the media fits")
     return ContextPlan(
         messages=plan.messages,
         memories=_chosen(memories, {p.id for p in knowledge.kept if id(p) in sent}),
         preferences=_chosen(preferences, {p.id for p in profile.kept if id(p) in sent}),
-        media=tuple(part for part, p in zip(media, pictures, strict=False) if id(p) in sent),
+        media=tuple(part for part, p in zip(seen, pictures, strict=True) if id(p) in sent),
         report=report,
         budget=tally(
             report.kept,
@@ -258,6 +254,19 @@ def _limit(window_tokens: int, reserve_tokens: int) -> int:
 
 def _lump(type: str, tokens: int, types: Types) -> list[ContentPackage]:  # noqa: A002  # as in packagers
     return [make_package(type, "", id=type, tokens=tokens, types=types)] if tokens else []
+
+
+def _pictures(
+    media: Sequence[Part], count_media: MediaCounter | None, types: Types
+) -> list[ContentPackage]:
+    if not media:
+        return []
+    if count_media is None:
+        raise InvalidInput("count_media", None, "is missing", remedy="Pass it beside media=.")
+    return [
+        package_media(part, id=f"media-{number:04d}", count_media=count_media, types=types)
+        for number, part in enumerate(media)
+    ]
 
 
 def _once(

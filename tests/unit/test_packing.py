@@ -121,7 +121,12 @@ def test_images_are_considered_only_when_the_message_needs_vision() -> None:
     assert (plan.media, plan.vision) == ((IMAGE,), "mentioned")
     plan = packed(media=[IMAGE], current="What is in this picture?", window_tokens=180)
     assert plan.media == ()
-    assert plan.notes == ("the message needs vision, but none of the media fits",)
+    assert plan.notes == ("none of the media fits",)
+
+
+def test_sound_is_considered_without_vision() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}
+    assert packed(media=[IMAGE, sound]).media == (sound,)
 
 
 def test_media_without_a_way_to_count_it_is_refused() -> None:
