@@ -145,7 +145,7 @@ def packages(
     *, can_drop: st.SearchStrategy[bool] | None = None, max_tokens: int = 60
 ) -> st.SearchStrategy[ContentPackage]:
     """Packages whose ids, sizes and scores collide often."""
-    return st.builds(
+    anything = st.builds(
         _package,
         id=st.sampled_from(("a", "b", "c", "A")) | texts(max_size=6).filter(bool),
         type=st.sampled_from(TYPES) | texts(max_size=9).filter(bool),
@@ -158,6 +158,15 @@ def packages(
         priority=st.integers(1, 10),
         least=st.none() | units(),
     )
+    equal = st.builds(
+        _package,
+        id=st.sampled_from(("a", "b", "c", "d", "A")),
+        type=st.sampled_from(TYPES),
+        content=st.just("a text that can be cut"),
+        tokens=st.integers(20, 30),
+        least=st.none() | units(),
+    )
+    return anything | equal
 
 
 def _package(*, least: float | None, tokens: int, **fields: Any) -> ContentPackage:

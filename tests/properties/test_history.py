@@ -57,39 +57,50 @@ def current_of(messages: Messages) -> int | None:
 
 
 def tried(
-    messages: Messages, limit: int, *, whole_turns: bool = True, others: Any = ()
+    messages: Messages, percent: int, *, whole_turns: bool = True, others: Any = ()
 ) -> TrimPlan | None:
+    """The plan when `percent` of what can be dropped has room; below 0 not even the rest has."""
+    fixed = {i for unit in group_turns(messages) if unit.fixed for i in unit.indices}
+    needed = sum(size_of(messages[i]) for i in fixed)
+    needed += sum(p.tokens for p in others if not p.can_drop)
+    total = sum(map(size_of, messages)) + sum(p.tokens for p in others)
+    limit = needed + (total - needed) * percent // 100 if percent >= 0 else needed + percent
+
     def plan() -> TrimPlan:
         return trim(
             messages,
-            limit,
+            max(0, limit),
             count_message=size_of,
             now=NOW,
             packages=others,
             whole_turns=whole_turns,
         )
 
-    fixed = {i for unit in group_turns(messages) if unit.fixed for i in unit.indices}
-    needed = sum(size_of(messages[i]) for i in fixed)
-    if needed + sum(p.tokens for p in others if not p.can_drop) <= limit:
-        return plan()
+    if needed <= max(0, limit):
+        made = plan()
+        used = sum(map(size_of, made.messages)) + sum(p.tokens for p in made.packages)
+        assert made.used_tokens == used <= max(0, limit)
+        return made
     with pytest.raises(FixedContentTooLarge):
         plan()
     return None
 
 
-@given(conversations(), st.integers(0, 600), st.booleans())
+percents = st.integers(-3, 100)
+
+
+@given(conversations(), percents, st.booleans())
 @example(
     [
         {"role": "tool", "tool_call_id": "a", "content": "x"},
         {"role": "user", "content": "hi"},
     ],
-    600,
+    100,
     True,
 )
-def test_trimming_keeps_whole_turns(messages: Messages, limit: int, whole_turns: bool) -> None:
+def test_trimming_keeps_whole_turns(messages: Messages, percent: int, whole_turns: bool) -> None:
     """P17 Whole turns. Trimming never separates a tool call from its result, never drops the current message or the system prompt, drops oldest first."""
-    plan = tried(messages, limit, whole_turns=whole_turns)
+    plan = tried(messages, percent, whole_turns=whole_turns)
     if plan is None:
         return
     kept = set(plan.kept_indices)
@@ -111,10 +122,10 @@ def test_trimming_keeps_whole_turns(messages: Messages, limit: int, whole_turns:
         assert any(result == first for _, result in linked)
 
 
-@given(conversations(), st.integers(0, 600))
-def test_no_answer_stays_without_its_question(messages: Messages, limit: int) -> None:
+@given(conversations(), percents)
+def test_no_answer_stays_without_its_question(messages: Messages, percent: int) -> None:
     """B7 Question and answer. In whole turns, what follows a user's message stays only if that message does, so a trimmed history does not open with somebody else's answer."""
-    plan = tried(messages, limit)
+    plan = tried(messages, percent)
     current = current_of(messages)
     if plan is None or current is None:
         return
@@ -131,18 +142,15 @@ def test_no_answer_stays_without_its_question(messages: Messages, limit: int) ->
 @given(
     conversations(max_size=4),
     st.lists(packages(can_drop=st.just(True)), max_size=5),
-    st.integers(0, 900),
+    percents,
 )
 def test_media_goes_before_messages_and_messages_before_memories(
-    messages: Messages, others: list[ContentPackage], limit: int
+    messages: Messages, others: list[ContentPackage], percent: int
 ) -> None:
     """B8 Trimming order. A message is dropped only when no media is left outside the fixed messages, a memory only when no earlier message is left; the total fits."""
-    plan = tried(messages, limit, others=others)
+    plan = tried(messages, percent, others=others)
     if plan is None:
         return
-    used = sum(map(size_of, plan.messages)) + sum(p.tokens for p in plan.packages)
-    assert plan.used_tokens == used <= limit
-
     current = current_of(messages)
     units = group_turns(messages)
     earlier = [u for u in units if not u.fixed and not u.recent]
@@ -162,8 +170,7 @@ def test_media_goes_before_messages_and_messages_before_memories(
 @given(conversations(), st.lists(packages(), max_size=4))
 def test_what_fits_is_left_alone(messages: Messages, others: list[ContentPackage]) -> None:
     """B9 Untouched when it fits. When all of it fits, every message is passed on as the same object in the same order, except tool results at the front that have no call."""
-    total = sum(map(size_of, messages)) + sum(p.tokens for p in others)
-    plan = tried(messages, total, others=others)
+    plan = tried(messages, 100, others=others)
     assert plan is not None
     assert plan.stripped_indices == ()
     assert all(

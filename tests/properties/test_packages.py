@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -36,21 +36,16 @@ def test_score_is_from_0_to_1_and_never_falls_when_a_part_grows(
     assert math.isfinite(before)
     assert 0.0 <= before <= 1.0
 
-    grown: dict[str, Any] = data.draw(
-        st.sampled_from(
-            [
-                {"priority": data.draw(st.integers(package.priority, 10))},
-                {"importance": max(package.importance, data.draw(units()))},
-                {"relevance": max(package.relevance or 0.0, data.draw(units()))}
-                if package.relevance is not None
-                else {"relevance": data.draw(st.floats(0.5, 1.0))},
-                {"timestamp": package.timestamp + timedelta(days=data.draw(st.floats(0, 9999)))}
-                if package.timestamp is not None
-                else {"timestamp": now},
-            ]
-        )
-    )
-    assert score(replace(package, **grown), now=now, weights=weights) >= before
+    relevance = 0.5 if package.relevance is None else package.relevance
+    moment = package.timestamp or now
+    grown: list[dict[str, Any]] = [
+        {"priority": data.draw(st.integers(package.priority, 10))},
+        {"importance": max(package.importance, data.draw(units()))},
+        {"relevance": max(relevance, data.draw(units()))},
+        {"timestamp": max(moment, data.draw(instants()))},
+    ]
+    for fields in grown:
+        assert score(replace(package, **fields), now=now, weights=weights) >= before
 
 
 @given(
