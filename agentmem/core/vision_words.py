@@ -169,7 +169,7 @@ ASKING = _pattern(
         remove|add|write)\b""",
 )
 
-FILE_NAME = re.compile(r"[\w-]+\.(?:png|jpe?g|gif|webp|heic|bmp|tiff?)\b")
+FILE_NAME = re.compile(r"[\w-]\.(?:png|jpe?g|gif|webp|heic|bmp|tiff?)\b")
 
 # After an image, words that stand for it.
 FOLLOW_UP = _pattern(

@@ -246,6 +246,8 @@ def test_a_packed_context_fits_and_accounts_for_everything(
     assert not plan.budget.over_budget
     assert plan.messages[0] == {"role": "system", "content": "Be brief."}
     assert any(m is current for m in plan.messages)
+    others = sum(size_of(m) for m in history if m["role"] in ("system", "developer"))
+    assert plan.token_budgets.available_tokens == window - reserve - least - others
     assert sum(p.tokens for p in plan.sent("preferences")) <= plan.token_budgets.preference_tokens
     assert sum(p.tokens for p in plan.sent("memories")) <= plan.token_budgets.knowledge_tokens
     for kind, offered in (("memory-", found), ("preference", liked)):

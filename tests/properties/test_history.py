@@ -123,6 +123,14 @@ def test_trimming_keeps_whole_turns(messages: Messages, percent: int, whole_turn
 
 
 @given(conversations(), percents)
+@example(
+    [
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "content": "1!"},
+        {"role": "user", "content": "now"},
+    ],
+    50,
+)
 def test_no_answer_stays_without_its_question(messages: Messages, percent: int) -> None:
     """B7 Question and answer. In whole turns, what follows a user's message stays only if that message does, so a trimmed history does not open with somebody else's answer."""
     plan = tried(messages, percent)
