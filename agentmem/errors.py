@@ -45,7 +45,10 @@ def shown(value: object) -> str:
     """`value` as it may stand in a message: one line, printable ASCII, cut when long."""
     if isinstance(value, str) and len(value) > SHOWN_CHARACTERS:
         return f"{value[:SHOWN_CHARACTERS]!a}… ({len(value):,} characters)"
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except ValueError:  # an int of more digits than Python agrees to print
+        text = f"a huge {type(value).__name__}"
     return text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
 
 

@@ -40,11 +40,14 @@ def require_number(
     """`value` as a finite float between `low` and `high`, both included."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidNumber(name, value, "is not a number", remedy="Pass an int or a float.")
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise InvalidNumber(name, value, "is not finite", remedy="Pass a finite number.")
     if not low <= value <= high:
         raise InvalidNumber(name, value, f"is not within {low:g} to {high:g}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidNumber(name, value, "is too large", remedy="Pass a float.") from None
 
 
 def require_unit(value: object, name: str) -> float:

@@ -1,0 +1,256 @@
+"""The fill (P14), the budget arithmetic (P4), the accounts and their text."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from agentmem.core.budget import (
+    BudgetReport,
+    calculate_knowledge_budget,
+    calculate_token_budgets,
+    fill,
+)
+from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, tally
+from agentmem.core.budget_text import render_budget, render_fates
+from agentmem.core.packages import ContentPackage, score
+from agentmem.core.packing import pack_context
+from agentmem.errors import FixedContentTooLarge, InvalidNumber
+from agentmem.types import Hit
+from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
+from tests.properties.strategies import texts
+
+counts = st.integers(0, 300_000) | st.integers(0, 50)
+
+
+@given(window=counts, system=counts, query=counts, reserve=counts, preference=counts, base=counts)
+def test_knowledge_budget_follows_its_formula(
+    *, window: int, system: int, query: int, reserve: int, preference: int, base: int
+) -> None:
+    """P4 Budget arithmetic. knowledge budget = min(base, 0.3 × (available − preference budget)), never negative, where available = window − system − query − reserve."""
+    budgets = calculate_token_budgets(
+        window_tokens=window,
+        system_tokens=system,
+        query_tokens=query,
+        reserve_tokens=reserve,
+        preference_tokens=preference,
+        base_knowledge_tokens=base,
+    )
+    available = window - system - query - reserve
+    expected = max(0, min(base, (available - preference) * 3 // 10))
+    assert budgets.available_tokens == available
+    assert budgets.knowledge_tokens == expected
+    assert (
+        calculate_knowledge_budget(available, base_tokens=base, preference_tokens=preference)
+        == expected
+    )
+    assert 0 <= budgets.preference_tokens <= preference
+    assert budgets.preference_tokens + budgets.knowledge_tokens <= max(0, available)
+    assert budgets.history_tokens >= 0
+
+
+@given(st.lists(packages(), max_size=12), st.integers(0, 150), st.randoms())
+def test_fill_keeps_within_the_limit_and_drops_only_what_did_not_fit(
+    offered: list[ContentPackage], limit: int, random: Any
+) -> None:
+    """P14 One fill. Used ≤ available, always; fixed items always in; input order does not matter; a dropped flexible item did not fit at the moment it was tried."""
+    fixed = [p for p in offered if not p.can_drop]
+    if sum(p.tokens for p in fixed) > limit:
+        with pytest.raises(FixedContentTooLarge) as caught:
+            fill(offered, limit, now=NOW)
+        assert caught.value.needed_tokens == sum(p.tokens for p in fixed)
+        return
+    report = fill(offered, limit, now=NOW)
+
+    assert report.used_tokens == sum(p.tokens for p in report.kept) <= limit
+    for package in fixed:
+        assert package in report.kept
+    assert len(report.fates) == len(offered)
+    assert sorted(map(repr, (f.package for f in report.fates))) == sorted(map(repr, offered))
+
+    flexible = [fate for fate in report.fates if fate.package.can_drop]
+    left = limit - sum(p.tokens for p in fixed)
+    order = [(-score(fate.package, now=NOW), fate.package.id) for fate in flexible]
+    assert order == sorted(order)
+    for fate in flexible:
+        assert (fate.outcome == "kept") == (fate.package.tokens <= left)
+        assert fate.reason
+        left -= fate.tokens
+
+    shuffled = list(offered)
+    random.shuffle(shuffled)
+    assert fill(shuffled, limit, now=NOW) == report
+
+
+@given(
+    st.lists(packages(can_drop=st.just(True)), max_size=8), st.integers(0, 100), st.integers(-9, 3)
+)
+def test_a_cut_package_keeps_its_minimum_and_fits(
+    offered: list[ContentPackage], limit: int, greed: int
+) -> None:
+    """B3 Cut to fit. With a way to cut, a text is sent cut only between its minimum and what is left, never empty, and the fill stays within the limit even if the cutting does not."""
+    report = fill(
+        offered, limit, now=NOW, shrink=lambda text, room: text[: max(0, room + greed)], count=len
+    )
+    assert report.used_tokens <= limit
+    left = limit
+    for fate in report.fates:
+        if fate.outcome == "cut":
+            assert fate.sent is not None
+            assert fate.package.min_tokens is not None
+            assert fate.package.min_tokens <= fate.sent.tokens <= left < fate.package.tokens
+            assert isinstance(fate.sent.content, str)
+            assert fate.sent.content.strip()
+            assert str(fate.package.content).startswith(fate.sent.content)
+        left -= fate.tokens
+    whole = fill(offered, limit, now=NOW)
+    assert {fate.outcome for fate in whole.fates} <= {"kept", "dropped"}
+
+
+budgets = st.builds(
+    lambda offered, window, reserve, asked: tally(
+        offered,
+        window_tokens=window,
+        reserved_tokens=min(window, reserve),
+        memories_asked=asked,
+    ),
+    st.lists(packages(max_tokens=10**12), max_size=12),
+    st.integers(0, 10**13),
+    st.integers(0, 10**6),
+    st.integers(0, 20),
+)
+
+
+@given(budgets)
+def test_accounts_add_up_and_survive_json(budget: Budget) -> None:
+    """B4 Accounts. Components add up to what is used, used and remaining to what is available, and the JSON form says the same numbers."""
+    assert budget.used_tokens == sum(c.tokens for c in budget.components)
+    assert budget.used_tokens + budget.remaining_tokens == budget.available_tokens
+    assert budget.available_tokens + budget.reserved_tokens == budget.window_tokens
+    codes = {warning.code for warning in budget.warnings}
+    assert ("over_budget" in codes) == budget.over_budget == (budget.remaining_tokens < 0)
+    assert ("no_memories" in codes) == (
+        budget.memories_asked > 0 and not budget.component("memories").items
+    )
+    assert codes.isdisjoint({"nearly_full"}) or budget.used_tokens > 0.8 * budget.available_tokens
+    read = json.loads(json.dumps(budget_to_dict(budget)))
+    assert read == budget_to_dict(budget)
+    assert read["used_tokens"] == sum(c["tokens"] for c in read["components"].values())
+    assert all(
+        c["tokens"] == sum(t["tokens"] for t in c["by_type"].values())
+        for c in read["components"].values()
+    )
+
+
+def width(line: str) -> int:
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in line
+    )
+
+
+@given(
+    budgets,
+    st.lists(packages(max_tokens=10**12), max_size=8),
+    st.integers(40, 140),
+    st.booleans(),
+)
+def test_reports_never_leave_their_columns(
+    budget: Budget, offered: list[ContentPackage], columns: int, ascii_only: bool
+) -> None:
+    """B5 Report width. No line of a report is wider than asked for, whatever the names and numbers; the ASCII form is ASCII; nothing in it moves the cursor."""
+    report = fill(offered, 10**14, now=NOW)
+    tight = fill([p for p in offered if p.can_drop], 40, now=NOW)
+    drawn = [
+        render_budget(budget, columns=columns, ascii_only=ascii_only),
+        render_fates(tight.fates, columns=columns, ascii_only=ascii_only),
+        render_fates(report.fates, columns=columns, ascii_only=ascii_only, kept_too=True),
+    ]
+    for text in drawn:
+        for line in text.split("\n"):
+            assert width(line) <= columns
+            assert line == line.rstrip()
+            assert all(c.isprintable() for c in line)
+            assert line.isascii() or not ascii_only
+    json.dumps(fates_to_list(report.fates))
+
+
+@given(
+    history=conversations(),
+    current=users(),
+    found=st.lists(hits(), max_size=5),
+    liked=st.lists(hits(), max_size=3),
+    results=st.dictionaries(st.sampled_from(("t1", "t2")), texts(max_size=20)),
+    window=st.integers(0, 900),
+    reserve=st.integers(0, 200),
+)
+def test_a_packed_context_fits_and_accounts_for_everything(
+    *,
+    history: list[dict[str, Any]],
+    current: dict[str, Any],
+    found: list[Any],
+    liked: list[Any],
+    results: dict[str, str],
+    window: int,
+    reserve: int,
+) -> None:
+    """B6 Packed context. The tokens of all kept messages and packages never exceed window − reserve, everything offered has exactly one fate, and kept messages are in their order."""
+
+    def pack() -> Any:
+        return pack_context(
+            system="Be brief.",
+            history=history,
+            current=current,
+            memories=found,
+            preferences=liked,
+            media=[IMAGE, IMAGE],
+            tool_results=results,
+            window_tokens=window,
+            reserve_tokens=reserve,
+            preference_tokens=40,
+            tool_schema_tokens=11,
+            overhead_tokens=3,
+            count=len,
+            count_message=size_of,
+            count_media=lambda part: 85,
+            shrink=lambda text, room: text[:room],
+            min_memory_tokens=5,
+            now=NOW,
+        )
+
+    if reserve > window:
+        with pytest.raises(InvalidNumber):
+            pack()
+        return
+    least = size_of(current) + size_of({"content": "Be brief."}) + 11 + 3
+    if least > window - reserve:
+        with pytest.raises(FixedContentTooLarge):
+            pack()
+        return
+    try:
+        plan = pack()
+    except FixedContentTooLarge as error:
+        # Only other system messages, or the calls that the current message answers, explain this.
+        event(f"more is fixed than usual: {error.items}")
+        return
+    report: BudgetReport = plan.report
+    outside = [p for p in report.kept if not p.type.startswith(("message-", "system-", "media-"))]
+    inside = sum(size_of(m) for m in plan.messages) + 85 * len(plan.media)
+    assert inside + sum(p.tokens for p in outside) == report.used_tokens <= window - reserve
+    assert plan.budget.used_tokens == report.used_tokens
+    assert not plan.budget.over_budget
+    assert plan.messages[0] == {"role": "system", "content": "Be brief."}
+    assert any(m is current for m in plan.messages)
+    others = sum(size_of(m) for m in history if m["role"] in ("system", "developer"))
+    assert plan.token_budgets.available_tokens == window - reserve - least - others
+    assert sum(p.tokens for p in plan.sent("preferences")) <= plan.token_budgets.preference_tokens
+    assert sum(p.tokens for p in plan.sent("memories")) <= plan.token_budgets.knowledge_tokens
+    for kind, offered in (("memory-", found), ("preference", liked)):
+        assert sum(f.package.type.startswith(kind) for f in report.fates) == len(offered)
+    sent_ids = {p.id for p in plan.sent("memories")}
+    assert sent_ids == {m.memory.id if isinstance(m, Hit) else m.id for m in plan.memories}

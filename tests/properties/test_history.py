@@ -1,0 +1,197 @@
+"""Trimming a conversation (P17) and the order in which things go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agentmem.core.history import group_turns
+from agentmem.core.message_parts import media_parts
+from agentmem.core.packages import ContentPackage
+from agentmem.core.trimming import TrimPlan, trim
+from agentmem.errors import FixedContentTooLarge
+from tests.properties.conversations import NOW, conversations, packages, size_of
+
+Messages = list[dict[str, Any]]
+SYSTEM = ("system", "developer")
+
+
+def asks(message: dict[str, Any]) -> bool:
+    content = message["content"]
+    if message["role"] != "user":
+        return False
+    return isinstance(content, str) or any(p.get("type") != "tool_result" for p in content)
+
+
+def made(message: dict[str, Any]) -> list[str]:
+    parts = message["content"] if isinstance(message["content"], list) else []
+    return [c["id"] for c in message.get("tool_calls", [])] + [
+        p["id"] for p in parts if p["type"] == "tool_use"
+    ]
+
+
+def answered(message: dict[str, Any]) -> list[str]:
+    parts = message["content"] if isinstance(message["content"], list) else []
+    own = [message["tool_call_id"]] if "tool_call_id" in message else []
+    return own + [p["tool_use_id"] for p in parts if p["type"] == "tool_result"]
+
+
+def pairs(messages: Messages) -> list[tuple[int, int]]:
+    """Every (call, result) by the obvious loop: the nearest call before with that id."""
+    found = []
+    for place, message in enumerate(messages):
+        for wanted in answered(message):
+            before = [i for i in range(place) if wanted in made(messages[i])]
+            if before:
+                found.append((before[-1], place))
+    return found
+
+
+def current_of(messages: Messages) -> int | None:
+    asked = [i for i, m in enumerate(messages) if asks(m)]
+    users = [i for i, m in enumerate(messages) if m["role"] == "user"]
+    return asked[-1] if asked else users[-1] if users else None
+
+
+def tried(
+    messages: Messages, percent: int, *, whole_turns: bool = True, others: Any = ()
+) -> TrimPlan | None:
+    """The plan when `percent` of what can be dropped has room; below 0 not even the rest has."""
+    fixed = {i for unit in group_turns(messages) if unit.fixed for i in unit.indices}
+    needed = sum(size_of(messages[i]) for i in fixed)
+    needed += sum(p.tokens for p in others if not p.can_drop)
+    total = sum(map(size_of, messages)) + sum(p.tokens for p in others)
+    limit = needed + (total - needed) * percent // 100 if percent >= 0 else needed + percent
+
+    def plan() -> TrimPlan:
+        return trim(
+            messages,
+            max(0, limit),
+            count_message=size_of,
+            now=NOW,
+            packages=others,
+            whole_turns=whole_turns,
+        )
+
+    if needed <= max(0, limit):
+        made = plan()
+        used = sum(map(size_of, made.messages)) + sum(p.tokens for p in made.packages)
+        assert made.used_tokens == used <= max(0, limit)
+        return made
+    with pytest.raises(FixedContentTooLarge):
+        plan()
+    return None
+
+
+percents = st.integers(-3, 100)
+
+
+@given(conversations(), percents, st.booleans())
+@example(
+    [
+        {"role": "tool", "tool_call_id": "a", "content": "x"},
+        {"role": "user", "content": "hi"},
+    ],
+    100,
+    True,
+)
+def test_trimming_keeps_whole_turns(messages: Messages, percent: int, whole_turns: bool) -> None:
+    """P17 Whole turns. Trimming never separates a tool call from its result, never drops the current message or the system prompt, drops oldest first."""
+    plan = tried(messages, percent, whole_turns=whole_turns)
+    if plan is None:
+        return
+    kept = set(plan.kept_indices)
+    linked = pairs(messages)
+    for call, result in linked:
+        assert (call in kept) == (result in kept)
+    current = current_of(messages)
+    assert current is None or current in kept
+    assert all(i in kept for i, m in enumerate(messages) if m["role"] in SYSTEM)
+
+    units = group_turns(messages, whole_turns=whole_turns)
+    assert sorted(i for unit in units for i in unit.indices) == list(range(len(messages)))
+    gone = [u.indices[0] for u in units if u.indices[0] not in kept]
+    left = [u.indices[0] for u in units if u.indices[0] in kept and not u.fixed]
+    assert not gone or not left or max(gone) < min(left)
+
+    first = next((i for i in plan.kept_indices if messages[i]["role"] not in SYSTEM), None)
+    if first is not None and first != current and answered(messages[first]):
+        assert any(result == first for _, result in linked)
+
+
+@given(conversations(), percents)
+@example(
+    [
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "content": "1!"},
+        {"role": "user", "content": "now"},
+    ],
+    50,
+)
+def test_no_answer_stays_without_its_question(messages: Messages, percent: int) -> None:
+    """B7 Question and answer. In whole turns, what follows a user's message stays only if that message does, so a trimmed history does not open with somebody else's answer."""
+    plan = tried(messages, percent)
+    current = current_of(messages)
+    if plan is None or current is None:
+        return
+    held = {current}
+    while more := {i for pair in pairs(messages) if held & set(pair) for i in pair} - held:
+        held |= more
+    for place in plan.kept_indices:
+        if place >= current or place in held or messages[place]["role"] in SYSTEM:
+            continue
+        asked = [i for i in range(place + 1) if asks(messages[i]) and i not in held]
+        assert not asked or asked[-1] in plan.kept_indices
+
+
+@given(
+    conversations(max_size=4),
+    st.lists(packages(can_drop=st.just(True)), max_size=5),
+    percents,
+)
+def test_media_goes_before_messages_and_messages_before_memories(
+    messages: Messages, others: list[ContentPackage], percent: int
+) -> None:
+    """B8 Trimming order. A message is dropped only when no media is left outside the fixed messages, a memory only when no earlier message is left; the total fits."""
+    plan = tried(messages, percent, others=others)
+    if plan is None:
+        return
+    current = current_of(messages)
+    units = group_turns(messages)
+    earlier = [u for u in units if not u.fixed and not u.recent]
+    kept = set(plan.kept_indices)
+    for_room = [
+        f for f in plan.report.fates if f.outcome == "dropped" and "tool call" not in f.reason
+    ]
+    if any(f.package.type == "message-recent" for f in for_room):
+        fixed = {i for u in units if u.fixed for i in u.indices}
+        sent = dict(zip(plan.kept_indices, plan.messages, strict=True))
+        assert not any(media_parts(m) for i, m in sent.items() if i not in fixed and i != current)
+        assert not any(p.type.startswith("media-") for p in plan.packages)
+    if any(f.package in others and not f.package.type.startswith("media-") for f in for_room):
+        assert not any(u.indices[0] in kept for u in earlier)
+
+
+@given(conversations(), st.lists(packages(), max_size=4))
+def test_what_fits_is_left_alone(messages: Messages, others: list[ContentPackage]) -> None:
+    """B9 Untouched when it fits. When all of it fits, every message is passed on as the same object in the same order, except tool results at the front that have no call."""
+    plan = tried(messages, 100, others=others)
+    assert plan is not None
+    assert plan.stripped_indices == ()
+    assert all(
+        sent is messages[i] for i, sent in zip(plan.kept_indices, plan.messages, strict=True)
+    )
+    assert sorted(map(repr, plan.packages)) == sorted(map(repr, others))
+    for place in plan.dropped_indices:
+        unit = next(u for u in group_turns(messages) if place in u.indices)
+        assert unit.orphan
+
+
+@pytest.mark.parametrize("whole_turns", [True, False])
+def test_an_empty_conversation_is_an_empty_plan(whole_turns: bool) -> None:
+    plan = tried([], 0, whole_turns=whole_turns)
+    assert plan is not None
+    assert plan.messages == ()

@@ -1,0 +1,77 @@
+"""The score of a package (P15), and what a package refuses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentmem.core.message_parts import has_image
+from agentmem.core.packages import ContentPackage, ScoreWeights, score
+from agentmem.core.vision import needs_vision, vision_reason
+from agentmem.errors import AgentMemError
+from tests.properties.conversations import IMAGE, conversations, packages, users
+from tests.properties.strategies import instants, texts, units
+
+weights = st.builds(
+    ScoreWeights,
+    priority=st.floats(1e-3, 1e6),
+    importance=st.floats(0, 1e6),
+    relevance=st.floats(0, 1e6),
+    recency=st.floats(0, 1e6),
+)
+
+
+@given(packages(), instants(), weights | st.just(ScoreWeights()), st.data())
+def test_score_is_from_0_to_1_and_never_falls_when_a_part_grows(
+    package: ContentPackage, now: datetime, weights: ScoreWeights, data: st.DataObject
+) -> None:
+    """P15 Score. Every finite package has a finite score in 0–1; more priority, importance, relevance or recency never lowers it."""
+    before = score(package, now=now, weights=weights)
+    assert math.isfinite(before)
+    assert 0.0 <= before <= 1.0
+
+    relevance = 0.5 if package.relevance is None else package.relevance
+    moment = package.timestamp or now
+    grown: list[dict[str, Any]] = [
+        {"priority": data.draw(st.integers(package.priority, 10))},
+        {"importance": max(package.importance, data.draw(units()))},
+        {"relevance": max(relevance, data.draw(units()))},
+        {"timestamp": max(moment, data.draw(instants()))},
+    ]
+    for fields in grown:
+        assert score(replace(package, **fields), now=now, weights=weights) >= before
+
+
+@given(
+    st.sampled_from(["tokens", "importance", "relevance", "priority", "min_tokens"]),
+    st.sampled_from(
+        [math.nan, math.inf, -math.inf, -1, 1.5, 11, "5", None, True, [], 10**400, 10**5000]
+    )
+    | st.floats(max_value=-1e-9),
+)
+def test_a_package_refuses_what_is_not_a_sane_number(field: str, value: object) -> None:
+    """B1 Checked packages. A package with a NaN, negative or wrong-typed number cannot be made: it is a typed error that names the field."""
+    if value is None and field in ("relevance", "min_tokens"):
+        return
+    if field == "tokens" and value in (11, 10**400, 10**5000) and not isinstance(value, bool):
+        return
+    fields: dict[str, Any] = {"id": "a", "type": "x", "content": "", "tokens": 5, field: value}
+    with pytest.raises(AgentMemError, match=field):
+        ContentPackage(**fields)
+
+
+@given(texts(), users(), conversations())
+def test_vision_is_decided_for_any_text_and_always_when_an_image_is_carried(
+    text: str, message: dict[str, Any], history: list[dict[str, Any]]
+) -> None:
+    """B2 Vision rule. Any message gets an answer, the same one every time, and one that carries an image always needs vision."""
+    assert needs_vision(text, history=history) == needs_vision(text, history=history)
+    carrying = {"role": "user", "content": [{"type": "text", "text": text}, IMAGE]}
+    assert vision_reason(carrying, history=history) == "attached"
+    assert (vision_reason(message) == "attached") == has_image(message)

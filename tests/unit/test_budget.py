@@ -1,0 +1,305 @@
+"""Worked fills, budgets and reports."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agentmem.core.budget import (
+    calculate_knowledge_budget,
+    calculate_token_budgets,
+    fill,
+)
+from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, tally
+from agentmem.core.budget_text import render_budget, render_fates
+from agentmem.core.packagers import TypeRule, make_package, with_types
+from agentmem.core.packages import ContentPackage
+from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def package(id_: str, tokens: int, **fields: Any) -> ContentPackage:
+    return ContentPackage(**{"id": id_, "type": "x", "content": "", "tokens": tokens, **fields})
+
+
+def test_a_smaller_package_is_still_tried_after_one_that_did_not_fit() -> None:
+    report = fill([package("big", 90, priority=9), package("small", 5, priority=1)], 50, now=NOW)
+    assert [p.id for p in report.kept] == ["small"]
+    assert [f.reason for f in report.fates] == [
+        "did not fit: needs 90, 50 left",
+        "kept: needs 5, 50 left",
+    ]
+    assert report.left_tokens == 45
+
+
+def test_fixed_packages_come_first_whatever_their_score() -> None:
+    report = fill(
+        [package("best", 10, priority=10), package("must", 10, priority=1, can_drop=False)],
+        10,
+        now=NOW,
+    )
+    assert [p.id for p in report.kept] == ["must"]
+
+
+def test_equal_scores_keep_the_order_of_their_ids() -> None:
+    report = fill([package("b", 10), package("a", 10)], 10, now=NOW)
+    assert [p.id for p in report.kept] == ["a"]
+
+
+def test_fixed_content_that_does_not_fit_is_an_error_that_names_the_items() -> None:
+    with pytest.raises(FixedContentTooLarge, match="prompt 9,000") as caught:
+        fill([package("prompt", 9_000, can_drop=False)], 8_192, now=NOW)
+    assert (caught.value.needed_tokens, caught.value.limit_tokens) == (9_000, 8_192)
+
+
+def test_a_long_text_is_cut_to_its_minimum_at_most() -> None:
+    text = package("t", 26, content="x" * 20, min_tokens=12)  # 6 tokens are its wrapper
+
+    def cut(limit: int) -> tuple[str, int]:
+        report = fill([text], limit, now=NOW, shrink=lambda t, n: t[:n], count=len)
+        return report.fates[0].outcome, report.used_tokens
+
+    assert cut(26) == ("kept", 26)
+    assert cut(20) == ("cut", 20)
+    assert cut(12) == ("cut", 12)
+    assert cut(11) == ("dropped", 0)
+
+
+def test_without_shrink_or_for_messages_it_is_all_or_nothing() -> None:
+    text = package("t", 26, content="x" * 26, min_tokens=2)
+    assert fill([text], 20, now=NOW).kept == ()
+    message = package("m", 26, content={"role": "user", "content": "x"}, min_tokens=2)
+    assert fill([message], 20, now=NOW, shrink=lambda t, n: t[:n], count=len).kept == ()
+
+
+def test_a_fixed_text_is_never_cut() -> None:
+    fixed = package("t", 26, content="x" * 26, min_tokens=2, can_drop=False)
+    with pytest.raises(FixedContentTooLarge):
+        fill([fixed], 20, now=NOW, shrink=lambda t, n: t[:n], count=len)
+
+
+def test_a_shrink_that_leaves_nothing_or_too_much_drops_the_text() -> None:
+    text = package("t", 26, content="x" * 26, min_tokens=0)
+    for bad in ("", "   ", "x" * 25):
+        assert fill([text], 20, now=NOW, shrink=lambda t, n, s=bad: s, count=len).kept == ()  # type: ignore[misc]  # default binds the loop's value
+    with pytest.raises(InvalidText, match="shrink"):
+        fill([text], 20, now=NOW, shrink=lambda t, n: None, count=len)  # type: ignore[arg-type,return-value]  # what a caller may do
+
+
+def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
+    for limit in (-1, math.nan, 1.5, None, "9"):
+        with pytest.raises(InvalidNumber, match="limit_tokens"):
+            fill([], limit, now=NOW)  # type: ignore[arg-type]  # what a caller may do
+    with pytest.raises(InvalidInput, match="now"):
+        fill([], 1, now=None)  # type: ignore[arg-type]  # what a caller may do
+    with pytest.raises(InvalidInput, match="now"):
+        fill([], 1, now=datetime(2026, 1, 1))
+    with pytest.raises(InvalidInput, match="packages"):
+        fill(["x"], 1, now=NOW)  # type: ignore[list-item]  # what a caller may do
+    with pytest.raises(InvalidInput, match="count"):
+        fill([], 1, now=NOW, shrink=lambda t, n: t)
+    assert fill([], 0, now=NOW).fates == ()
+
+
+def test_the_knowledge_budget_of_a_small_window() -> None:
+    budgets = calculate_token_budgets(
+        window_tokens=8_192, system_tokens=500, query_tokens=192, reserve_tokens=2_500
+    )
+    assert budgets.available_tokens == 5_000
+    assert budgets.preference_tokens == 500
+    assert budgets.knowledge_tokens == 1_350
+    assert budgets.history_tokens == 3_150
+
+
+def test_the_base_caps_the_knowledge_budget_of_a_large_window() -> None:
+    assert calculate_knowledge_budget(100_000, base_tokens=2_000) == 2_000
+
+
+def test_ten_tokens_are_worth_exactly_three() -> None:
+    assert [calculate_knowledge_budget(n) for n in (0, 3, 4, 9, 10, 11)] == [0, 0, 1, 2, 3, 3]
+    assert calculate_knowledge_budget(10**20, base_tokens=10**21) == 3 * 10**19
+
+
+def test_a_window_smaller_than_the_system_prompt_leaves_budgets_of_zero() -> None:
+    budgets = calculate_token_budgets(
+        window_tokens=1_000, system_tokens=5_000, query_tokens=10, reserve_tokens=100
+    )
+    assert budgets.available_tokens == -4_110
+    assert (budgets.preference_tokens, budgets.knowledge_tokens, budgets.history_tokens) == (
+        0,
+        0,
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["window_tokens", "system_tokens", "query_tokens", "reserve_tokens", "preference_tokens"],
+)
+@pytest.mark.parametrize("value", [-1, math.nan, 2.5, None, "8", True])
+def test_budget_arithmetic_refuses_what_is_not_a_count(name: str, value: Any) -> None:
+    numbers: dict[str, Any] = {
+        "window_tokens": 100,
+        "system_tokens": 1,
+        "query_tokens": 1,
+        "reserve_tokens": 1,
+        name: value,
+    }
+    with pytest.raises(InvalidNumber, match=name):
+        calculate_token_budgets(**numbers)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_the_share_is_checked(share: float) -> None:
+    with pytest.raises(InvalidNumber, match="share"):
+        calculate_knowledge_budget(10, share=share)
+
+
+def example() -> Budget:
+    rows = [
+        ("system-prompt", "s", 1_200),
+        ("tool-schema", "f", 640),
+        ("preference", "p", 120),
+        ("memory-semantic", "m1", 900),
+        ("memory-episodic", "m2", 1_500),
+        ("message-recent", "r", 3_500),
+        ("media-image", "i", 765),
+        ("message-current", "c", 48),
+    ]
+    return tally(
+        [make_package(kind, "", id=name, tokens=tokens) for kind, name, tokens in rows],
+        window_tokens=16_384,
+        reserved_tokens=4_639,
+        memories_asked=4,
+    )
+
+
+def test_a_budget_says_what_is_used_reserved_and_left() -> None:
+    budget = example()
+    assert budget.available_tokens == 11_745
+    assert budget.used_tokens == 8_673
+    assert budget.remaining_tokens == 3_072
+    assert budget.percent == 73.8
+    assert not budget.over_budget
+    assert budget.warnings == ()
+    memories = budget.component("memories")
+    assert (memories.tokens, memories.items) == (2_400, 2)
+    assert [use.type for use in memories.by_type] == ["memory-episodic", "memory-semantic"]
+
+
+def warned(used: int, *, asked: int = 0, memories: int = 0) -> list[str]:
+    packages = [package("a", used - memories)]
+    if memories:
+        packages.append(make_package("memory-semantic", "", id="m", tokens=memories))
+    budget = tally(packages, window_tokens=120, reserved_tokens=20, memories_asked=asked)
+    return [warning.code for warning in budget.warnings]
+
+
+def test_warnings_come_at_their_thresholds() -> None:
+    assert warned(80) == []
+    assert warned(81) == ["nearly_full"]
+    assert warned(100) == ["nearly_full"]
+    assert warned(101) == ["over_budget"]
+    assert warned(10, asked=3) == ["no_memories"]
+    assert warned(10, asked=3, memories=5) == []
+
+
+def test_an_empty_budget_of_an_empty_window_works() -> None:
+    budget = tally([], window_tokens=0, reserved_tokens=0)
+    assert (budget.percent, budget.over_budget, budget.warnings) == (0.0, False, ())
+    assert "0 of 0 tokens" in render_budget(budget)
+
+
+@pytest.mark.parametrize(
+    ("window", "reserve"), [(-1, 0), (10, 11), (math.nan, 0), (10, -1), (None, 0)]
+)
+def test_a_budget_refuses_impossible_windows(window: Any, reserve: Any) -> None:
+    with pytest.raises(InvalidNumber):
+        tally([], window_tokens=window, reserved_tokens=reserve)
+
+
+def test_the_report_at_80_columns() -> None:
+    assert render_budget(example()) == (
+        """\
+Context budget                                            8,673 of 11,745 tokens
+[██████████████████████████████░░░░░░░░░░░]  73.8 %  3,072 left · 4,639 reserved
+
+Component          Items  Tokens   Share
+System prompt          1   1,200  13.8 %  █████▎
+Tool schemas           1     640   7.4 %  ██▊
+Preferences            1     120   1.4 %  ▌
+Memories               2   2,400  27.7 %  ██████████▌
+  memory-episodic      1   1,500
+  memory-semantic      1     900
+Recent messages        1   3,500  40.4 %  ███████████████▍
+Tool results           0       0   0.0 %
+Media                  1     765   8.8 %  ███▍
+Current message        1      48   0.6 %  ▎"""
+    )
+
+
+def test_the_report_at_60_columns_in_ascii() -> None:
+    drawn = render_budget(example(), columns=60, ascii_only=True)
+    assert drawn.isascii()
+    assert drawn.splitlines()[:2] == [
+        "Context budget                        8,673 of 11,745 tokens",
+        "[################.....]  73.8 %  3,072 left | 4,639 reserved",
+    ]
+
+
+def test_a_report_narrower_than_40_columns_is_refused() -> None:
+    with pytest.raises(InvalidNumber, match="columns"):
+        render_budget(example(), columns=39)
+
+
+def test_fates_are_listed_with_their_reasons() -> None:
+    report = fill(
+        [package("a", 900, priority=9), package("b", 20), package("c\n", 3_000)], 100, now=NOW
+    )
+    assert render_fates(report.fates) == (
+        """\
+Type  Id  Tokens  Why
+x     a      900  did not fit: needs 900, 100 left
+x     c\ufffd   3,000  did not fit: needs 3,000, 80 left"""
+    )
+    assert "kept: needs 20" in render_fates(report.fates, kept_too=True)
+    assert render_fates([]) == "Nothing was cut or left out."
+
+
+def test_neighbours_with_one_reason_share_a_line() -> None:
+    report = fill([package(i, 50) for i in "abc"], 0, now=NOW)
+    assert "3 items     150  did not fit: needs 50, 0 left" in render_fates(report.fates)
+
+
+def test_the_json_form_is_plain() -> None:
+    data = json.loads(json.dumps(budget_to_dict(example())))
+    assert data["used_tokens"] == 8_673
+    assert data["components"]["memories"]["by_type"]["memory-semantic"] == {
+        "tokens": 900,
+        "items": 1,
+    }
+    fates = fates_to_list(fill([package("a", 9)], 5, now=NOW).fates)
+    assert fates == [
+        {
+            "id": "a",
+            "type": "x",
+            "outcome": "dropped",
+            "reason": "did not fit: needs 9, 5 left",
+            "score": pytest.approx(0.5),
+            "tokens": 9,
+            "sent_tokens": 0,
+        }
+    ]
+
+
+def test_a_component_of_ones_own_gets_its_row() -> None:
+    types = with_types({"calendar": TypeRule(component="calendar")})
+    made = make_package("calendar", "", id="c", tokens=7, types=types)
+    budget = tally([made], window_tokens=100, reserved_tokens=0, types=types)
+    assert budget.component("calendar").tokens == 7
+    assert "Calendar" in render_budget(budget)
