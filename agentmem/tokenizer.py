@@ -244,7 +244,7 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
         "Install litellm, or put the file into TIKTOKEN_CACHE_DIR.",
         ApproximateCountWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
     profile = "p50k_base" if family == "claude" else encoding
     estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))

@@ -43,7 +43,8 @@ _CHUNK_CHARACTERS = 1_000_000
 
 # By profile: o200k_base, cl100k_base, p50k_base.
 _ACCENT = (0.25, 0.45, 0.75)
-_LONE_ACCENT = (1.0, 1.3, 1.7)
+_LONE_ACCENT = (1.2, 1.6, 1.8)
+_RARE_LATIN = "\u0180"
 _CAPITALS = (1.15, 1.2, 1.5)
 _COMMON = (1.01, 1.01, 1.1)
 # An unlisted word costs more in a text of unlisted words, which is then not English.
@@ -52,6 +53,7 @@ _FOREIGN = (1.0, 1.12, 1.28)
 
 _DEVIATIONS = 2.5
 _CJK_START = 0x4E00
+_EAST_ASIAN = "\u2e80"
 _RARE_IDEOGRAPH = (2.3, 2.9, 3.0)
 
 Piece = tuple[float, float, bool, bool]
@@ -111,7 +113,7 @@ def _price(piece: str, profile: int) -> Piece:
     if first.isspace():
         return _price_blank(body, profile), 0.08, False, False
     if len(body) == 1:
-        return (1.0 if first < "\x7f" else 1.8), 0.02, False, False
+        return (1.0 if first < "\x7f" else 2.0), 0.02, False, False
     if body in COMMON_MARKS:
         return (1.15 if profile == 2 else 1.0), 0.02, False, False
     if len(set(body)) == 1:
@@ -121,7 +123,8 @@ def _price(piece: str, profile: int) -> Piece:
 
 def _price_word(word: str, profile: int) -> Piece:
     if len(word) == 1:
-        return (1.0 if word.isascii() else _LONE_ACCENT[profile]), 0.02, False, False
+        rare = 2.0 if word >= _RARE_LATIN else _LONE_ACCENT[profile]
+        return (1.0 if word.isascii() else rare), 0.02, False, False
     lower = word.lower()
     capitals = word.isupper()
     if not capitals and lower in COMMON_WORDS:
@@ -130,7 +133,7 @@ def _price_word(word: str, profile: int) -> Piece:
     for letter in lower:
         column = ord(letter) - ord("a")
         if not 0 <= column < 26:
-            column, accents = 26, accents + 1
+            column, accents = 26, accents + (3 if letter >= _RARE_LATIN else 1)
         tenths += ord(PAIRS[row][column]) - ord("0")
         row = column
     cost = tenths / 10 * (_CAPITALS[profile] if capitals else 1) + _ACCENT[profile] * accents
@@ -142,12 +145,11 @@ def _price_word(word: str, profile: int) -> Piece:
 def _price_blank(blank: str, profile: int) -> float:
     last_newline = blank.rfind("\n")
     rest = blank[last_newline + 1 :]
-    cost = 0.0
+    cost = float(sum(1 + (c > "\x7f") for c in blank if c not in " \t\r\n"))
     if last_newline >= 0:
         cost += 1 + 0.6 * len(_BLANK_LINE.findall(blank)) + (last_newline + 1) // 16
     if rest:
-        odd = sum(1 for c in rest if c not in " \t")
-        cost += 1 + len(rest) // 16 + odd
+        cost += 1 + len(rest) // 16
         if len(rest) > 1 and rest[-1] == "\t":  # the last tab is taken by what follows it
             cost += 0.8
         if profile == 2:
@@ -167,7 +169,7 @@ def _price_script(run: str, profile: int, *, spaced: bool) -> Piece:
         previous = script
     first = SCRIPT_PRICES[bisect_right(SCRIPT_STARTS, ord(run[0])) - 1][2 * profile]
     if spaced:  # encodings that know few words of a script spend a token on the space
-        total += 1.0 if first >= 200 else 0.3
+        total += 1.0 if first >= 200 or run[0] >= _EAST_ASIAN else 0.3
     return total, 0.12 * len(run), False, False
 
 

@@ -85,11 +85,12 @@ class ClaudePatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiTiles:
-    """Gemini up to 2.5: 258 tokens for a small image or for each 768 px tile."""
+    """Gemini up to 2.5: 258 tokens for a small image, or for each 768 px tile within 3,072 px."""
 
     def tokens(self, width: int, height: int, *, detail: str) -> int:
         if width <= 384 and height <= 384:
             return 258
+        width, height = _fit(width, height, longest=3_072)
         return 258 * _cells(width, height, 768)
 
 

@@ -50,8 +50,9 @@ def names_of(model: str) -> tuple[str, ...]:
     while "/" in name:
         name = name.partition("/")[2]
         found.append(name)
-    bare = _VENDOR.sub("", _REGION.sub("", name))
-    found.append(bare)
+    anywhere = _REGION.sub("", name)
+    bare = _VENDOR.sub("", anywhere)
+    found += [anywhere, bare]
     while (shorter := _TAIL.sub("", bare)) != bare and shorter:
         bare = shorter
         found.append(bare)
@@ -66,7 +67,7 @@ def canonical(name: str) -> str:
 
 _FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
     (re.compile(r"claude"), "claude"),
-    (re.compile(r"^(?:chat)?gpt|^o\d|^codex|^computer-use|^text-embedding-"), "openai"),
+    (re.compile(r"^(?:chat)?gpt|^o\d|^codex|^computer-use|^text-embedding"), "openai"),
     (re.compile(r"davinci|curie|babbage|^ada$|^text-ada|code-cushman"), "openai"),
     (re.compile(r"gemini|gemma|learnlm"), "gemini"),
     (re.compile(r"llama-?2|codellama|vicuna"), "llama2"),
@@ -76,7 +77,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
     (re.compile(r"qwen|qwq|qvq"), "qwen"),
 )
 _O200K = re.compile(
-    r"^(?:chatgpt-?4o|gpt4(?:o|-1|-5)|gpt(?:[5-9]|\d\d)|gpt-oss|gpt-(?:audio|realtime|image)"
+    r"^(?:chatgpt-?4o|gpt4(?:o|-1|-5)|gpt(?:[5-9]|[12]\d)(?!\d)|gpt-oss|gpt-(?:audio|realtime|image)"
     r"|o\d|codex|computer-use)"
 )
 _P50K = re.compile(r"^(?:text-davinci00[23]|text-davinci-00[23]|code-(?:davinci|cushman))")

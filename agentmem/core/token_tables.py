@@ -175,6 +175,8 @@ _SCRIPTS = (
     (0x0670, (110, 85, 150, 150, 200, 200)),  # Arabic of other languages
     (0x0700, _BYTES_2),  # Syriac, Thaana, N'Ko
     (0x0900, (115, 42, 200, 112, 200, 200)),  # Devanagari
+    (0x0964, (115, 115, 150, 150, 200, 200)),  # its full stop
+    (0x0966, (125, 100, 200, 150, 200, 200)),  # its digits
     (0x0980, (135, 48, 240, 140, 250, 250)),  # Bengali
     (0x0A00, (115, 80, 200, 200, 300, 300)),  # Gurmukhi
     (0x0A80, (140, 48, 200, 200, 300, 300)),  # Gujarati
@@ -195,6 +197,9 @@ _SCRIPTS = (
     (0x1E00, (120, 110, 200, 200, 300, 300)),  # Latin with two marks (Vietnamese)
     (0x1F00, _BYTES_3),
     (0x2000, (160, 160, 160, 160, 180, 180)),  # dashes, quotation marks
+    (0x2028, _BYTES_2),  # line and direction marks
+    (0x2030, (160, 160, 180, 180, 200, 200)),
+    (0x2060, _BYTES_2),
     (0x2070, (200, 200, 230, 230, 300, 300)),  # currency, arrows, mathematics
     (0x2500, (110, 100, 130, 125, 160, 150)),  # boxes
     (0x2600, _BYTES_3),  # dingbats
