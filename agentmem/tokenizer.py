@@ -224,10 +224,12 @@ def limits_of(
     return ModelLimits(window=window, max_output=output)
 
 
-@lru_cache(maxsize=64)
 def tokenizer_for(model: str) -> Tokenizer:
     """The tokenizer of `model`, made once a process and sharing what it learns."""
-    return Tokenizer(model)
+    return _tokenizer_for(names_of(model)[0])
+
+
+_tokenizer_for = lru_cache(maxsize=64)(Tokenizer)
 
 
 def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:

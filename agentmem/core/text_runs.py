@@ -25,6 +25,8 @@ _NEXT_WORD = re.compile(r"(?<=\w) (?=[^\W\d_])")
 
 def split_runs(text: str) -> tuple[list[str], int]:
     """`text` in parts whose words are short, and how many cuts went through a word."""
+    if not _may_have_runs(text):
+        return list(_shorter(text, 0, len(text))), 0
     parts: list[str] = []
     start = cuts = 0
     while (run := _RUN.search(text, start)) is not None:
@@ -37,6 +39,15 @@ def split_runs(text: str) -> tuple[list[str], int]:
         parts += _shorter(text, start, end)
         start = end
     return [*parts, *_shorter(text, start, len(text))], cuts
+
+
+def _may_have_runs(text: str) -> bool:
+    """A quick look, since hardly any text has one."""
+    if len(text) < LONGEST_RUN_CHARACTERS:
+        return False
+    words = text.split()
+    spare = len(text) - sum(map(len, words)) - len(words)
+    return spare + 2 > LONGEST_RUN_CHARACTERS or max(map(len, words)) >= LONGEST_RUN_CHARACTERS
 
 
 def _shorter(text: str, start: int, end: int) -> Iterator[str]:

@@ -52,6 +52,8 @@ def count_messages(
     tools: Sequence[Mapping[str, Any]] = (),
 ) -> int:
     """The tokens of a request with these messages and tools; without messages, of the tools."""
+    if not isinstance(messages, Iterable):
+        raise InvalidMessage("messages", messages, "is not a list", remedy="Pass a list of dicts.")
     total = sum(count_message(m, count=count, count_media=count_media) for m in messages)
     return (total + ANSWER_TOKENS if total else 0) + count_tools(tools, count=count)
 
@@ -80,7 +82,12 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
             total += count(_text(message[key], key))
     content = message.get("content")
     if content is not None:
-        return total + _count_content(content, count, count_media)
+        try:
+            return total + _count_content(content, count, count_media)
+        except RecursionError as error:
+            raise InvalidMessage(
+                "content", role, "is nested too deeply in a message of", remedy="Flatten it."
+            ) from error
     if role != "assistant" or not (calls or message.get("refusal") or message.get("audio")):
         raise InvalidMessage(
             "content",

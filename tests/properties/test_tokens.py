@@ -222,7 +222,7 @@ def test_corrections_survive_export_and_load(reports: list[tuple[str, int, int]]
 
 @given(text=texts(max_size=200), first=texts(max_size=50))
 def test_the_estimate_grows_with_the_text(text: str, first: str) -> None:
-    """T9 Plain estimate. Nothing counts 0, something at least 1 and at most a token a byte and some."""
+    """T9 Plain estimate. Nothing is 0, any text at least 1 and at most two a byte and some."""
     assume(text)
     size = len(text.encode())
     for name in ENCODINGS:

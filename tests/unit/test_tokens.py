@@ -102,6 +102,20 @@ def test_a_lone_surrogate_is_refused_by_name() -> None:
         count({"role": "user", "content": [{"type": "odd", "x": "\udfff"}]})
 
 
+def test_results_nested_without_end_are_refused() -> None:
+    part: dict[str, Any] = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    for _ in range(5_000):
+        part = {"type": "tool_result", "tool_use_id": "t", "content": [part]}
+    with pytest.raises(InvalidMessage, match="nested"):
+        count({"role": "user", "content": [part]})
+
+
+@pytest.mark.parametrize("several", [None, 5, "hello", {"role": "user"}])
+def test_what_is_no_list_of_messages_is_refused(several: Any) -> None:
+    with pytest.raises(InvalidMessage):
+        count_messages(several, count=words, count_media=lambda m: 0)
+
+
 def test_a_message_that_holds_itself_is_refused() -> None:
     part: dict[str, Any] = {"type": "odd"}
     part["self"] = part
