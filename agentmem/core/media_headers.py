@@ -64,10 +64,7 @@ def _decode(text: str) -> bytes:
     clean = _NOT_BASE64.sub("", text.translate(_URL_SAFE))
     rest = len(clean) % 4
     clean = clean[:-1] if rest == 1 else clean + "=" * (-rest % 4)
-    try:
-        return binascii.a2b_base64(clean)
-    except (binascii.Error, ValueError):
-        return b""
+    return binascii.a2b_base64(clean)
 
 
 def image_size(source: str | bytes) -> tuple[int, int] | None:

@@ -38,6 +38,7 @@ def plausible(estimate: MediaEstimate) -> bool:
 
 @given(model=st.sampled_from(MODELS), width=NUMBERS, height=NUMBERS, detail=DETAILS)
 @example(model="qwen2.5-vl-7b", width=10**9, height=1, detail="auto")
+@example(model="nobody-knows", width=10**9, height=10**9, detail="auto")
 @example(model="gpt-6", width=10**30, height=10**30, detail="auto")
 def test_every_size_has_a_price(model: str, width: Any, height: Any, detail: str) -> None:
     """T10 Image sizes. Every size has a bounded price; one that cannot be gives a warning instead."""
