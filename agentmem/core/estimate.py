@@ -1,0 +1,190 @@
+"""How many tokens a text is, without any tokenizer: the fallback when none can be had.
+
+The text is cut the way byte-pair encodings cut it (words with the space before
+them, groups of three digits, runs of marks, whitespace) and every piece is
+priced from `token_tables`. What a piece may cost more than its price is summed
+as a variance, and the estimate lies some deviations above the expected count,
+so a document comes out slightly too large rather than too small.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from functools import lru_cache
+from typing import Literal, get_args
+
+from agentmem.core.checks import require_choice, require_text
+from agentmem.core.token_tables import (
+    COMMON_MARKS,
+    COMMON_WORDS,
+    PAIRS,
+    SCRIPT_PRICES,
+    SCRIPT_STARTS,
+)
+
+EncodingName = Literal["o200k_base", "cl100k_base", "p50k_base"]
+
+_PROFILES = get_args(EncodingName)
+_LOWER = "a-z\u00df-\u00f6\u00f8-\u024f"
+_UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de"
+_BLANK = "\t-\r\x1c-\x20\x85\xa0"
+# Pieces are bounded, so that pricing stays linear whatever the text.
+_PIECE = re.compile(
+    rf" ?[{_UPPER}]?[{_LOWER}]{{1,64}}| ?[{_UPPER}]{{1,64}}(?![{_LOWER}])| ?[{_UPPER}]"
+    r"| ?[0-9]{1,63}| ?[\u0250-\U0010ffff]{1,64}| ?[!-/:-@\[-`{-~]{1,64}"
+    rf"|[{_BLANK}]{{1,1024}}(?= \S)|[{_BLANK}]{{1,1024}}|.",
+    re.DOTALL,
+)
+_BLANK_LINE = re.compile(r"\n[^\n]+(?=\n)")
+_CHUNK_CHARACTERS = 1_000_000
+
+# By profile: o200k_base, cl100k_base, p50k_base.
+_ACCENT = (0.25, 0.45, 0.75)
+_LONE_ACCENT = (1.2, 1.6, 1.8)
+_RARE_LATIN = "\u0180"
+_CAPITALS = (1.15, 1.2, 1.5)
+_COMMON = (1.01, 1.01, 1.1)
+# An unlisted word costs more in a text of unlisted words, which is then not English.
+_ENGLISH = (0.80, 0.84, 1.0)
+_FOREIGN = (1.0, 1.12, 1.28)
+
+_DEVIATIONS = 2.5
+_CJK_START = 0x4E00
+_EAST_ASIAN = "\u2e80"
+_RARE_IDEOGRAPH = (2.3, 2.9, 3.0)
+
+Piece = tuple[float, float, bool, bool]
+"""Price, variance, is it a listed word, is it an unlisted one."""
+
+
+def estimate_tokens(text: str, *, encoding: EncodingName = "cl100k_base") -> int:
+    """The tokens of `text` in an encoding like `encoding`, rather too many than too few.
+
+    On the corpora it was measured on, no document came out more than 5 % below
+    the real encoding (T1). An empty text has none; any other has at least one.
+    """
+    require_text(text, "text")
+    require_choice(encoding, _PROFILES, "encoding")
+    if not text:
+        return 0
+    profile = _PROFILES.index(encoding)
+    price = variance = unlisted = 0.0
+    listed_words = unlisted_words = 0
+    for piece, times in _pieces(text).items():
+        cost, spread, is_listed, is_unlisted = _price(piece, profile)
+        variance += spread * times
+        if is_unlisted:
+            unlisted += cost * times
+            unlisted_words += times
+        else:
+            price += cost * times
+            listed_words += is_listed * times
+    if unlisted_words:
+        english = min(1.0, 2 * listed_words / (listed_words + unlisted_words))
+        factor = _FOREIGN[profile] - (_FOREIGN[profile] - _ENGLISH[profile]) * english
+        price += max(unlisted_words, unlisted * factor)
+    return max(1, math.ceil(price + _DEVIATIONS * math.sqrt(variance)))
+
+
+def _pieces(text: str) -> Counter[str]:
+    """How often each piece occurs; long texts are read bit by bit, for the memory's sake."""
+    found: Counter[str] = Counter()
+    for start in range(0, len(text), _CHUNK_CHARACTERS):
+        found.update(_PIECE.findall(text, start, start + _CHUNK_CHARACTERS))
+    return found
+
+
+@lru_cache(maxsize=16_384)
+def _price(piece: str, profile: int) -> Piece:
+    spaced = len(piece) > 1 and piece[0] == " " and not piece[1].isspace()
+    body = piece[1:] if spaced else piece
+    first = body[0]
+    if first >= "\u0250":
+        return _price_script(body, profile, spaced=spaced)
+    if "0" <= first <= "9":
+        if profile == 2:
+            return max(1.0, len(body) / 1.8), 0.2, False, False
+        return spaced + math.ceil(len(body) / 3), 0.02, False, False
+    if first.isalpha():
+        return _price_word(body, profile)
+    if first.isspace():
+        return _price_blank(body, profile), 0.08, False, False
+    if len(body) == 1:
+        return (1.0 if first < "\x7f" else 2.0), 0.02, False, False
+    if body in COMMON_MARKS:
+        return (1.15 if profile == 2 else 1.0), 0.02, False, False
+    if len(set(body)) == 1:
+        return 1 + len(body) / 12, 0.3, False, False
+    return max(1.0, 0.75 * len(body)), 0.2 * len(body), False, False
+
+
+def _price_word(word: str, profile: int) -> Piece:
+    if len(word) == 1:
+        rare = 2.0 if word >= _RARE_LATIN else _LONE_ACCENT[profile]
+        return (1.0 if word.isascii() else rare), 0.02, False, False
+    lower = word.lower()
+    capitals = word.isupper()
+    if not capitals and lower in COMMON_WORDS:
+        return _COMMON[profile], 0.01 if word == lower else 0.04, True, False
+    row, tenths, accents = len(PAIRS) - 1, 0, 0
+    for letter in lower:
+        column = ord(letter) - ord("a")
+        if not 0 <= column < 26:
+            column, accents = 26, accents + (3 if letter >= _RARE_LATIN else 1)
+        tenths += ord(PAIRS[row][column]) - ord("0")
+        row = column
+    cost = tenths / 10 * (_CAPITALS[profile] if capitals else 1) + _ACCENT[profile] * accents
+    cost = max(1.0, cost)
+    variance = 0.34 * cost + 0.03 * max(0, len(word) - 6) ** 2
+    return cost, variance, False, not capitals
+
+
+def _price_blank(blank: str, profile: int) -> float:
+    last_newline = blank.rfind("\n")
+    rest = blank[last_newline + 1 :]
+    cost = float(sum(1 + (c > "\x7f") for c in blank if c not in " \t\r\n"))
+    if last_newline >= 0:
+        cost += 1 + 0.6 * len(_BLANK_LINE.findall(blank)) + (last_newline + 1) // 16
+    if rest:
+        cost += 1 + len(rest) // 16
+        if len(rest) > 1 and rest[-1] == "\t":  # the last tab is taken by what follows it
+            cost += 0.8
+        if profile == 2:
+            cost += 0.7 * rest.count("\t") + len(rest) // 12
+    return cost
+
+
+def _price_script(run: str, profile: int, *, spaced: bool) -> Piece:
+    total, previous = 0.0, -1
+    for character in run:
+        script = bisect_right(SCRIPT_STARTS, ord(character)) - 1
+        if SCRIPT_STARTS[script] == _CJK_START and not _is_common_ideograph(character):
+            total, previous = total + _RARE_IDEOGRAPH[profile], -1
+            continue
+        prices = SCRIPT_PRICES[script]
+        total += prices[2 * profile + (script == previous)] / 100
+        previous = script
+    first = SCRIPT_PRICES[bisect_right(SCRIPT_STARTS, ord(run[0])) - 1][2 * profile]
+    if spaced:  # encodings that know few words of a script spend a token on the space
+        total += 1.0 if first >= 200 or run[0] >= _EAST_ASIAN else 0.3
+    return total, 0.12 * len(run), False, False
+
+
+@lru_cache(maxsize=16_384)
+def _is_common_ideograph(character: str) -> bool:
+    # The first level of the old national character sets lists the characters in daily use.
+    for codec, low, high in (
+        ("gb2312", b"\xb0", b"\xd8"),
+        ("big5", b"\xa4", b"\xc7"),
+        ("shift_jis", b"\x88\x9f", b"\x98\x73"),
+    ):
+        try:
+            code = character.encode(codec)
+        except UnicodeEncodeError:
+            continue
+        if low <= code < high:
+            return True
+    return False

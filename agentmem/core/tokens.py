@@ -1,0 +1,183 @@
+"""What a whole request costs: messages with their roles, names, tool calls, tool schemas, media.
+
+The text of a message is counted by `count`, its media by `count_media`; what
+stands around them follows OpenAI's documented accounting: 3 tokens a message, 1
+more for a name, 3 that open the answer. Other providers frame messages in about
+as many. https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from agentmem.core.checks import require_text
+from agentmem.core.estimate import EncodingName, estimate_tokens
+from agentmem.core.media import Media, media_of
+from agentmem.core.tool_schemas import render_tools
+from agentmem.errors import InvalidMessage
+from agentmem.protocols import TokenCounter
+from agentmem.types import Message
+
+__all__ = ["EncodingName", "count_message", "count_messages", "count_tools", "estimate_tokens"]
+
+MESSAGE_TOKENS = 3
+NAME_TOKENS = 1
+ANSWER_TOKENS = 3
+CALL_TOKENS = 6
+TOOLS_TOKENS = 9
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+MediaCounter = Callable[[Media], int]
+
+# Text that a provider shows to the model as it is, by the key that holds it.
+_TEXT_PARTS = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+    "thinking": "thinking",
+    "reasoning": "text",
+}
+# Parts the provider reads and the model does not see.
+_SILENT_PARTS = ("redacted_thinking",)
+
+
+def count_messages(
+    messages: Iterable[Message],
+    *,
+    count: TokenCounter,
+    count_media: MediaCounter,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> int:
+    """The tokens of a request with these messages and tools; without messages, of the tools."""
+    if not isinstance(messages, Iterable):
+        raise InvalidMessage("messages", messages, "is not a list", remedy="Pass a list of dicts.")
+    total = sum(count_message(m, count=count, count_media=count_media) for m in messages)
+    return (total + ANSWER_TOKENS if total else 0) + count_tools(tools, count=count)
+
+
+def count_message(message: Message, *, count: TokenCounter, count_media: MediaCounter) -> int:
+    """The tokens one message adds to a request."""
+    if not isinstance(message, Mapping):
+        raise InvalidMessage(
+            "message", message, "is not a dict", remedy="Pass {'role': 'user', 'content': …}."
+        )
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise InvalidMessage(
+            "role", role, "is not a known role", remedy=f"Use one of: {', '.join(ROLES)}."
+        )
+    total = MESSAGE_TOKENS + count(role)
+    name = message.get("name")
+    if name is not None:
+        total += NAME_TOKENS + count(_text(name, "name"))
+    if (call_id := message.get("tool_call_id")) is not None:
+        total += count(_text(call_id, "tool_call_id"))
+    calls = _calls(message)
+    total += sum(_count_call(call, count) for call in calls)
+    for key in ("refusal", "reasoning_content"):
+        if message.get(key) is not None:
+            total += count(_text(message[key], key))
+    content = message.get("content")
+    if content is not None:
+        try:
+            return total + _count_content(content, count, count_media)
+        except RecursionError as error:
+            raise InvalidMessage(
+                "content", role, "is nested too deeply in a message of", remedy="Flatten it."
+            ) from error
+    if role != "assistant" or not (calls or message.get("refusal") or message.get("audio")):
+        raise InvalidMessage(
+            "content",
+            dict(message),
+            "is missing",
+            remedy="Pass a text or a list of parts; only an assistant's tool call may have none.",
+        )
+    return total
+
+
+def count_tools(tools: Sequence[Mapping[str, Any]], *, count: TokenCounter) -> int:
+    """The tokens of the tool definitions sent with a request; none for no tools."""
+    if not tools:
+        return 0
+    if isinstance(tools, str | Mapping) or not all(isinstance(t, Mapping) for t in tools):
+        raise InvalidMessage("tools", tools, "is not a list of dicts", remedy="Pass a list.")
+    return TOOLS_TOKENS + count(render_tools(tools))
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidMessage(name, value, "is not a string", remedy="Pass a str.")
+    return require_text(value, name)
+
+
+def _calls(message: Message) -> list[Mapping[str, Any]]:
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list | tuple):
+        raise InvalidMessage("tool_calls", calls, "is not a list", remedy="Pass a list of dicts.")
+    legacy = message.get("function_call")
+    found = [*calls, *([] if legacy is None else [{"function": legacy}])]
+    for call in found:
+        if not isinstance(call, Mapping) or not isinstance(call.get("function", {}), Mapping):
+            raise InvalidMessage(
+                "tool_calls", call, "is not a dict with a function", remedy="See the docs."
+            )
+    return found
+
+
+def _count_call(call: Mapping[str, Any], count: TokenCounter) -> int:
+    function = call.get("function") or call.get("custom") or call
+    name = function.get("name")
+    arguments = function.get("arguments", function.get("input", ""))
+    total = CALL_TOKENS if name is None else CALL_TOKENS + count(_text(name, "function name"))
+    if isinstance(arguments, str):
+        return total + count(require_text(arguments, "arguments"))
+    return total + count(_as_json(arguments))
+
+
+def _count_content(content: object, count: TokenCounter, count_media: MediaCounter) -> int:
+    if isinstance(content, str):
+        return count(require_text(content, "content"))
+    if not isinstance(content, list | tuple):
+        raise InvalidMessage(
+            "content", content, "is neither text nor a list of parts", remedy="Pass a str or list."
+        )
+    return sum(_count_part(part, count, count_media) for part in content)
+
+
+def _count_part(part: object, count: TokenCounter, count_media: MediaCounter) -> int:
+    if isinstance(part, str):
+        return count(require_text(part, "content"))
+    if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+        raise InvalidMessage(
+            "content part", part, "has no type", remedy="Pass {'type': 'text', 'text': …}."
+        )
+    kind = part["type"]
+    if kind in _TEXT_PARTS:
+        return count(_text(part.get(_TEXT_PARTS[kind], ""), kind))
+    if kind in _SILENT_PARTS:
+        return 0
+    if kind == "tool_use":
+        return _count_call(part, count)
+    if kind == "tool_result":
+        inner = part.get("content") or ""
+        call_id = part.get("tool_use_id") or ""
+        return count(_text(call_id, "tool_use_id")) + _count_content(inner, count, count_media)
+    media = media_of(part)
+    if media is None:
+        return count(_as_json(part))
+    total = count_media(media) if media.text is None else count(require_text(media.text, kind))
+    return total + sum(count(title) for title in media.titles)
+
+
+def _as_json(value: object) -> str:
+    """`value` as compact JSON; a part nobody knows is counted as it would be sent."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessage(
+            "message", value, "cannot be written as JSON", remedy="Pass plain values."
+        ) from error
+    return require_text(text, "message")

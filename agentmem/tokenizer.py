@@ -1,0 +1,263 @@
+"""Counts for one model: text, messages, media, window, reserve, and what usage taught us.
+
+    tokenizer = Tokenizer("gpt-4o-mini")
+    tokenizer.count_messages([{"role": "user", "content": "Hello"}])
+
+Nothing here opens a connection: encodings, windows and prices come from files
+that tiktoken and litellm brought along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from agentmem.core.checks import require_count, require_text
+from agentmem.core.correction import Correction, correction_from, observe
+from agentmem.core.estimate import estimate_tokens
+from agentmem.core.media import Media, estimate_media
+from agentmem.core.models import (
+    COMPLETION_TOKENS,
+    UNKNOWN_WINDOW_TOKENS,
+    ModelLimits,
+    Reserve,
+    encoding_of,
+    family_of,
+    find_limits,
+    names_of,
+    reserve_for,
+)
+from agentmem.core.tokens import count_message, count_messages
+from agentmem.encodings import family_counter, tiktoken_counter
+from agentmem.errors import (
+    ApproximateCountWarning,
+    InvalidInput,
+    MediaWarning,
+    UnknownModelWarning,
+)
+from agentmem.litellm_loader import listed_limits
+from agentmem.protocols import TokenCounter
+from agentmem.types import Message
+
+CACHED_TEXTS = 8_192
+CLAUDE_TOOL_PROMPT_TOKENS = 346
+_KEPT_CHARACTERS = 256
+
+
+class CachedCounter:
+    """A counter that remembers its last answers; safe from several threads.
+
+    Long texts are remembered by their hash, so that the cache stays small.
+    """
+
+    def __init__(self, count: TokenCounter, *, size: int = CACHED_TEXTS) -> None:
+        self._count = count
+        self._size = require_count(size, "size", least=1)
+        self._known: OrderedDict[str | bytes, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str, /) -> int:
+        key = _key(require_text(text, "text"))
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+                return known
+        tokens = self._count(text)
+        with self._lock:
+            self._known[key] = tokens
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return tokens
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _key(text: str) -> str | bytes:
+    if len(text) <= _KEPT_CHARACTERS:
+        return text
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=24).digest()
+
+
+class Corrections:
+    """What provider usage taught about each model; safe from several threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Correction] = {}
+        self._lock = threading.Lock()
+
+    def observe(self, model: str, estimated: float, actual: float) -> Correction:
+        """Learn that `estimated` of our tokens were `actual` tokens to the provider of `model`.
+
+        Numbers that cannot be right are ignored; see `core.correction.observe`.
+        """
+        name = names_of(model)[0]
+        with self._lock:
+            learned = observe(
+                self._known.get(name, Correction()), estimated=estimated, actual=actual
+            )
+            self._known[name] = learned
+        return learned
+
+    def of(self, model: str) -> Correction:
+        """The correction of `model`; a ratio of 1 before anything was observed."""
+        with self._lock:
+            return self._known.get(names_of(model)[0], Correction())
+
+    def export(self) -> dict[str, dict[str, float | int]]:
+        """All that was learned, as plain JSON values."""
+        with self._lock:
+            return {name: known.as_dict() for name, known in sorted(self._known.items())}
+
+    def load(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take over what `export` gave; models in it replace what is known of them."""
+        if not isinstance(state, Mapping):
+            raise InvalidInput(
+                "corrections", state, "is not a dict", remedy="Pass what export() gave."
+            )
+        loaded = {names_of(name)[0]: correction_from(one) for name, one in state.items()}
+        with self._lock:
+            self._known.update(loaded)
+
+
+class Tokenizer:
+    """Counts tokens as `model` does, as near as can be had on this machine.
+
+    `exact` says whether the model's own encoding counts; `counted_with` names
+    what does. `context_window` and `max_output` override what the tables say.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        context_window: int | None = None,
+        max_output: int | None = None,
+        completion: int = COMPLETION_TOKENS,
+        corrections: Corrections | None = None,
+    ) -> None:
+        self.model = names_of(model)[0]
+        self.corrections = Corrections() if corrections is None else corrections
+        self.limits = limits_of(model, context_window=context_window, max_output=max_output)
+        self.reserve: Reserve = reserve_for(self.limits, completion=completion)
+        self._is_claude = family_of(model) == "claude"
+        count, self.counted_with, self.exact = _counter_for(self.model)
+        self._count = count
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.model!r}, counted_with={self.counted_with!r})"
+
+    def __call__(self, text: str, /) -> int:
+        return self._count(text)
+
+    def count(self, text: str) -> int:
+        """The tokens of `text`."""
+        return self._count(text)
+
+    def count_message(self, message: Message) -> int:
+        """The tokens one message adds to a request."""
+        return count_message(message, count=self._count, count_media=self.count_media)
+
+    def count_messages(
+        self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """The tokens of a whole request."""
+        total = count_messages(
+            messages, count=self._count, count_media=self.count_media, tools=tools
+        )
+        return total + (CLAUDE_TOOL_PROMPT_TOKENS if tools and self._is_claude else 0)
+
+    def count_media(self, media: Media) -> int:
+        """The tokens of an image, recording or document; warns when it cannot be read."""
+        estimate = estimate_media(media, self.model)
+        if estimate.warning:
+            warnings.warn(estimate.warning, MediaWarning, stacklevel=2)
+        return estimate.tokens
+
+    @property
+    def available_tokens(self) -> int:
+        """How many of our tokens fit into a request, the reserve kept free.
+
+        The correction is applied here, once, so that counts themselves never
+        change. At least 1.
+        """
+        free = self.limits.window - self.reserve.total
+        return max(1, int(free / self.corrections.of(self.model).ratio))
+
+    def corrected(self, tokens: int) -> int:
+        """`tokens` as the provider would count them, from what `observe` learned."""
+        return self.corrections.of(self.model).apply(tokens)
+
+    def observe(self, estimated: float, actual: float) -> Correction:
+        """Learn from a call that we counted as `estimated` and the provider as `actual`."""
+        return self.corrections.observe(self.model, estimated, actual)
+
+
+def limits_of(
+    model: str, *, context_window: int | None = None, max_output: int | None = None
+) -> ModelLimits:
+    """Window and longest answer of `model`; what is passed wins over the tables.
+
+    A model nobody lists gets 8,192 tokens and an `UnknownModelWarning`, unless
+    its window is passed.
+    """
+    known = find_limits(model, listed_limits())
+    if known is None and context_window is None:
+        warnings.warn(
+            f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are assumed. "
+            "Set context_window= to its real size.",
+            UnknownModelWarning,
+            stacklevel=3,
+        )
+    window = context_window
+    if window is None:
+        window = known.window if known else UNKNOWN_WINDOW_TOKENS
+    output = max_output
+    if output is None:
+        output = known.max_output if known else window
+    return ModelLimits(window=window, max_output=output)
+
+
+def tokenizer_for(model: str) -> Tokenizer:
+    """The tokenizer of `model`, made once a process and sharing what it learns."""
+    return _tokenizer_for(names_of(model)[0])
+
+
+_tokenizer_for = lru_cache(maxsize=64)(Tokenizer)
+
+
+def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
+    family = family_of(model)
+    encoding, own = encoding_of(model)
+    counter = family_counter(family)
+    if counter is not None:
+        # Claude's file is the one Anthropic published for Claude 2; newer models differ.
+        return _shared(family, counter), family, family != "claude"
+    counter = tiktoken_counter(encoding)
+    if counter is not None:
+        return _shared(encoding, counter), encoding, own
+    warnings.warn(
+        f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
+        "Install litellm, or put the file into TIKTOKEN_CACHE_DIR.",
+        ApproximateCountWarning,
+        stacklevel=3,
+    )
+    profile = "p50k_base" if family == "claude" else encoding
+    estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
+    return estimated, f"estimate:{profile}", False
+
+
+_counters: dict[str, CachedCounter] = {}
+_counters_lock = threading.Lock()
+
+
+def _shared(name: str, count: TokenCounter) -> CachedCounter:
+    """One cache for all models that count alike."""
+    with _counters_lock:
+        return _counters.setdefault(name, CachedCounter(count))
