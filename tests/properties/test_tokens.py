@@ -133,7 +133,8 @@ def test_the_correction_converges_and_follows_a_drift(
 ) -> None:
     """T4 Learned correction. After 20 calls the corrected count is within 5 % of the provider's.
 
-    New provider or one that changed to a third or the triple; steady or drifting.
+    New provider or one that changed to a third or the triple. One that drifts and scatters is
+    followed with a lag of five calls' drift on top.
     """
     before = Correction()
     for _ in range(10):
