@@ -181,7 +181,7 @@ def fill(
     require_now(now)
     if shrink is not None and count is None:
         raise InvalidInput("count", None, "is missing", remedy="Pass count= beside shrink=.")
-    listed = _listed(packages)
+    listed = list_packages(packages)
     fixed = sorted((p for p in listed if not p.can_drop), key=_tie_key)
     needed = sum(package.tokens for package in fixed)
     if needed > limit_tokens:
@@ -197,6 +197,17 @@ def fill(
         fates.append(fate)
         left -= fate.tokens
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+
+
+def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+    """`packages` as a list, refused if anything else is in it."""
+    listed = list(packages)
+    for package in listed:
+        if not isinstance(package, ContentPackage):
+            raise InvalidInput(
+                "packages", package, "holds something else", remedy="Pass ContentPackage values."
+            )
+    return listed
 
 
 def _try(
@@ -252,16 +263,6 @@ def _ranked(
 def _tie_key(package: ContentPackage) -> tuple[str, int, str]:
     """Ids should differ; where they do not, the order must still not depend on the input's."""
     return (package.id, package.tokens, repr(package))
-
-
-def _listed(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
-    listed = list(packages)
-    for package in listed:
-        if not isinstance(package, ContentPackage):
-            raise InvalidInput(
-                "packages", package, "holds something else", remedy="Pass ContentPackage values."
-            )
-    return listed
 
 
 def _whole_number(value: object, name: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from agentmem.core.budget import BudgetReport, Fate, Outcome, Shrink, fill
+from agentmem.core.budget import BudgetReport, Fate, Outcome, Shrink, fill, list_packages
 from agentmem.core.checks import require_count
 from agentmem.core.history import Unit, group_turns
 from agentmem.core.message_parts import SYSTEM_ROLES, media_kind, media_parts, without_media
@@ -76,7 +76,8 @@ def trim(
     this order and only as far as needed: media, both in `packages` and inside
     earlier messages (lowest score first); earlier messages, oldest first and in
     whole turns, so an answer goes with its question; memories and all other
-    packages (lowest score first); at last the steps of the present turn, oldest
+    packages (lowest score first; one larger than all the room there is goes
+    without costing any message its place); at last the steps of the present turn, oldest
     first. A tool call and its results stay or go together, and a tool result
     without a call is never the first message.
 
@@ -89,7 +90,7 @@ def trim(
         _piece(unit, messages, count_message=count_message, types=types)
         for unit in group_turns(messages, whole_turns=whole_turns, current=current)
     ]
-    others = list(packages)
+    others = list_packages(packages)
 
     # The fixed ring: one fill over all of it, which raises when it is too large.
     fixed = [piece for piece in pieces if piece.unit.fixed]
@@ -110,9 +111,13 @@ def trim(
         offered = _drop(loose, "trimmed: memories go before the steps of this turn")
     else:
         offered = fill(loose, room, now=now, weights=weights, shrink=shrink, count=count).fates
+        # One that no trimming makes room for must not cost the conversation its messages.
+        closed = any(
+            fate.outcome == "cut" or (not fate.sent and fate.package.tokens <= room)
+            for fate in offered
+        )
     fates += offered
     room -= sum(fate.tokens for fate in offered)
-    closed = closed or any(fate.outcome != "kept" for fate in offered)
 
     earlier = [p for p in pieces if not p.unit.recent and not p.unit.fixed]
     outcome |= _keep_newest(earlier, -1 if closed else room)

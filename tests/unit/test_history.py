@@ -11,7 +11,7 @@ from agentmem.core.history import current_index, group_turns
 from agentmem.core.message_parts import media_parts, text_of
 from agentmem.core.packages import ContentPackage
 from agentmem.core.trimming import TrimPlan, trim
-from agentmem.errors import FixedContentTooLarge, InvalidMessage, InvalidNumber
+from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
@@ -235,6 +235,19 @@ def test_memories_go_by_score_when_no_message_is_left() -> None:
     plan = trimmed([SYSTEM, user("old"), user("now")], 60, packages=memories)
     assert plan.kept_indices == (0, 2)
     assert [p.id for p in plan.packages] == ["high"]
+
+
+def test_a_package_that_can_never_fit_costs_no_message_its_place() -> None:
+    huge = ContentPackage(id="huge", type="tool-result", content="x", tokens=50_000)
+    small = ContentPackage(id="small", type="memory-semantic", content="x", tokens=10)
+    plan = trimmed([SYSTEM, user("old"), user("now")], 45, packages=[huge, small])
+    assert plan.kept_indices == (0, 1, 2)
+    assert [p.id for p in plan.packages] == ["small"]
+
+
+def test_something_that_is_no_package_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="packages"):
+        trimmed([user("now")], 45, packages=["x"])
 
 
 def test_fixed_packages_are_always_sent() -> None:
