@@ -118,7 +118,8 @@ class IndexRows:
 
     def counts(self) -> NDArray[np.uint8]:
         """The frequencies in one byte each, 1 at the least."""
-        return np.clip(self.frequencies, 1, COUNT_LIMIT).astype(np.uint8)
+        clipped: NDArray[Any] = np.clip(self.frequencies, 1, COUNT_LIMIT)
+        return clipped.astype(np.uint8)
 
 
 def as_index_rows(batch: Any) -> IndexRows:

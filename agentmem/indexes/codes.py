@@ -47,6 +47,8 @@ class VectorCodes:
         import faiss
 
         dimensions = sample.shape[1]
+        if len(sample) < CENTROIDS:
+            sample = np.resize(sample, (CENTROIDS, dimensions))
         with one_thread():
             quantiser = faiss.ProductQuantizer(dimensions, pieces_of(dimensions), 4)
             # A small sample is no mistake here: small thresholds are for tests.

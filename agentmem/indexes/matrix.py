@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentmem.indexes.codes import one_thread
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALLEST_BLOCK = 1024
-PIECE = 2048
-"""Rows multiplied at a time: they stay in the processor's cache, and no BLAS starts threads."""
 
 
 class Matrix:
@@ -59,32 +59,47 @@ class Matrix:
                 found[here] = block.take(slots.take(here) - self._starts[number], axis=0)
         return found
 
-    def products(self, slots: NDArray[np.intp], query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The inner product of each slot's vector with `query`: fast, to within rounding."""
-        found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), PIECE):
-            part = slots[first : first + PIECE]
-            np.dot(self.take(part), query, out=found[first : first + len(part)])
-        return found
+    def products(self, slots: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The inner product of each slot's vector with `query`.
 
-    def products_between(
-        self, start: int, end: int, query: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """The inner products of the slots from `start` to before `end`, without gathering."""
-        found = np.empty(end - start, dtype=np.float32)
-        for piece_start, piece in self.pieces(start, end, PIECE):
-            at = piece_start - start
-            np.dot(piece, query, out=found[at : at + len(piece)])
-        return found
+        Row by row, so the bits do not depend on what else is asked for; nothing
+        is gathered first, and no BLAS starts threads (which cost more than they give).
+        """
+        import faiss
 
-    def exact_products(
-        self, slots: NDArray[np.intp], query: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """The inner products, with the same bits whatever else is asked for beside them."""
+        slots = np.ascontiguousarray(slots, dtype=np.int64)
         found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), PIECE):
-            part = slots[first : first + PIECE]
-            np.einsum("ij,j->i", self.take(part), query, out=found[first : first + len(part)])
+        if not len(slots):
+            return found
+        if int(slots.min()) < 0 or int(slots.max()) >= self.size:
+            raise IndexError("a slot that holds no vector")
+        query = np.ascontiguousarray(query, dtype=np.float32)
+        blocks = tuple(zip(self._starts, self._blocks, strict=True))
+        if len(blocks) == 1:
+            here: NDArray[np.intp] | None = None
+        else:
+            which = np.searchsorted([start for start, _ in blocks], slots, side="right") - 1
+        for number, (start, block) in enumerate(blocks):
+            if len(blocks) == 1:
+                local, part = slots, found
+            else:
+                here = np.flatnonzero(which == number)
+                if not len(here):
+                    continue
+                local = slots.take(here) - start
+                part = np.empty(len(here), dtype=np.float32)
+            with one_thread():
+                faiss.fvec_inner_products_by_idx(  # type: ignore[attr-defined]  # SWIG
+                    faiss.swig_ptr(part),
+                    faiss.swig_ptr(query),
+                    faiss.swig_ptr(block),
+                    faiss.swig_ptr(local),
+                    self.dimensions,
+                    1,
+                    len(local),
+                )
+            if here is not None:
+                found[here] = part
         return found
 
     def pieces(self, start: int, end: int, rows: int) -> list[tuple[int, NDArray[np.float32]]]:

@@ -48,8 +48,8 @@ class RowTable:
             name: np.empty(0, dtype=dtype) for name, dtype in COLUMNS.items()
         }
         self.live = np.zeros(0, dtype=bool)
-        self.position_of = np.zeros(0, dtype=np.int32)  # by row id, one more than the position
-        self._next_of = np.zeros(0, dtype=np.int32)  # by row id, the row that follows, 0 for none
+        self.position_of = np.zeros(1, dtype=np.int32)  # by row id, one more than the position
+        self._next_of = np.zeros(1, dtype=np.int32)  # by row id, the row that follows, 0 for none
         self._owners: dict[int, _Owner] = {}
         self._kept: OrderedDict[frozenset[int], tuple[Selection, int]] = OrderedDict()
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -278,7 +278,8 @@ class RowTable:
     def _follow(self, after: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.bool_]:
         at = self.positions_of(after)
         named = self.column["previous"].take(np.where(at >= 0, at, 0))
-        return (at >= 0) & (named == rows)
+        follows: NDArray[np.bool_] = (at >= 0) & (named == rows)
+        return follows
 
     def _find_next(self, row: int) -> int:
         """The last live row that names `row`, sought through all: only after a change of links."""

@@ -34,7 +34,6 @@ FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
 WIDEST = 65_536
-_ROUNDING = 1e-5
 
 
 class _Slots:
@@ -358,6 +357,7 @@ class VectorIndex:
             selection = self.table.select(scope)
             row_column = self.table.column["rows"]
             position_of = self.table.position_of
+            live = self.table.live
         if selection.positions is not None and selection.count <= self._exact_scope:
             wanted = slots.slots_of(row_column.take(selection.positions))
             found = self._nearest(slots, wanted[wanted >= 0], query, n)
@@ -365,14 +365,24 @@ class VectorIndex:
             mask = None if selection.positions is None else selection.mask()
             narrow = _Narrow(slots, position_of, mask)
             found = self._picked(query, n, narrow, in_scope=selection.count)
-        rows = slots.row_of.take(found).astype(np.int64)
-        with self.table.lock:
-            # What was added since the scope was worked out is not ours to show.
-            seen = self.table.holds(scope, rows)
+        rows, seen = self._seen(slots, found, scope)
+        if selection.positions is None and not seen.all():
+            # Vectors of rows the table does not have, or has since: leave them out beforehand.
+            narrow = _Narrow(slots, position_of, live[: selection.end])
+            found = self._picked(query, n, narrow, in_scope=selection.count)
+            rows, seen = self._seen(slots, found, scope)
         rows, found = rows[seen], found[seen]
-        cosines = slots.matrix.exact_products(found, query)
+        cosines = slots.matrix.products(found, query)
         order = np.lexsort((rows, -cosines))[:n]
         return rows[order], np.clip(cosines[order], -1.0, 1.0)
+
+    def _seen(
+        self, slots: _Slots, found: NDArray[np.int64], scope: RowScope
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The rows in these slots, and which of them are in `scope` now: what was added since
+        the scope was worked out is not ours to show."""
+        rows = slots.row_of.take(found).astype(np.int64)
+        return rows, self.table.holds(scope, rows)
 
     def cosines_of(
         self, vector: NDArray[np.float32], rows: NDArray[Any] | Sequence[int]
@@ -383,20 +393,17 @@ class VectorIndex:
         wanted = slots.slots_of(np.asarray(rows, dtype=np.int64).reshape(-1))
         found = np.full(len(wanted), np.nan, dtype=np.float32)
         here = np.flatnonzero(wanted >= 0)
-        found[here] = np.clip(slots.matrix.exact_products(wanted[here], query), -1.0, 1.0)
+        found[here] = np.clip(slots.matrix.products(wanted[here], query), -1.0, 1.0)
         return found
 
     def _nearest(
         self, slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int
     ) -> NDArray[np.int64]:
-        """The slots of `among` that can be the `n` nearest once rounding is taken out."""
+        """The `n` nearest slots of `among`, and those as near as the last of them."""
         if len(among) <= n:
             return among
-        if len(among) == slots.size:
-            products = slots.matrix.products_between(0, slots.size, query)
-        else:
-            products = slots.matrix.products(among, query)
-        least = np.sort(products)[len(products) - n] - _ROUNDING
+        products = slots.matrix.products(among, query)
+        least = np.sort(products)[len(products) - n]
         return among.compress(products >= least)
 
     def _picked(
@@ -409,10 +416,14 @@ class VectorIndex:
         wide = min(WIDEST, int(depth * max(1.0, 1.5 * share)))
         with self._lock:
             codes = slots.codes
-            picked = None if codes is None else narrow(codes.search(query, wide))
+            raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
             coded = slots.coded
-        if picked is None or (len(picked) < min(n, in_scope) and wide < coded):
-            # No codes, or a scope so far from the query that too few of its rows were picked.
+        picked = narrow(raw)
+        complete = len(raw) == coded
+        # Codes of vectors that are all alike give fewer than asked for; and a scope that lies
+        # far from the query may have too few rows among those picked.
+        short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
+        if codes is None or (short and not complete):
             return self._nearest(slots, narrow(np.arange(slots.size)), query, n)
         fresh = narrow(np.arange(coded, slots.size))
         return self._nearest(slots, np.concatenate((picked[:depth], fresh)), query, n)
