@@ -87,7 +87,9 @@ class _Slots:
 
     def delete(self, rows: NDArray[Any]) -> int:
         slots = self.slots_of(rows)
-        slots = np.unique(slots[slots >= 0])
+        slots = slots[slots >= 0]
+        if slots.size > 1:
+            slots = np.unique(slots)
         if slots.size:
             self.live[slots] = False
             self.slot_of[self.row_of[slots]] = 0
