@@ -84,7 +84,7 @@ def load_vectors(
     **settings: Any,
 ) -> VectorIndex:
     """The vectors that were saved with this digest by this embedder; else `StoreCorrupt`."""
-    header, arrays = read_arrays(path, expected_sha256)
+    header, arrays = read_arrays(path, expected_sha256, mapped=True)
     _require(header.get("engine") == "vectors", path)
     _require(header.get("embedder") == [embedder.name, embedder.version, embedder.dimensions], path)
     _require({"rows", "vectors"} <= set(arrays), path)

@@ -215,10 +215,12 @@ class VectorIndex:
             raise ValueError("other types")
         if vectors.shape != (len(rows), dimensions) or not 0 <= coded <= len(rows):
             raise ValueError("other shapes")
-        if rows.size and (int(rows.min()) < 1 or len(np.unique(rows)) != len(rows)):
-            raise ValueError("rows twice")
+        if rows.size and int(rows.min()) < 1:
+            raise ValueError("rows that are none")
         slots = _Slots(dimensions)
         slots.restore(rows, vectors)
+        if (slots.slots_of(rows) != np.arange(len(rows))).any():
+            raise ValueError("rows twice")
         if packed is not None and centroids is not None and coded:
             slots.codes = VectorCodes(centroids, dimensions)
             slots.codes.load_packed(packed, coded)
