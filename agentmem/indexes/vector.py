@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 APPROXIMATE_FROM = 16_384
-EXACT_SCOPE = 16_384
+EXACT_SCOPE = 8192
 DEPTH = 1024
 FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
 WIDEST = 65_536
+# What one row costs, in nanoseconds: to score exactly, to pass over by its code, to pick.
+SCORED, PASSED, PICKED = 140.0, 2.5, 100.0
 
 
 class _Slots:
@@ -350,7 +352,7 @@ class VectorIndex:
         """The `n` nearest rows of `scope` and their cosines, nearest first, equal ones by row.
 
         A query of zeros is near nothing. Exact for up to `exact_scope` rows in
-        scope and up to `approximate_from` in all.
+        scope (0: never mind the scope) and up to `approximate_from` in all.
         """
         require_count(n, "n")
         query = self._checked(vector, 1)[0]
@@ -362,7 +364,7 @@ class VectorIndex:
             row_column = self.table.column["rows"]
             position_of = self.table.position_of
             live = self.table.live
-        if selection.positions is not None and selection.count <= self._exact_scope:
+        if selection.positions is not None and self._scanned(selection.count):
             wanted = slots.slots_of(row_column.take(selection.positions))
             found = self._nearest(slots, wanted[wanted >= 0], query, n)
         else:
@@ -379,6 +381,14 @@ class VectorIndex:
         cosines = slots.matrix.products(found, query)
         order = np.lexsort((rows, -cosines))[:n]
         return rows[order], np.clip(cosines[order], -1.0, 1.0)
+
+    def _scanned(self, in_scope: int) -> bool:
+        """Whether so many rows of a larger table are better scanned than picked by codes."""
+        if in_scope <= self._exact_scope:
+            return True
+        size = self._slots.size
+        picking = PASSED * size + PICKED * _width(self._depth, in_scope, size)
+        return self._exact_scope > 0 and SCORED * in_scope < picking
 
     def _seen(
         self, slots: _Slots, found: NDArray[np.int64], scope: RowScope
@@ -416,8 +426,7 @@ class VectorIndex:
         """The nearest of what the codes pick and of what has no codes yet."""
         slots = narrow.slots
         depth = max(self._depth, 4 * n)
-        share = slots.size / max(1, in_scope)
-        wide = min(WIDEST, int(depth * max(1.0, 1.5 * share)))
+        wide = _width(depth, in_scope, slots.size)
         with self._lock:
             codes = slots.codes
             raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
@@ -431,6 +440,11 @@ class VectorIndex:
             return self._nearest(slots, narrow(np.arange(slots.size)), query, n)
         fresh = narrow(np.arange(coded, slots.size))
         return self._nearest(slots, np.concatenate((picked[:depth], fresh)), query, n)
+
+
+def _width(depth: int, in_scope: int, size: int) -> int:
+    """How many slots the codes are asked for, so that about `depth` of them are in scope."""
+    return min(WIDEST, int(depth * max(1.0, 1.5 * size / max(1, in_scope))))
 
 
 class _Narrow:
