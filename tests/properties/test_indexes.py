@@ -267,52 +267,44 @@ def test_changes_during_upkeep_are_kept(
     index.delete([before[0].row])
     vectors.delete([before[0].row])
     index._seal_rows = seal
-    expected = remaining([*before, Row(row=before[0].row, flags=1)])
-    held = {row.row for row in before} - {before[0].row}
-    changed = False
+    join, new_codes = segments_module.join, VectorIndex._new_codes
 
-    def change() -> None:
-        nonlocal changed, expected, held
-        if not changed:
-            changed = True
-            for row in during:
-                index.add(batch([row]))
-                vectors.add([row.row], vector_of(row.row + 1))
-            index.delete(gone)
-            vectors.delete(gone)
-            expected = remaining(
-                [*expected.values(), *during, *(Row(row=g, flags=1) for g in gone)]
-            )
-            held = (held | {row.row for row in during}) - set(gone)
+    def join_slowly(*args: Any) -> Any:
+        segments_module.join = join
+        for row in during:
+            index.add(batch([row]))
+        index.delete(gone)
+        return join(*args)
+
+    def code_slowly(*args: Any) -> Any:
+        VectorIndex._new_codes = new_codes  # type: ignore[method-assign]  # only the first time
+        found_codes = new_codes(*args)
+        for row in during:
+            vectors.add([row.row], vector_of(row.row + 1))
+        vectors.delete(gone)
+        return found_codes
 
     with pytest.MonkeyPatch.context() as patch:
-        join, new_codes = segments_module.join, VectorIndex._new_codes
-
-        def join_slowly(*args: Any) -> Any:
-            change()
-            return join(*args)
-
-        def code_slowly(*args: Any) -> Any:
-            found_codes = new_codes(*args)
-            change()
-            return found_codes
-
         patch.setattr(segments_module, "join", join_slowly)
+        patch.setattr(VectorIndex, "_new_codes", code_slowly)
         index._compact()
-        changed = True
-        patch.undo()
+        vectors._rebuild()
+    order = [*before, Row(row=before[0].row, flags=1), *during]
+    expected = remaining([*order, *(Row(row=row, flags=1) for row in gone)])
     scores = bm25_scores(expected.values(), query, k1=K1, b=B)
     assert found(index, query, 40, EVERYTHING) == best(scores, 40)
     index.compact()
     assert found(index, query, 40, EVERYTHING) == best(scores, 40)
-    with pytest.MonkeyPatch.context() as patch:
-        changed = False
-        patch.setattr(VectorIndex, "_new_codes", code_slowly)
-        vectors._rebuild()
+    held: dict[int, Any] = {row.row: vector_of(row.row) for row in before}
+    del held[before[0].row]
+    held |= {row.row: vector_of(row.row + 1) for row in during}
+    held = {row: vector for row, vector in held.items() if row not in gone}
     known = vectors.cosines_of(vector_of(1), np.arange(0, 22))
-    assert set(np.flatnonzero(~np.isnan(known)).tolist()) == held
+    assert set(np.flatnonzero(~np.isnan(known)).tolist()) == held.keys()
+    for number, vector in held.items():
+        assert known[number] == pytest.approx(float(vector @ vector_of(1)), abs=1e-5)
     ids, _ = vectors.search(vector_of(1), 40)
-    assert set(ids.tolist()) == held & expected.keys()
+    assert set(ids.tolist()) == held.keys() & expected.keys()
 
 
 def vector_of(seed: int) -> np.ndarray:
