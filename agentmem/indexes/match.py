@@ -1,0 +1,255 @@
+"""One query's words against one scope: the best rows, and the score of any row.
+
+BM25 with the statistics of the rows in scope and of no others (P24): how many
+there are, how many hold each word, how long they are on average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentmem.indexes.segments import code_bounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FEW = 4096
+"""Up to this many postings every row that holds a word is scored."""
+
+CHEAP = 1 << 16
+"""Rare words are added up, up to this many postings, before asking what can be left out."""
+
+SAMPLE = 1 << 14
+"""How many sums are looked at to guess what a good one is."""
+
+_SLACK = 1.0 + 1e-4  # sums of bounds are kept in four bytes
+_STEP = 12  # looking a row up costs about as much as adding up this many postings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Postings:
+    """The rows in scope that hold one word of the query."""
+
+    positions: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+    codes: NDArray[np.uint8]
+    frequency: int
+    weight: float
+
+    @property
+    def size(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """The table's arrays as they were when the query came."""
+
+    row: NDArray[np.int32]
+    length: NDArray[np.int32]
+    live: NDArray[np.bool_]
+    position_of: NDArray[np.int32]
+    end: int
+
+
+def inverse_frequency(row_count: int, frequency: int) -> float:
+    """How telling a word is that `frequency` of `row_count` rows hold; above 0 for all."""
+    return math.log(1.0 + (row_count - frequency + 0.5) / (frequency + 0.5))
+
+
+class Match:
+    """What one query finds in one scope at one moment; later changes do not touch it."""
+
+    def __init__(
+        self,
+        postings: Sequence[Postings],
+        columns: Columns,
+        *,
+        row_count: int,
+        mean_length: float,
+        whole: bool,
+        k1: float,
+        b: float,
+    ) -> None:
+        self.row_count = row_count
+        self.mean_length = mean_length
+        self._columns = columns
+        self._whole = whole
+        self._k1 = k1
+        self._b = b
+        self._postings = tuple(postings)
+        self._factors = tuple(
+            p.weight * inverse_frequency(row_count, p.frequency) if p.frequency else 0.0
+            for p in self._postings
+        )
+
+    @property
+    def row_frequencies(self) -> NDArray[np.int64]:
+        """How many rows in scope hold each word, in the order of the query."""
+        return np.array([p.frequency for p in self._postings], dtype=np.int64)
+
+    def top(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The `n` best rows and their scores, best first, equal scores by row id; exact.
+
+        Rows that hold no word of the query are never among them.
+        """
+        used = [
+            (p, factor)
+            for p, factor in zip(self._postings, self._factors, strict=True)
+            if p.size and factor > 0.0
+        ]
+        if n <= 0 or not used:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
+        if sum(p.size for p, _ in used) <= FEW:
+            positions = np.unique(np.concatenate([p.positions for p, _ in used]))
+            positions = self._living(positions)
+            return self._best(positions, self._score(positions), n)
+        return self._best(*self._contenders(used, n), n)
+
+    def scores_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.float64]:
+        """The score of each row, 0 for one that holds no word or is not in scope."""
+        positions, here = self._positions_of(rows)
+        scores = np.zeros(len(positions), dtype=np.float64)
+        if here.any():
+            scores[here] = self._score(positions[here])
+        return scores
+
+    def counts_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.uint8]:
+        """How often each row holds each word of the query: one line a row, one column a word."""
+        positions, here = self._positions_of(rows)
+        counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
+        if here.any():
+            for number, postings in enumerate(self._postings):
+                counts[here, number] = _counts_at(postings, positions[here])
+        return counts
+
+    def lengths_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.int32]:
+        """How long each row is, 0 for one that is not here."""
+        positions, here = self._positions_of(rows)
+        lengths = np.zeros(len(positions), dtype=np.int32)
+        lengths[here] = self._columns.length.take(positions[here])
+        return lengths
+
+    def _positions_of(
+        self, rows: NDArray[Any] | Sequence[int]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
+        known = self._columns.position_of
+        inside = (wanted >= 0) & (wanted < len(known))
+        if not inside.any():
+            return np.zeros(len(wanted), dtype=np.int32), inside
+        positions = known.take(np.where(inside, wanted, 0)) - np.int32(1)
+        inside &= (positions >= 0) & (positions < self._columns.end)
+        return positions, inside
+
+    def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Without the dead: lists of part of a table hold none, those of a whole one may."""
+        if not self._whole:
+            return positions
+        return positions.compress(self._columns.live.take(positions))
+
+    def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Exact scores: always the same sum in the same order, whichever way a row was found."""
+        k1, b = self._k1, self._b
+        norm = self._columns.length.take(positions).astype(np.float64)
+        norm *= k1 * b / self.mean_length if self.mean_length else 0.0
+        norm += k1 * (1.0 - b)
+        total = np.zeros(len(positions), dtype=np.float64)
+        for postings, factor in zip(self._postings, self._factors, strict=True):
+            if factor > 0.0:
+                counts = _counts_at(postings, positions).astype(np.float64)
+                total += factor * (counts * (k1 + 1.0) / (counts + norm))
+        return total
+
+    def _best(
+        self, positions: NDArray[np.int32], scores: NDArray[np.float64], n: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        if len(scores) > 4 * n:
+            least = np.sort(scores)[len(scores) - n]
+            keep = scores >= least
+            positions, scores = positions.compress(keep), scores.compress(keep)
+        rows = self._columns.row.take(positions).astype(np.int64)
+        order = np.lexsort((rows, -scores))[:n]
+        return rows[order], scores[order]
+
+    def _contenders(
+        self, used: Sequence[tuple[Postings, float]], n: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Every row that can be among the `n` best, with its exact score.
+
+        Words are added up from the rarest on, as bounds. Once `n` rows are known
+        to reach some score, a word too common to lift any new row there is only
+        looked up for the rows it could still lift.
+        """
+        bounds = code_bounds(k1=self._k1, b=self._b, mean_length=self.mean_length)
+        most = float(bounds.max())
+        rest = sorted(used, key=lambda item: item[0].size)
+        sums = np.zeros(self._columns.end, dtype=np.float32)
+        added = 0
+        while rest and (not added or added + rest[0][0].size <= CHEAP):
+            added += _add_up(sums, *rest.pop(0), bounds)
+        tried = self._living(_highest(sums, 3 * n))
+        tried_scores = self._score(tried)
+        reached = 0.0
+        if len(tried) >= n:
+            reached = float(np.sort(tried_scores)[len(tried) - n])
+        while True:
+            open_bound = sum(factor for _, factor in rest) * most
+            least = np.float32(max(0.0, (reached - open_bound) / _SLACK))
+            if not rest:
+                break
+            if open_bound < reached:
+                contenders = int(np.count_nonzero(sums >= least))
+                left = sum(p.size for p, _ in rest)
+                if contenders <= 4 * n or contenders * len(used) * _STEP < left:
+                    break
+            _add_up(sums, *rest.pop(0), bounds)
+        positions = np.flatnonzero(sums >= least if least > 0.0 else sums > 0.0).astype(np.int32)
+        positions = self._living(np.setdiff1d(positions, tried, assume_unique=True))
+        return (
+            np.concatenate((tried, positions)),
+            np.concatenate((tried_scores, self._score(positions))),
+        )
+
+
+def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """How often the word stands at each position, 0 where it does not."""
+    if not postings.size:
+        return np.zeros(len(positions), dtype=np.uint8)
+    at = np.searchsorted(postings.positions, positions)
+    found = postings.positions.take(at, mode="clip") == positions
+    counts: NDArray[np.uint8] = postings.counts.take(at, mode="clip")
+    counts[~found] = 0
+    return counts
+
+
+def _add_up(
+    sums: NDArray[np.float32], postings: Postings, factor: float, bounds: NDArray[np.float32]
+) -> int:
+    """Add what each posting may score at most; the number of postings."""
+    values = (bounds * np.float32(factor * (1.0 + 1e-6))).take(postings.codes)
+    np.add.at(sums, postings.positions, values)
+    return postings.size
+
+
+def _highest(sums: NDArray[np.float32], n: int) -> NDArray[np.int32]:
+    """About `n` positions with high sums: a good guess is enough, so a sample sets the bar."""
+    step = max(1, len(sums) // SAMPLE)
+    found = _from_bar(sums, np.sort(sums[::step]), n // step)
+    if step > 1 and not n // 2 <= len(found) <= 8 * n:
+        values = sums[sums > 0.0]
+        found = _from_bar(sums, np.sort(values), n)
+    return found[: 8 * n].astype(np.int32)
+
+
+def _from_bar(
+    sums: NDArray[np.float32], ascending: NDArray[np.float32], rank: int
+) -> NDArray[np.intp]:
+    """The positions whose sums reach the value that stands at `rank` from the end."""
+    bar = ascending[-min(len(ascending), max(1, rank))] if len(ascending) else np.float32(0)
+    return np.flatnonzero(sums >= bar if bar > 0.0 else sums > 0.0)

@@ -1,0 +1,103 @@
+"""Which rows a search may see: a value, and the same thing worked out on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agentmem.errors import InvalidFilter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowScope:
+    """What a search may see; every part narrows it, and a part left out does not.
+
+    `owners` are the owner ids the reader may see, `rows` the rows a filter let
+    through (in any order). The others are looked up in the table's own columns:
+    `kinds`, when it was made (the first moment included, the second not), when
+    it is valid, and bits none of which may be set in its flags.
+    """
+
+    owners: frozenset[int] | None = None
+    rows: NDArray[np.int64] | None = None
+    kinds: frozenset[int] | None = None
+    created_from_us: int | None = None
+    created_before_us: int | None = None
+    valid_at_us: int | None = None
+    without_flags: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("owners", "kinds"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+                raise InvalidFilter(name, value, "is not a set of ids", remedy="Pass a set of int.")
+            object.__setattr__(self, name, frozenset(value))
+        if self.rows is not None:
+            rows = np.asarray(self.rows)
+            if rows.ndim != 1 or not (rows.size == 0 or np.issubdtype(rows.dtype, np.integer)):
+                raise InvalidFilter("rows", self.rows, "is not a list of row ids")
+            rows = rows.astype(np.int64)
+            if rows.size > 1 and not bool((rows[1:] > rows[:-1]).all()):
+                rows = np.unique(rows)
+            object.__setattr__(self, "rows", rows)
+
+    @property
+    def by_owner_only(self) -> bool:
+        """Whether nothing but `owners` narrows the scope."""
+        return (
+            self.rows is None
+            and self.kinds is None
+            and self.created_from_us is None
+            and self.created_before_us is None
+            and self.valid_at_us is None
+            and not self.without_flags
+        )
+
+
+EVERYTHING = RowScope()
+
+
+class Selection:
+    """A scope worked out on one table: the live rows it holds, by position.
+
+    `positions` is ascending; `None` stands for every live row below `end`,
+    which spares large stores from writing the list down.
+    """
+
+    __slots__ = ("_mask", "count", "end", "positions", "total_length")
+
+    def __init__(
+        self, positions: NDArray[np.int32] | None, *, end: int, count: int, total_length: int
+    ) -> None:
+        self.positions = positions
+        self.end = end
+        self.count = count
+        self.total_length = total_length
+        self._mask: NDArray[np.bool_] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every live row of the table is in it."""
+        return self.positions is None
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length of the rows in it, 0 when there are none."""
+        return self.total_length / self.count if self.count else 0.0
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Which positions below `end` are in it; made once, and only for part of a table."""
+        if self._mask is None:
+            mask = np.zeros(self.end, dtype=bool)
+            if self.positions is not None:
+                mask[self.positions] = True
+            self._mask = mask
+        return self._mask

@@ -1,0 +1,480 @@
+"""Vectors to rows: exact while small, then codes that pick and floats that decide.
+
+A scope's rows are scanned exactly when they are few, however large the store
+is. Beyond `approximate_from` vectors a search of many rows asks the codes for
+candidates and scores those on the stored floats; the newest vectors, which
+have no codes yet, are always scanned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentmem.core.checks import require_count
+from agentmem.errors import BadVector, InvalidInput
+from agentmem.indexes.batch import ROW_LIMIT
+from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes
+from agentmem.indexes.matrix import Matrix
+from agentmem.indexes.rows import RowTable
+from agentmem.indexes.scope import EVERYTHING, RowScope
+from agentmem.indexes.upkeep import Upkeep
+from agentmem.protocols import EmbedderId
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+APPROXIMATE_FROM = 16_384
+EXACT_SCOPE = 8192
+DEPTH = 1024
+FRESH = 1024
+CODED_AT_ONCE = 256
+RETRAIN_GROWTH = 8
+WIDEST = 65_536
+# What one row costs, in nanoseconds: to score exactly, to pass over by its code, to pick.
+SCORED, PASSED, PICKED = 140.0, 2.5, 100.0
+
+
+class _Slots:
+    """Which row is in which slot, and the vectors themselves."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.matrix = Matrix(dimensions)
+        self.row_of = np.zeros(0, dtype=np.int32)
+        self.live = np.zeros(0, dtype=bool)
+        self.slot_of = np.zeros(0, dtype=np.int32)  # by row id, one more than the slot
+        self.live_count = 0
+        self.codes: VectorCodes | None = None
+        self.trained_at = 0
+
+    @property
+    def size(self) -> int:
+        return self.matrix.size
+
+    @property
+    def coded(self) -> int:
+        return 0 if self.codes is None else self.codes.size
+
+    def append(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        self.delete(rows)
+        start = self.matrix.size
+        end = start + len(rows)
+        if end > len(self.live):
+            capacity = max(1024, end, len(self.live) * 3 // 2)
+            self.row_of = _grown(self.row_of, capacity)
+            self.live = _grown(self.live, capacity)
+        highest = int(rows.max())
+        if highest >= len(self.slot_of):
+            self.slot_of = _grown(self.slot_of, max(1024, highest + 1, len(self.slot_of) * 3 // 2))
+        # Searches read without a lock: a vector must be there before anything leads to it.
+        self.matrix.append(vectors)
+        slots = np.arange(start, end, dtype=np.int32)
+        self.row_of[start:end] = rows
+        self.slot_of[rows] = slots + 1
+        alive = self.slot_of[rows] == slots + 1  # the last of several for one row
+        self.live[start:end] = alive
+        self.live_count += int(np.count_nonzero(alive))
+
+    def restore(self, rows: NDArray[np.int32], vectors: NDArray[np.float32]) -> None:
+        """Begin with these, all live and each row once."""
+        self.matrix = Matrix(self.matrix.dimensions, vectors)
+        self.row_of = rows.copy()
+        self.live = np.ones(len(rows), dtype=bool)
+        self.live_count = len(rows)
+        self.slot_of = np.zeros(int(rows.max()) + 1 if rows.size else 0, dtype=np.int32)
+        self.slot_of[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+
+    def delete(self, rows: NDArray[Any]) -> int:
+        slots = self.slots_of(rows)
+        slots = slots[slots >= 0]
+        if slots.size > 1:
+            slots = np.unique(slots)
+        if slots.size:
+            self.live[slots] = False
+            self.slot_of[self.row_of[slots]] = 0
+            self.live_count -= int(slots.size)
+        return int(slots.size)
+
+    def slots_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The slot of each row, -1 for a row without a vector."""
+        inside = (rows >= 0) & (rows < len(self.slot_of))
+        if not inside.any():
+            return np.full(len(rows), -1, dtype=np.int64)
+        found = self.slot_of.take(np.where(inside, rows, 0)).astype(np.int64) - 1
+        return np.where(inside, found, -1)
+
+
+class VectorIndex:
+    """Nearest vectors of one embedder; safe to use from several threads.
+
+    `table` says whose each row is. `background=False` does all upkeep inside
+    the call that makes it due.
+    """
+
+    def __init__(
+        self,
+        embedder: EmbedderId,
+        table: RowTable,
+        *,
+        background: bool = True,
+        approximate_from: int = APPROXIMATE_FROM,
+        exact_scope: int = EXACT_SCOPE,
+        depth: int = DEPTH,
+        fresh: int = FRESH,
+    ) -> None:
+        self.embedder = embedder
+        self.table = table
+        self._lock = threading.RLock()
+        self._slots = _Slots(embedder.dimensions)
+        self._approximate_from = require_count(approximate_from, "approximate_from", least=1)
+        self._exact_scope = require_count(exact_scope, "exact_scope")
+        self._depth = require_count(depth, "depth", least=1)
+        self._fresh = require_count(fresh, "fresh", least=1)
+        self.upkeep = Upkeep(self._tidy, background=background)
+
+    def __len__(self) -> int:
+        return self._slots.live_count
+
+    @property
+    def approximate(self) -> bool:
+        """Whether searches of many rows go through codes."""
+        return self._slots.codes is not None
+
+    # -- changing -----------------------------------------------------------------
+
+    def add(self, rows: NDArray[Any] | Sequence[int], vectors: NDArray[np.float32]) -> None:
+        """Take in a vector for each row; a row that has one gets the new one.
+
+        Vectors not of unit length are brought to it; all or none are taken.
+        """
+        ids = np.asarray(rows, dtype=np.int64).reshape(-1)
+        if ids.size and (int(ids.min()) < 1 or int(ids.max()) > ROW_LIMIT):
+            raise InvalidInput("rows", rows, f"is not within 1 to {ROW_LIMIT}")
+        units = self._checked(vectors, len(ids))
+        if not ids.size:
+            return
+        with self._lock:
+            self._slots.append(ids, units)
+            due = self._job_due() is not None
+        if due:
+            self.upkeep.wake()
+
+    def delete(self, rows: NDArray[Any] | Sequence[int]) -> int:
+        """Take the vectors of `rows` out and return how many there were."""
+        with self._lock:
+            count = self._slots.delete(np.asarray(rows, dtype=np.int64).reshape(-1))
+            due = self._job_due() is not None
+        if due:
+            self.upkeep.wake()
+        return count
+
+    def compact(self) -> None:
+        """Forget every deleted vector now, in memory too."""
+        self.snapshot()
+
+    def snapshot(
+        self,
+    ) -> tuple[
+        NDArray[np.int32],
+        NDArray[np.float32],
+        tuple[NDArray[np.uint8], int, NDArray[np.float32], int] | None,
+    ]:
+        """Every row with its vector at one moment, and the codes: packed, how many, centroids,
+        and how many vectors there were when they were fitted."""
+        while True:
+            with self._lock:
+                slots = self._slots
+                end = slots.size
+                if slots.live_count == end:
+                    codes = slots.codes
+                    coded = (
+                        None
+                        if codes is None
+                        else (codes.packed(), codes.size, codes.centroids, slots.trained_at)
+                    )
+                    rows = slots.row_of[:end].copy()
+                    break
+            self.upkeep.wait()
+            self._rebuild()
+        return rows, slots.matrix.joined(end), coded
+
+    def restore(
+        self,
+        rows: NDArray[np.int32],
+        vectors: NDArray[np.float32],
+        *,
+        packed: NDArray[np.uint8] | None,
+        centroids: NDArray[np.float32] | None,
+        coded: int,
+        trained_at: int,
+    ) -> None:
+        """Take over what `snapshot` gave; ValueError if it does not fit together."""
+        dimensions = self.embedder.dimensions
+        if rows.ndim != 1 or rows.dtype != np.int32 or vectors.dtype != np.float32:
+            raise ValueError("other types")
+        if vectors.shape != (len(rows), dimensions) or not 0 <= coded <= len(rows):
+            raise ValueError("other shapes")
+        if rows.size and int(rows.min()) < 1:
+            raise ValueError("rows that are none")
+        slots = _Slots(dimensions)
+        slots.restore(rows, vectors)
+        if (slots.slots_of(rows) != np.arange(len(rows))).any():
+            raise ValueError("rows twice")
+        if packed is not None and centroids is not None and coded:
+            slots.codes = VectorCodes(centroids, dimensions)
+            slots.codes.load_packed(packed, coded)
+            slots.trained_at = max(1, trained_at)
+        with self._lock:
+            self._slots = slots
+            due = self._job_due() is not None
+        if due:
+            self.upkeep.wake()
+
+    def close(self) -> None:
+        """Let the job at hand finish; searches still work."""
+        self.upkeep.close()
+
+    def _checked(self, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+        dimensions = self.embedder.dimensions
+        try:
+            given = np.asarray(vectors, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise BadVector(f"Vectors of {self.embedder} must be numbers.") from None
+        if given.ndim == 1 and count == 1:
+            given = given[None, :]
+        if given.shape != (count, dimensions) and not (count == 0 and given.size == 0):
+            raise BadVector(
+                f"{self.embedder} has {dimensions} dimensions and {count} vectors were due; "
+                f"the shape is {given.shape}.",
+                remedy="Embed again with the store's embedder.",
+            )
+        squares = np.einsum("ij,ij->i", given, given) if given.size else np.ones(0, np.float32)
+        odd = np.flatnonzero(~(np.abs(squares - 1.0) <= 1e-3))
+        if not odd.size:
+            return given
+        if not np.isfinite(given[odd]).all():
+            raise BadVector(
+                "A vector holds NaN or infinity.", remedy="Embed the text again, or leave it out."
+            )
+        units = given.copy()
+        wide = given[odd].astype(np.float64)
+        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+        units[odd] = wide / np.where(lengths > 0.0, lengths, 1.0)
+        return units
+
+    # -- upkeep ---------------------------------------------------------------------
+
+    def _job_due(self) -> str | None:
+        slots = self._slots
+        dead = slots.size - slots.live_count
+        if dead > max(self._fresh, slots.size // 8):
+            return "rebuild"
+        if slots.codes is None:
+            return "rebuild" if slots.live_count >= self._approximate_from else None
+        if slots.live_count >= RETRAIN_GROWTH * slots.trained_at:
+            return "rebuild"
+        return "code" if slots.size - slots.coded >= self._fresh else None
+
+    def _tidy(self) -> bool:
+        with self._lock:
+            job = self._job_due()
+        if job == "rebuild":
+            self._rebuild()
+        elif job == "code":
+            self._code_fresh()
+        return job is not None
+
+    def _code_fresh(self) -> None:
+        """Give the newest vectors codes, a few at a time so that searches come between."""
+        slots = self._slots
+        end = slots.size
+        while True:
+            with self._lock:
+                codes = slots.codes
+                if slots is not self._slots or codes is None or codes.size >= end:
+                    return
+                until = min(end, codes.size + CODED_AT_ONCE)
+                for _, piece in slots.matrix.pieces(codes.size, until, CODED_AT_ONCE):
+                    codes.add(piece)
+
+    def _rebuild(self) -> None:
+        """Make everything anew without the dead, beside the searches, then swap it in."""
+        with self._lock:
+            old = self._slots
+            end = old.size
+            kept = np.flatnonzero(old.live[:end])
+            rows = old.row_of[kept].astype(np.int64)
+        new = _Slots(self.embedder.dimensions)
+        if len(kept) == end:
+            new.matrix = old.matrix  # nothing to leave out: only the codes are new
+        else:
+            for first in range(0, len(kept), CODED_AT_ONCE):
+                part = slice(first, first + CODED_AT_ONCE)
+                new.append(rows[part], old.matrix.take(kept[part]))
+        codes, trained_at = self._new_codes(old, new.matrix, len(kept))
+        with self._lock:
+            if self._slots is not old:
+                return
+            if new.matrix is old.matrix:
+                old.codes, old.trained_at = codes, trained_at
+                return
+            gone = rows[old.slots_of(rows) != kept]
+            if gone.size:
+                new.delete(gone)
+            since = np.flatnonzero(old.live[end : old.size]) + end
+            if since.size:
+                new.append(old.row_of[since].astype(np.int64), old.matrix.take(since))
+            new.codes, new.trained_at = codes, trained_at
+            self._slots = new
+
+    def _new_codes(self, old: _Slots, matrix: Matrix, count: int) -> tuple[VectorCodes | None, int]:
+        if count < self._approximate_from:
+            return None, 0
+        codes, trained_at = old.codes, old.trained_at
+        if codes is None or count >= RETRAIN_GROWTH * trained_at:
+            step = max(1, count // TRAINING_ROWS)
+            codes = VectorCodes.trained(matrix.take(np.arange(0, count, step)))
+            trained_at = count
+        else:
+            codes = codes.emptied()
+        for _, piece in matrix.pieces(0, count, CODED_AT_ONCE):
+            codes.add(piece)
+        return codes, trained_at
+
+    # -- searching --------------------------------------------------------------------
+
+    def search(
+        self, vector: NDArray[np.float32], n: int, *, scope: RowScope = EVERYTHING
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The `n` nearest rows of `scope` and their cosines, nearest first, equal ones by row.
+
+        A query of zeros is near nothing. Exact for up to `exact_scope` rows in
+        scope (0: never mind the scope) and up to `approximate_from` in all.
+        """
+        require_count(n, "n")
+        query = self._checked(vector, 1)[0]
+        slots = self._slots
+        if not n or not slots.size or not query.any():
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        with self.table.lock:
+            selection = self.table.select(scope)
+            row_column = self.table.column["rows"]
+            position_of = self.table.position_of
+            live = self.table.live
+        if selection.positions is not None and self._scanned(selection.count):
+            wanted = slots.slots_of(row_column.take(selection.positions))
+            found = self._nearest(slots, wanted[wanted >= 0], query, n)
+        else:
+            mask = None if selection.positions is None else selection.mask()
+            narrow = _Narrow(slots, position_of, mask)
+            found = self._picked(query, n, narrow, in_scope=selection.count)
+        rows, seen = self._seen(slots, found, scope)
+        if selection.positions is None and not seen.all():
+            # Vectors of rows the table does not have, or has since: leave them out beforehand.
+            narrow = _Narrow(slots, position_of, live[: selection.end])
+            found = self._picked(query, n, narrow, in_scope=selection.count)
+            rows, seen = self._seen(slots, found, scope)
+        rows, found = rows[seen], found[seen]
+        cosines = slots.matrix.products(found, query)
+        order = np.lexsort((rows, -cosines))[:n]
+        return rows[order], np.clip(cosines[order], -1.0, 1.0)
+
+    def _scanned(self, in_scope: int) -> bool:
+        """Whether so many rows of a larger table are better scanned than picked by codes."""
+        if in_scope <= self._exact_scope:
+            return True
+        size = self._slots.size
+        picking = PASSED * size + PICKED * _width(self._depth, in_scope, size)
+        return self._exact_scope > 0 and SCORED * in_scope < picking
+
+    def _seen(
+        self, slots: _Slots, found: NDArray[np.int64], scope: RowScope
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The rows in these slots, and which of them are in `scope` now: what was added since
+        the scope was worked out is not ours to show."""
+        rows = slots.row_of.take(found).astype(np.int64)
+        return rows, self.table.holds(scope, rows)
+
+    def cosines_of(
+        self, vector: NDArray[np.float32], rows: NDArray[Any] | Sequence[int]
+    ) -> NDArray[np.float32]:
+        """The cosine of each row with `vector`, NaN for a row without a vector."""
+        query = self._checked(vector, 1)[0]
+        slots = self._slots
+        wanted = slots.slots_of(np.asarray(rows, dtype=np.int64).reshape(-1))
+        found = np.full(len(wanted), np.nan, dtype=np.float32)
+        here = np.flatnonzero(wanted >= 0)
+        found[here] = np.clip(slots.matrix.products(wanted[here], query), -1.0, 1.0)
+        return found
+
+    def _nearest(
+        self, slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int
+    ) -> NDArray[np.int64]:
+        """The `n` nearest slots of `among`, and those as near as the last of them."""
+        if len(among) <= n:
+            return among
+        products = slots.matrix.products(among, query)
+        least = np.sort(products)[len(products) - n]
+        return among.compress(products >= least)
+
+    def _picked(
+        self, query: NDArray[np.float32], n: int, narrow: _Narrow, *, in_scope: int
+    ) -> NDArray[np.int64]:
+        """The nearest of what the codes pick and of what has no codes yet."""
+        slots = narrow.slots
+        depth = max(self._depth, 4 * n)
+        wide = _width(depth, in_scope, slots.size)
+        with self._lock:
+            codes = slots.codes
+            raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
+            coded = slots.coded
+        picked = narrow(raw)
+        complete = len(raw) == coded
+        # Codes of vectors that are all alike give fewer than asked for; and a scope that lies
+        # far from the query may have too few rows among those picked.
+        short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
+        if codes is None or (short and not complete):
+            return self._nearest(slots, narrow(np.arange(slots.size)), query, n)
+        fresh = narrow(np.arange(coded, slots.size))
+        return self._nearest(slots, np.concatenate((picked[:depth], fresh)), query, n)
+
+
+def _width(depth: int, in_scope: int, size: int) -> int:
+    """How many slots the codes are asked for, so that about `depth` of them are in scope."""
+    return min(WIDEST, int(depth * max(1.0, 1.5 * size / max(1, in_scope))))
+
+
+class _Narrow:
+    """Leaves of some slots those that are live and whose rows are in the scope."""
+
+    def __init__(
+        self,
+        slots: _Slots,
+        position_of: NDArray[np.int32],
+        mask: NDArray[np.bool_] | None,
+    ) -> None:
+        self.slots = slots
+        self._position_of = position_of
+        self._mask = mask
+
+    def __call__(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        slots, position_of, mask = self.slots, self._position_of, self._mask
+        wanted = wanted.compress(slots.live.take(wanted))
+        if mask is None:
+            return wanted
+        rows = slots.row_of.take(wanted)
+        known = rows < len(position_of)
+        positions = position_of.take(np.where(known, rows, 0)) - 1
+        known &= (positions >= 0) & (positions < len(mask))
+        if len(mask):
+            known &= mask.take(np.where(known, positions, 0))
+        return wanted.compress(known)
+
+
+def _grown(values: NDArray[Any], capacity: int) -> NDArray[Any]:
+    larger = np.zeros(capacity, dtype=values.dtype)
+    larger[: len(values)] = values
+    return larger

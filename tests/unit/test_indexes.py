@@ -1,0 +1,159 @@
+"""Worked examples and past surprises of the word index."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from agentmem.errors import InvalidFilter, InvalidInput, InvalidNumber
+from agentmem.indexes.lexical import PostingsIndex
+from agentmem.indexes.scope import RowScope
+from tests.properties.index_models import Row, batch, best, bm25_scores
+
+
+def index_of(*rows: Row) -> PostingsIndex:
+    index = PostingsIndex(background=False)
+    index.add(batch(rows))
+    return index
+
+
+def test_score_of_a_worked_example() -> None:
+    index = index_of(
+        Row(row=1, length=4, words=((7, 2), (8, 1))),
+        Row(row=2, length=2, words=((7, 1),)),
+        Row(row=3, length=3, words=((9, 1),)),
+    )
+    rows, scores = index.search([7], n=10, k1=1.2, b=0.5)
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    assert rows.tolist() == [1, 2]
+    assert scores[0] == pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * (0.5 + 0.5 * 4 / 3)))
+    assert scores[1] == pytest.approx(idf * 1 * 2.2 / (1 + 1.2 * (0.5 + 0.5 * 2 / 3)))
+
+
+def test_equal_scores_come_by_row() -> None:
+    index = index_of(*(Row(row=row, length=1, words=((5, 1),)) for row in (9, 3, 7, 1)))
+    assert index.search([5], n=3)[0].tolist() == [1, 3, 7]
+
+
+def test_a_word_given_twice_counts_with_both_weights() -> None:
+    index = index_of(Row(row=1, words=((5, 1),)), Row(row=2, words=((6, 1),)))
+    twice = index.search([5, 5], [1.0, 2.0], n=1)[1]
+    assert twice.tolist() == index.search([5], [3.0], n=1)[1].tolist()
+
+
+def test_nothing_to_find_is_an_empty_answer() -> None:
+    index = PostingsIndex(background=False)
+    assert index.search([], n=5)[0].tolist() == []
+    assert index.search([1], n=5)[0].tolist() == []
+    index.add(batch([Row(row=1, words=((5, 1),))]))
+    assert index.search([6], n=5)[0].tolist() == []
+    assert index.search([5], [0.0], n=5)[0].tolist() == []
+    assert index.search([5], n=5, scope=RowScope(owners=frozenset()))[0].tolist() == []
+
+
+def test_an_updated_row_is_found_by_its_new_words_only() -> None:
+    index = index_of(Row(row=1, words=((5, 1),)), Row(row=2, words=((6, 1),)))
+    index.add(batch([Row(row=1, words=((6, 1),))]))
+    assert index.search([5], n=5)[0].tolist() == []
+    assert index.search([6], n=5)[0].tolist() == [1, 2]
+
+
+def test_a_row_flagged_deleted_is_taken_out() -> None:
+    index = index_of(Row(row=1, words=((5, 1),)), Row(row=2, words=((5, 1),)))
+    index.add(batch([Row(row=1, flags=1, words=((5, 1),))]))
+    assert index.search([5], n=5)[0].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda i: i.search([1], n=-1), InvalidNumber),
+        (lambda i: i.search([1], [float("nan")], n=1), InvalidNumber),
+        (lambda i: i.search([1], [-1.0], n=1), InvalidNumber),
+        (lambda i: i.search([1, 2], [1.0], n=1), InvalidInput),
+        (lambda i: i.search(["a"], n=1), InvalidInput),
+        (lambda i: i.search([-1], n=1), InvalidInput),
+        (lambda i: i.search([1], n=1, k1=float("inf")), InvalidNumber),
+        (lambda i: i.search([1], n=1, b=2.0), InvalidNumber),
+        (lambda i: i.add(batch([Row(row=0)])), InvalidInput),
+        (lambda i: i.add(batch([Row(row=2**31)])), InvalidInput),
+        (lambda i: i.add(batch([Row(row=1, length=-1)])), InvalidInput),
+        (lambda i: i.add(object()), InvalidInput),
+        (lambda i: i.delete(["a"]), InvalidInput),
+        (lambda i: RowScope(owners="abc"), InvalidFilter),  # type: ignore[arg-type]  # the point
+        (lambda i: RowScope(rows=np.array([1.5])), InvalidFilter),
+    ],
+)
+def test_bad_input_is_named(call, error) -> None:  # type: ignore[no-untyped-def]  # lambdas
+    with pytest.raises(error):
+        call(PostingsIndex(background=False))
+
+
+def zipf_rows(count: int, *, seed: int, first: int = 1) -> list[Row]:
+    chance = np.random.default_rng(seed)
+    rows = []
+    for row in range(first, first + count):
+        drawn = np.minimum(chance.zipf(1.3, size=chance.integers(3, 30)), 2000)
+        words, counts = np.unique(drawn, return_counts=True)
+        held = tuple(zip(words.tolist(), counts.tolist(), strict=True))
+        rows.append(Row(row=row, owner=row % 3, length=len(drawn), previous=row - 1, words=held))
+    return rows
+
+
+def test_large_lists_are_pruned_without_changing_the_answer() -> None:
+    rows = zipf_rows(6000, seed=1)
+    index = index_of(*rows)
+    for query in ({1: 1.0, 2: 1.0, 50: 1.0}, {1: 1.0}, {3: 0.2, 400: 2.0, 7: 1.0, 1: 0.1}):
+        expected = bm25_scores(rows, query, k1=1.2, b=0.5)
+        found = index.search(list(query), list(query.values()), n=25, k1=1.2, b=0.5)
+        assert list(zip(*(part.tolist() for part in found), strict=True)) == best(expected, 25)
+
+
+def test_search_add_delete_and_upkeep_at_once() -> None:
+    index = PostingsIndex(seal_rows=16, join_ratio=2)
+    mine = zipf_rows(60, seed=2)
+    index.add(batch([Row(row=r.row, owner=9, length=r.length, words=r.words) for r in mine]))
+    scope = RowScope(owners=frozenset({9}))
+    expected = [part.tolist() for part in index.search([1, 2, 3], n=20, scope=scope)]
+    others = zipf_rows(600, seed=3, first=1000)
+
+    def write() -> None:
+        for at, row in enumerate(others):
+            index.add(batch([row]))
+            if at % 3 == 0:
+                index.delete([row.row])
+
+    def read() -> None:
+        for _ in range(150):
+            found = [part.tolist() for part in index.search([1, 2, 3], n=20, scope=scope)]
+            assert found == expected
+            index.search([1, 5, 30], n=10)
+
+    with ThreadPoolExecutor() as pool:
+        for running in [pool.submit(target) for target in (write, read, read)]:
+            running.result()
+    index.close()
+    assert index.upkeep.failure is None
+    kept = [row for at, row in enumerate(others) if at % 3]
+    kept += [Row(row=r.row, owner=9, length=r.length, words=r.words) for r in mine]
+    scores = bm25_scores(kept, {1: 1.0, 5: 1.0}, k1=1.2, b=0.5)
+    found = index.search([1, 5], n=50)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == best(scores, 50)
+
+
+def test_neighbours_follow_the_links() -> None:
+    index = index_of(Row(row=1), Row(row=2, previous=1, owner=5), Row(row=3, previous=2))
+    before, after = index.table.neighbours([1, 2, 3, 4])
+    assert before.tolist() == [0, 1, 2, 0]
+    assert after.tolist() == [2, 3, 0, 0]
+    before, after = index.table.neighbours([1, 3], RowScope(owners=frozenset({0})))
+    assert (before.tolist(), after.tolist()) == ([0, 0], [0, 0])
+
+
+def test_speakers_are_those_of_the_owners_in_scope() -> None:
+    index = index_of(Row(row=1, speaker=4), Row(row=2, owner=1, speaker=6), Row(row=3))
+    assert index.table.speakers() == {4, 6}
+    assert index.table.speakers(RowScope(owners=frozenset({1}))) == {6}
