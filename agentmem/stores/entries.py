@@ -23,7 +23,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NO_POSITION = 1 << 62
 """Stands for "no position": after all that have one, in the order they came."""
-LARGEST_ROW = (1 << 40) - 1
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
+_UNUSED = Usage()
 
 
 def make_entry(
@@ -106,9 +107,7 @@ def write_json(value: Any, name: str) -> str:
     """`value` as compact JSON that reads back equal, or a typed error."""
     try:
         _require_json(value, name, 0)
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"),
-                             default=dict)  # fmt: skip
-        return require_text(written, name)
+        return require_text(_JSON.encode(value), name)
     except InvalidText as error:
         raise InvalidText(name, value, error.problem, remedy=error.remedy) from None
     except (TypeError, ValueError, RecursionError) as error:
@@ -143,7 +142,7 @@ def check_entry(entry: Entry) -> None:
         require_count(memory.position, "position", least=-NO_POSITION)
         if memory.position >= NO_POSITION:
             raise InvalidNumber("position", memory.position, "is too large")
-    for count in ("retrieved", "cited", "ignored"):
+    for count in () if memory.usage == _UNUSED else ("retrieved", "cited", "ignored"):
         require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
     if len(entry.terms) != 4 * len(entry.frequencies) or len(entry.frequencies) % 2:
         raise InvalidInput(
@@ -228,6 +227,14 @@ def require_ids(ids: Collection[str]) -> list[str]:
     if isinstance(ids, str | bytes):
         raise InvalidInput("ids", ids, "is one id, not several", remedy="Pass a list of ids.")
     return [require_text(memory_id, "id") for memory_id in ids]
+
+
+def require_file_name(name: str) -> str:
+    """`name` if it can stand beside a store and nowhere else."""
+    require_text(name, "name")
+    if not name or name.startswith(".") or not name.isprintable() or {"/", "\\", ":"} & {*name}:
+        raise InvalidText("name", name, "is not a plain file name", remedy="Use letters and dots.")
+    return name
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -81,20 +81,26 @@ def well_formed(data: bytes) -> bool:
 
 
 def to_index_rows(
-    rows: Sequence[int], blobs: Sequence[bytes], *, previous: Sequence[int] | None = None
+    rows: Sequence[int],
+    blobs: Sequence[bytes],
+    *,
+    trailing: int = 0,
+    previous: Sequence[int] | None = None,
 ) -> IndexRows:
-    """Arrays over `rows`; without `previous` they are all there is, and it is worked out here."""
+    """Arrays over `rows`; the last `trailing` bytes of each blob are not looked at.
+
+    Without `previous` the rows are all there is, and it is worked out here.
+    """
     import numpy as np
 
-    buffer = np.frombuffer(b"".join(blobs), dtype=np.uint8)
-    sizes = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
-    starts = np.cumsum(sizes) - sizes
-    heads = (
-        np.ascontiguousarray(buffer[starts[:, None] + np.arange(_HEAD.size)])
-        .view(np.dtype(_FIELDS))
-        .reshape(-1)
+    head = _HEAD.size
+    counts = [(len(blob) - head - trailing) // 10 for blob in blobs]
+    ends = [head + 8 * count for count in counts]
+    heads = np.frombuffer(b"".join([blob[:head] for blob in blobs]), np.dtype(_FIELDS))
+    terms = b"".join([blob[head:end] for blob, end in zip(blobs, ends, strict=True)])
+    frequencies = b"".join(
+        [blob[end : end + 2 * n] for blob, end, n in zip(blobs, ends, counts, strict=True)]
     )
-    counts = heads["count"].astype(np.int64)
     row_array = np.asarray(rows, dtype=np.int64)
     columns = {name: np.ascontiguousarray(heads[name]) for name, _ in _FIELDS if name != "count"}
     if previous is None:
@@ -104,32 +110,11 @@ def to_index_rows(
     return IndexRows(
         rows=row_array,
         previous=linked,
-        term_offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        terms=_gather(buffer, starts + _HEAD.size, counts, np.dtype("<u8")),
-        frequencies=_gather(buffer, starts + _HEAD.size + 8 * counts, counts, np.dtype("<u2")),
+        term_offsets=np.cumsum([0, *counts], dtype=np.int64),
+        terms=np.frombuffer(terms, "<u8"),
+        frequencies=np.frombuffer(frequencies, "<u2"),
         **columns,
     )
-
-
-def _gather(
-    buffer: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    kind: np.dtype[np.unsignedinteger],
-) -> NDArray[np.unsignedinteger]:
-    """The `counts[i]` numbers that begin at byte `starts[i]`, for all i, one after another."""
-    import numpy as np
-
-    sizes = counts * kind.itemsize
-    total = int(sizes.sum())
-    if not total:
-        return np.empty(0, kind)
-    # A mask over the bytes is built by toggling at each start and end.
-    toggles = np.zeros(len(buffer) + 1, dtype=np.int8)
-    np.add.at(toggles, starts, (sizes > 0).astype(np.int8))
-    np.subtract.at(toggles, starts + sizes, (sizes > 0).astype(np.int8))
-    kept: NDArray[np.unsignedinteger] = buffer[np.cumsum(toggles[:-1], dtype=np.int8).view(bool)]
-    return kept.view(kind)
 
 
 def _previous(

@@ -23,6 +23,14 @@ ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What a memory was before `replaced_at`."""
+
+    memory: Memory
+    replaced_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A memory with what is needed to find it, as it is written; see `make_entry`."""
 
@@ -31,6 +39,7 @@ class Entry:
     frequencies: bytes = b""
     length: int = 0
     vectors: tuple[tuple[EmbedderId, bytes], ...] = ()
+    versions: tuple[Version, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +66,6 @@ class SourceReport:
     unchanged: bool
     added: int
     removed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """What a memory was before `replaced_at`."""
-
-    memory: Memory
-    replaced_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

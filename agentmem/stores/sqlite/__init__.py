@@ -105,6 +105,20 @@ class SqliteStore:
         with self._database.write() as write:
             return writing.add(write, batch)
 
+    def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
+        """Add many batches in one transaction, and the hashes of sources that are not known yet.
+
+        Gives how many memories were added. Other writers wait meanwhile.
+        """
+        with self._database.write() as write:
+            added = 0
+            for batch in batches:
+                check_entries(batch)
+                added += len(writing.add(write, batch))
+            for source in sources:
+                writing.note_source(write, source)
+            return added
+
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
     ) -> SourceReport:

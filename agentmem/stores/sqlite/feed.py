@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentmem.core.checks import require_count, require_text
+from agentmem.core.checks import require_count
 from agentmem.errors import InvalidText
 from agentmem.protocols import EmbedderId
 from agentmem.stores import packing
-from agentmem.stores.entries import pack_vector
+from agentmem.stores.entries import pack_vector, require_file_name
 from agentmem.stores.sqlite import reading
 from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import corrupt, opened, row_checksum, seal
+from agentmem.stores.sqlite.ledger import SEAL, corrupt, require_sealed, row_checksum, seal
 from agentmem.stores.sqlite.names import (
     INTEGERS,
     NameCache,
@@ -37,11 +37,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_BEFORE = """
+_SAME_PLACE = """
     SELECT p.row FROM memories AS m JOIN memories AS p
-    ON p.owner = m.owner AND p.strand = m.strand AND p.deleted_at IS NULL
-    AND p.place <= m.place AND (p.place < m.place OR p.row < m.row)
-    WHERE m.row = ? AND m.deleted_at IS NULL ORDER BY p.place DESC, p.row DESC LIMIT 1
+    ON p.owner = m.owner AND p.strand = m.strand AND p.place = m.place AND p.row < m.row
+    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+    ORDER BY p.row DESC LIMIT 1
+"""
+_EARLIER_PLACE = """
+    SELECT p.row FROM memories AS m JOIN memories AS p
+    ON p.owner = m.owner AND p.strand = m.strand AND p.place < m.place
+    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+    ORDER BY p.place DESC, p.row DESC LIMIT 1
 """
 _LARGEST = (1 << 40) - 1
 
@@ -97,10 +103,11 @@ class SqliteFeed:
             stored = found.fetchall()
             if everything:
                 read.ledger.require(INDEXED.name, [row_checksum(INDEXED, r) for r in stored])
-            blobs = [opened(key, data) for key, data in stored]
+            require_sealed(stored)
             keys = [key for key, _ in stored]
             previous = None if everything else [_previous(read, key) for key in keys]
-        return packing.to_index_rows(keys, blobs, previous=previous)
+        blobs = [data for _, data in stored]
+        return packing.to_index_rows(keys, blobs, trailing=SEAL, previous=previous)
 
     def vectors(
         self,
@@ -131,7 +138,8 @@ class SqliteFeed:
             if rows is None and after_row == 0 and limit is None:
                 sums = [row_checksum(EMBEDDINGS, r) for r in stored]
                 read.ledger.require(vectors_tally(number), sums)
-        data = b"".join(opened(key, blob) for key, blob in stored)
+        require_sealed(stored)
+        data = b"".join([blob[:-SEAL] for _, blob in stored])
         keys = np.fromiter((key - first for key, _ in stored), np.int64, len(stored))
         if len(data) != 4 * embedder.dimensions * len(stored):
             raise corrupt(f"a vector of {embedder} has the wrong size")
@@ -231,10 +239,9 @@ class SqliteFeed:
         False when something was erased since the state it was made from: the
         file may hold what was erased and has to be removed again.
         """
-        if not file.name or require_text(file.name, "name") != file.name.strip("/\\."):
-            raise InvalidText("name", file.name, "is not a plain file name")
-        if "/" in file.name or "\\" in file.name:
-            raise InvalidText("name", file.name, "names a folder")
+        require_file_name(file.name)
+        if self._database.path.name in (file.name, file.name.rpartition("-")[0]):
+            raise InvalidText("name", file.name, "is a file of the store itself")
         with self._database.write() as write:
             if file.seq < erased_seq(write):
                 write.abandoned = True
@@ -272,5 +279,5 @@ def erased_seq(read: Read) -> int:
 
 
 def _previous(read: Read, row: int) -> int:
-    found = read.execute(_BEFORE, (row,))
+    found = read.execute(_SAME_PLACE, (row,)) or read.execute(_EARLIER_PLACE, (row,))
     return int(found[0][0]) if found else 0

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentmem.errors import StoreCorrupt
 from agentmem.stores.sqlite.schema import Table
 
+SEAL = 4
+_RESIDUE = 0x2144DF1C
+"""The CRC-32 of anything followed by its own CRC-32, whatever it began with."""
 _WRAP = (1 << 64) - 1
 Row = tuple[Any, ...]
 
@@ -31,25 +33,25 @@ def corrupt(what: str) -> StoreCorrupt:
     )
 
 
-def checksum(table: Table, values: Iterable[Any]) -> int:
+def checksum(table: Table, values: Sequence[Any]) -> int:
     """64 bits over a row's values with their types, as SQLite keeps an integer."""
-    parts: list[bytes] = [table.name.encode()]
-    for value in values:
-        if value is None:
-            parts.append(b"n")
-        elif isinstance(value, str):
-            encoded = value.encode("utf-8", "surrogatepass")
-            parts.append(b"s%d:" % len(encoded))
-            parts.append(encoded)
-        elif isinstance(value, int):
-            parts.append(b"i%d;" % value)
-        elif isinstance(value, float):
-            parts.append(b"f" + struct.pack("<d", value))
-        else:
-            parts.append(b"b%d:" % len(value))
-            parts.append(value)
-    digest = hashlib.blake2b(b"".join(parts), digest_size=8).digest()
+    # `ascii` writes exact values of these types the same in every version of Python.
+    if not _EXACT.issuperset(map(type, values)):
+        values = [_plain(value) for value in values]
+    written = f"{table.name}{tuple(values)!a}".encode("ascii")
+    digest = hashlib.blake2b(written, digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
+
+
+_EXACT = frozenset({str, int, float, bytes, type(None)})
+
+
+def _plain(value: Any) -> Any:
+    """`value` as it comes back from the file: an enum's member is its text or number."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind.__str__(value) if kind is str else kind(value)
+    return value if value is None else bytes(value)
 
 
 def seal(key: int, data: bytes) -> bytes:
@@ -57,13 +59,21 @@ def seal(key: int, data: bytes) -> bytes:
     return data + zlib.crc32(data, _seed(key)).to_bytes(4, "little")
 
 
-def opened(key: int, sealed: object) -> bytes:
+def opened(key: int, sealed: bytes) -> bytes:
     """What `seal` was given, or an error when one bit of it changed."""
-    if isinstance(sealed, bytes) and len(sealed) >= 4:
-        data = sealed[:-4]
-        if zlib.crc32(data, _seed(key)) == int.from_bytes(sealed[-4:], "little"):
-            return data
-    raise corrupt(f"row {key} of an index table does not match its checksum")
+    require_sealed([(key, sealed)])
+    return sealed[:-SEAL]
+
+
+def require_sealed(rows: Sequence[tuple[int, bytes]]) -> None:
+    """Refuse a row whose blob is not the one that was sealed."""
+    crc32 = zlib.crc32
+    try:
+        for key, sealed in rows:
+            if crc32(sealed, (key ^ key >> 32) & 0xFFFFFFFF) != _RESIDUE or len(sealed) < SEAL:
+                raise corrupt(f"row {key} of an index table does not match its checksum")
+    except TypeError:
+        raise corrupt("a row of an index table is not a blob") from None
 
 
 def _seed(key: int) -> int:

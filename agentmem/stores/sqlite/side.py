@@ -147,9 +147,14 @@ class SqliteJobs:
             return job_counts(read)
 
 
-def job_counts(read: Read) -> dict[str, int]:
-    found = read.execute("SELECT state, count(*) FROM jobs GROUP BY state")
-    return {"waiting": 0, "running": 0, "failed": 0, **dict(found)}
+def job_counts(read: Read, owners: Collection[int] | None = None) -> dict[str, int]:
+    """How many jobs of these owners, or of all, are waiting, running and failed."""
+    counts = {"waiting": 0, "running": 0, "failed": 0}
+    for state, owner, count in read.execute(
+        "SELECT state, owner, count(*) FROM jobs GROUP BY state, owner"
+    ):
+        counts[state] += count if owners is None or owner in owners else 0
+    return counts
 
 
 def _job(row: Row) -> Job:

@@ -63,7 +63,7 @@ class SqliteUpkeep:
                 bytes=self._bytes(read),
                 last_sync=from_microseconds(int(sync[0][2])) if sync else None,
                 embedders=tuple(_coverage(read, owners)),
-                jobs=job_counts(read),
+                jobs=job_counts(read, owners),
                 seq=read.ledger.tally(CHANGES.name)[2],
                 schema_version=version,
                 location=str(self._database.path),

@@ -52,10 +52,14 @@ from agentmem.stores.values import Entry, Source, SourceReport
 from agentmem.types import Memory, Scope, Usage
 
 _UNUSED = Usage()
-_AFTER = """
+_SAME_PLACE = """
     SELECT row FROM memories
-    WHERE owner = ? AND strand = ? AND deleted_at IS NULL
-    AND place >= ? AND (place > ? OR row > ?)
+    WHERE owner = ? AND strand = ? AND place = ? AND row > ? AND deleted_at IS NULL
+    ORDER BY row LIMIT 1
+"""
+_LATER_PLACE = """
+    SELECT row FROM memories
+    WHERE owner = ? AND strand = ? AND place > ? AND deleted_at IS NULL
     ORDER BY place, row LIMIT 1
 """
 _NEWER = """
@@ -73,20 +77,19 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     edges = [edge for entry in entries for edge in supersession_edges(entry.memory)]
     if edges:
         refuse_cycles(edges, lambda memory_id: _newer_than(write, memory_id))
-    owners = {owned_by(entry.memory): 0 for entry in entries}
-    for owner in owners:
-        owners[owner] = intern_owner(write, owner)
-    strands = _strands_of(write, [(owners[owned_by(e.memory)], e.memory) for e in entries])
+    owned = [owned_by(entry.memory) for entry in entries]
+    numbers = {owner: intern_owner(write, owner) for owner in dict.fromkeys(owned)}
+    owners = [numbers[owner] for owner in owned]
+    strands = _strands_of(write, list(zip(owners, [e.memory for e in entries], strict=True)))
     rows = write.take(MEMORIES, len(entries))
     stored: list[Row] = []
     blobs: list[Row] = []
-    for row, entry, strand in zip(rows, entries, strands.numbers, strict=True):
+    for row, entry, owner, strand in zip(rows, entries, owners, strands.numbers, strict=True):
         memory = entry.memory
-        owner_number = owners[owned_by(memory)]
-        stored.append((row, memory.id, owner_number, strand, *memory_values(memory)))
-        blob = packing.pack(entry, owner=owner_number, strand=strand or 0)
+        stored.append((row, memory.id, owner, strand, *memory_values(memory)))
+        blob = packing.pack(entry, owner=owner, strand=strand or 0)
         blobs.append((row, seal(row, blob)))
-    moved = followers(write, [place(row) for row in stored if row[3] in strands.old])
+    moved = followers(write, [place(row) for row in stored if row[3] in strands.old], new=True)
     _insert_memories(write, stored)
     write.insert(INDEXED, blobs)
     used = [
@@ -97,6 +100,9 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     if used:
         write.insert(USAGE, used)
     _add_vectors(write, rows, entries)
+    for row, entry in zip(rows, entries, strict=True):
+        for version in entry.versions:
+            keep_version(write, row, version.memory, version.replaced_at)
     write.log("put", rows)
     write.log("update", moved)
     return tuple(rows)
@@ -157,12 +163,24 @@ def place(row: Row) -> Place:
     return row[COLUMN["owner"]], row[COLUMN["strand"]], row[COLUMN["place"]], row[0]
 
 
-def followers(write: Write, places: Iterable[Place]) -> set[int]:
-    """The rows that come right after these places, before anything is changed there."""
+def followers(write: Write, places: Iterable[Place], *, new: bool = False) -> set[int]:
+    """The rows that come right after these places, before anything is changed there.
+
+    A `new` row comes after all that have the same place.
+    """
     found: set[int] = set()
+    by_strand: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for owner, strand, at, row in places:
         if strand is not None:
-            found.update(r for (r,) in write.execute(_AFTER, (owner, strand, at, at, row)))
+            by_strand.setdefault((owner, strand), []).append((at, row))
+    for (owner, strand), here in by_strand.items():
+        # Nearly always something is added at the end, where nothing follows.
+        later = write.execute(_LATER_PLACE, (owner, strand, min(at for at, _ in here)))
+        for at, row in here:
+            after = write.execute(_SAME_PLACE, (owner, strand, at, row)) if not new else []
+            if later and not after:
+                after = write.execute(_LATER_PLACE, (owner, strand, at))
+            found.update(row for (row,) in after)
     return found
 
 
@@ -342,9 +360,21 @@ def replace_source(
     add(write, entries)
     for row in write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
         write.delete(SOURCES, [row[0]])
+    _insert_source(write, source, owner, moment)
+    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+
+def _insert_source(write: Write, source: Source, owner: int, moment: int) -> None:
     (key,) = write.take(SOURCES)
     write.insert(SOURCES, [(key, owner, source.url, source.title, source.content_hash, moment)])
-    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+
+def note_source(write: Write, source: Source) -> None:
+    """Keep the hash of a source whose chunks came some other way, unless it has one."""
+    owner = intern_owner(write, (source.visibility, source.scope))
+    if not write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
+        moment = 0 if source.synced_at is None else to_microseconds(source.synced_at)
+        _insert_source(write, source, owner, moment)
 
 
 def record_usage(
