@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_text
@@ -353,6 +354,9 @@ def _frozen(value: Any, depth: int = 0) -> Any:
         return require_text(value, "filter value")
     if isinstance(value, list | tuple | set | frozenset):
         return tuple(_frozen(item, depth + 1) for item in value)
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        frozen = {key: _frozen(item, depth + 1) for key, item in value.items()}
+        return MappingProxyType(frozen)
     raise InvalidFilter(
         "filter value", value, "cannot be compared", remedy="Use text, numbers, dates or lists."
     )

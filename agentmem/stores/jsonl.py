@@ -148,7 +148,6 @@ class _Intake:
         self._contents: set[bytes] = set()
         for owner in owners:
             for memory in store.scan(Selection(reader=owner, deleted=True, superseded=True)):
-                self._ids.add(memory.id)
                 if memory.deleted_at is None:
                     self._contents.add(_content(memory))
         self._store = store
@@ -179,6 +178,7 @@ class _Intake:
 
     def _entries(self, batch: list[_Line]) -> list[Entry]:
         entries = []
+        self._ids |= self._store.feed.taken([line.memory.id for line in batch])
         for line in batch:
             content = _content(line.memory)
             if line.memory.id in self._ids:

@@ -134,6 +134,10 @@ class MemoryFeed:
         with self._state as state:
             return {int(r): state.entries[int(r)].memory for r in rows if int(r) in state.entries}
 
+    def taken(self, ids: Collection[str], /) -> set[str]:
+        with self._state as state:
+            return {memory_id for memory_id in ids if memory_id in state.row_of}
+
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         with self._state as state:
             gone = state.vectors.pop(embedder, {})

@@ -76,6 +76,7 @@ class Database:
         self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._idle: list[Connection] = []
+        self._stand_ins: list[Connection] = []
         self._mark = files.Mark(self.path)
         self._opened_file: tuple[int, int] | None = None
 
@@ -110,7 +111,7 @@ class Database:
         with self._lock:
             self._require_open()
             if not self._ensure_ready(create=False):
-                return self._nothing_yet(), False
+                return (self._stand_ins.pop() if self._stand_ins else self._nothing_yet()), False
             if self._idle:
                 return self._idle.pop(), True
         return self._open_reader(), True
@@ -128,8 +129,9 @@ class Database:
             _close_quietly(connection)
             return
         with self._lock:
-            if reusable and self._ready and len(self._idle) < _IDLE_READERS:
-                self._idle.append(connection)
+            pool = self._idle if reusable else self._stand_ins
+            if not self._closed and self._ready == reusable and len(pool) < _IDLE_READERS:
+                pool.append(connection)
                 return
         _close_quietly(connection)
 
@@ -240,7 +242,7 @@ class Database:
     def _require_open(self) -> None:
         if os.getpid() != self._process:
             # A forked child may not use, nor close, the connections of its parent.
-            _LEAKED.append((self._writer, self._watcher, self._idle, self._mark))
+            _LEAKED.append((self._writer, self._watcher, self._idle, self._stand_ins, self._mark))
             was_closed = self._closed
             self._start()
             self._closed = was_closed
@@ -263,6 +265,8 @@ class Database:
             self._writer = self._retrying(lambda: self._connect_to("rw"))
             self._retrying(self._make_current)
             self._ready = True
+            while self._stand_ins:
+                _close_quietly(self._stand_ins.pop())
             self._prepare(self)
         except BaseException:
             self._ready = False
@@ -382,7 +386,7 @@ class Database:
 
     def has_connections(self) -> bool:
         """Whether there is something to close."""
-        return self._ready and os.getpid() == self._process
+        return (self._ready or bool(self._stand_ins)) and os.getpid() == self._process
 
     def close(self) -> None:
         """Close every connection; the last process to close moves the log into the file."""
@@ -390,6 +394,8 @@ class Database:
             return
         with self._writing, self._lock:
             self._closed = True
+            while self._stand_ins:
+                _close_quietly(self._stand_ins.pop())
             was_ready, self._ready = self._ready, False
             if was_ready:
                 self._drop_connections()

@@ -21,6 +21,7 @@ from agentmem.stores.sqlite.names import (
     integers,
     intern_embedder,
 )
+from agentmem.stores.sqlite.rows import rows_by_id
 from agentmem.stores.sqlite.schema import (
     CHANGES,
     EMBEDDERS,
@@ -203,6 +204,11 @@ class SqliteFeed:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
         with self._database.read() as read:
             return reading.by_rows(read, self._names, list(rows))
+
+    def taken(self, ids: Collection[str], /) -> set[str]:
+        """Those of `ids` that some memory has, whoever owns it: for imports only."""
+        with self._database.read() as read:
+            return set(rows_by_id(read, ids))
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
