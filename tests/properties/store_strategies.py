@@ -86,7 +86,7 @@ def json_values() -> st.SearchStrategy[Any]:
     return _json
 
 
-def _memory(
+def _memory(  # noqa: PLR0917 # a strategy's parts come by position
     memory_id: str,
     text: str,
     created_at: datetime,
@@ -185,7 +185,7 @@ _conditions: st.SearchStrategy[dict[str, Any]] = st.one_of(
             )
         ),
         _small | st.sampled_from(("ann", "x", "a", "private", "*", "h1")),
-    ),  # fmt: skip
+    ),
     st.builds(
         lambda f: {f: "*"}, st.sampled_from(("summary", "tag", "position", "valid_to", "user_id"))
     ),

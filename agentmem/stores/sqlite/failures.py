@@ -87,3 +87,5 @@ def typed(where: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translated(error, where) from error
+    except UnicodeDecodeError as error:  # SQLite quotes the damaged text in its message
+        raise StoreCorrupt(f"{where} is damaged.", remedy="Restore a backup.") from error
