@@ -1,534 +1,41 @@
-"""The store's promises, over every store, against a plain dictionary."""
+"""The store's promises, over every store."""
 
 from __future__ import annotations
 
+import json
 import shutil
-import tempfile
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import run_state_machine_as_test
 
-from agentmem.core.filters import Selection, parse_filter, selected
-from agentmem.core.scope import visible
-from agentmem.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
+from agentmem.core.filters import Selection, parse_filter
+from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
 from agentmem.stores import MemoryStore, SqliteStore, Store
 from agentmem.stores.entries import make_entry
-from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.packing import place_of
-from agentmem.stores.values import ERASED, Entry, IndexRows, Source
+from agentmem.stores.jsonl import export_jsonl
+from agentmem.stores.values import Artifact, Entry, IndexFile, SnapshotRecord, Source
 from agentmem.types import Memory, Scope
-from tests.properties.store_strategies import (
-    IDS,
-    SPACES,
-    URLS,
-    entries,
-    filters,
-    memories,
-    scopes,
+from tests.properties.store_model import (
+    MemoryMachine,
+    SqliteMachine,
+    StoreMachine,
+    fresh_folder,
 )
-from tests.properties.strategies import instants
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SHARED_MEMORY = Path("/dev/shm")
-
-
-def fresh_folder() -> Path:
-    """A folder where syncing costs nothing, if the machine has one: commits are most of a run."""
-    return Path(tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None))
-
-
-class Model:
-    """The truth: rows and memories in dictionaries, nothing clever."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
-        self.memories: dict[str, Memory] = {}
-        self.history: dict[str, list[Memory]] = {}
-        self.sources: dict[tuple[Any, ...], str] = {}
-        self.vectors: dict[Any, dict[str, bytes]] = {space: {} for space in SPACES}
-
-    def add(self, entry: Entry, row: int) -> None:
-        assert row > max(self.rows.values(), default=0), "rows only grow"
-        self.rows[entry.memory.id] = row
-        self.memories[entry.memory.id] = entry.memory
-        for space, vector in entry.vectors:
-            self.vectors[space][entry.memory.id] = vector
-
-    def seen(self, scope: Scope) -> dict[str, Memory]:
-        return {i: m for i, m in self.memories.items() if visible(m, scope)}
-
-    def forget_sources(self) -> None:
-        live = {
-            (m.visibility, m.scope, m.source_url)
-            for m in self.memories.values()
-            if m.deleted_at is None
-        }
-        for key in [key for key in self.sources if key not in live]:
-            if key in self.touched:
-                del self.sources[key]
-
-    touched: frozenset[Any] = frozenset()
-
-    def hide(self, ids: list[str], at: datetime | None) -> None:
-        for memory_id in ids:
-            self.memories[memory_id] = replace(self.memories[memory_id], deleted_at=at)
-        self.touch([self.memories[i] for i in ids])
-
-    def touch(self, memories: list[Memory]) -> None:
-        self.touched = frozenset((m.visibility, m.scope, m.source_url) for m in memories)
-        self.forget_sources()
-
-    def erase(self, ids: list[str]) -> None:
-        gone = [self.memories[i] for i in ids]
-        for memory_id in ids:
-            del self.memories[memory_id], self.rows[memory_id]
-            self.history.pop(memory_id, None)
-            for vectors in self.vectors.values():
-                vectors.pop(memory_id, None)
-        for key, memory in self.memories.items():
-            self.memories[key] = forgetting(memory, ids)
-        for versions in self.history.values():
-            versions[:] = [forgetting(memory, ids) for memory in versions]
-        self.touch(gone)
-
-    def previous(self) -> dict[int, int]:
-        """For each row, the row before it in its strand among those not deleted."""
-        found = dict.fromkeys(self.rows.values(), 0)
-        for memory_id, memory in self.memories.items():
-            if memory.deleted_at is None and (memory.source_url or memory.session):
-                before = [
-                    (place_of(m), self.rows[m.id])
-                    for m in self.memories.values()
-                    if (m.visibility, m.scope, m.source_url, m.session)
-                    == (memory.visibility, memory.scope, memory.source_url, memory.session)
-                    and m.deleted_at is None
-                    and (place_of(m), self.rows[m.id]) < (place_of(memory), self.rows[memory_id])
-                ]
-                found[self.rows[memory_id]] = max(before, default=(0, 0))[1]
-        return found
-
-
-def forgetting(memory: Memory, ids: list[str]) -> Memory:
-    for name in ("supersedes", "superseded_by"):
-        if getattr(memory, name) in ids:
-            memory = replace(memory, **{name: ERASED})  # type: ignore[arg-type]  # both are texts
-    return memory
-
-
-class StoreMachine(RuleBasedStateMachine):
-    """Any sequence of operations, next to the dictionary."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = fresh_folder()
-        self.store: Store = self.open()
-        self.model = Model()
-        self.now = NOW
-        self.seq = 0
-        self.mirror: dict[int, tuple[Any, ...]] = {}
-
-    def open(self) -> Store:
-        raise NotImplementedError
-
-    def teardown(self) -> None:
-        self.store.close()
-        shutil.rmtree(self.folder)
-
-    def tick(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
-
-    # Writing
-
-    @initialize(batch=st.lists(entries(), min_size=3, max_size=5, unique_by=lambda e: e.memory.id))
-    def begin(self, batch: list[Entry]) -> None:
-        self.put(batch)
-
-    @rule(batch=st.lists(entries(), min_size=1, max_size=3))
-    def put(self, batch: list[Entry]) -> None:
-        ids = [entry.memory.id for entry in batch]
-        if len(set(ids)) < len(ids) or self.model.rows.keys() & set(ids):
-            with pytest.raises(DuplicateRecord):
-                self.store.put(batch)
-            return
-        rows = self.store.put(batch)
-        for entry, row in zip(batch, rows, strict=True):
-            self.model.add(entry, row)
-
-    @rule(entry=entries(), reader=scopes())
-    def update(self, entry: Entry, reader: Scope) -> None:
-        old = self.model.seen(reader).get(entry.memory.id)
-        if old is None or old.deleted_at is not None:
-            with pytest.raises(RecordNotFound):
-                self.store.update(reader, entry, at=self.now)
-            return
-        if not visible(entry.memory, reader):
-            with pytest.raises(InvalidScope):
-                self.store.update(reader, entry, at=self.now)
-            return
-        new = replace(
-            entry.memory,
-            usage=old.usage,
-            supersedes=old.supersedes,
-            superseded_by=old.superseded_by,
-        )
-        assert self.store.update(reader, entry, at=self.tick()) == new
-        self.model.memories[new.id] = new
-        self.model.history.setdefault(new.id, []).append(old)
-        for space in SPACES:
-            if new.text != old.text:
-                self.model.vectors[space].pop(new.id, None)
-        for space, vector in entry.vectors:
-            self.model.vectors[space][new.id] = vector
-
-    @rule(old_id=st.sampled_from(IDS), entry=entries(), reader=scopes())
-    def supersede(self, old_id: str, entry: Entry, reader: Scope) -> None:
-        old = self.model.seen(reader).get(old_id)
-        at = self.tick()
-        if old is None or old.deleted_at is not None:
-            expected: type[Exception] = RecordNotFound
-        elif old.superseded_by is not None or old_id == entry.memory.id:
-            expected = InvalidInput if old.superseded_by is not None else Exception
-        elif entry.memory.id in self.model.rows:
-            expected = Exception  # taken, or a circle: refused either way
-        else:
-            new = self.store.supersede(reader, old_id, entry, at=at)
-            ended = old.valid_to if old.valid_to is not None and old.valid_to <= at else at
-            self.model.memories[old_id] = replace(old, superseded_by=new.id, valid_to=ended)
-            row = self.store.row_of(entry.memory.scope, new.id)
-            self.model.add(replace(entry, memory=replace(entry.memory, supersedes=old_id)), row)
-            return
-        with pytest.raises(expected):
-            self.store.supersede(reader, old_id, entry, at=at)
-
-    @rule(old_id=st.sampled_from(IDS), new_id=st.sampled_from(IDS), reader=scopes())
-    def mark_superseded(self, old_id: str, new_id: str, reader: Scope) -> None:
-        at = self.tick()
-        seen = {i: m for i, m in self.model.seen(reader).items() if m.deleted_at is None}
-        old, new = seen.get(old_id), seen.get(new_id)
-        try:
-            self.store.mark_superseded(reader, old_id, new_id, at=at)
-        except (InvalidInput, RecordNotFound):
-            return
-        assert old is not None
-        assert new is not None
-        assert old.superseded_by is None
-        ended = old.valid_to if old.valid_to is not None and old.valid_to <= at else at
-        self.model.memories[old_id] = replace(old, superseded_by=new_id, valid_to=ended)
-        if new.supersedes is None:
-            self.model.memories[new_id] = replace(new, supersedes=old_id)
-
-    @rule(old_id=st.sampled_from(IDS), reader=scopes())
-    def unsupersede(self, old_id: str, reader: Scope) -> None:
-        old = self.model.seen(reader).get(old_id)
-        if old is None or old.deleted_at is not None or old.superseded_by is None:
-            with pytest.raises((InvalidInput, RecordNotFound)):
-                self.store.unsupersede(reader, old_id)
-            return
-        self.store.unsupersede(reader, old_id)
-        self.model.memories[old_id] = replace(old, superseded_by=None, valid_to=None)
-        newer = self.model.memories.get(str(old.superseded_by))
-        if newer is not None and newer.supersedes == old_id:
-            self.model.memories[newer.id] = replace(newer, supersedes=None)
-
-    @rule(ids=st.lists(st.sampled_from(IDS), max_size=2, unique=True), reader=scopes())
-    def delete(self, ids: list[str], reader: Scope) -> None:
-        seen = self.model.seen(reader)
-        if any(i not in seen or seen[i].deleted_at is not None for i in ids):
-            with pytest.raises(RecordNotFound):
-                self.store.delete(reader, ids, at=self.now)
-            return
-        assert self.store.delete(reader, ids, at=self.tick()) == len(ids)
-        self.model.hide(ids, self.now)
-
-    @rule(memory_id=st.sampled_from(IDS), reader=scopes())
-    def restore(self, memory_id: str, reader: Scope) -> None:
-        seen = self.model.seen(reader)
-        if memory_id not in seen or seen[memory_id].deleted_at is None:
-            with pytest.raises(RecordNotFound):
-                self.store.restore(reader, [memory_id])
-            return
-        self.store.restore(reader, [memory_id])
-        self.model.memories[memory_id] = replace(seen[memory_id], deleted_at=None)
-
-    @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=2, unique=True), reader=scopes())
-    def erase(self, ids: list[str], reader: Scope) -> None:
-        if any(i not in self.model.seen(reader) for i in ids):
-            with pytest.raises(RecordNotFound):
-                self.store.erase(reader, ids, at=self.now)
-            return
-        receipt = self.store.erase(reader, ids, at=self.now)
-        assert receipt.complete
-        assert set(receipt.ids) == set(ids)
-        self.model.erase(ids)
-
-    @rule(written=filters(), reader=scopes(), erase=st.booleans())
-    def remove_selected(self, written: dict[str, Any], reader: Scope, erase: bool) -> None:
-        selection = Selection(
-            reader=reader, where=parse_filter(written), visibilities=("private", "project")
-        )
-        if erase:
-            everything = replace(selection, deleted=True, superseded=True)
-            ids = [i for i, m in self.model.memories.items() if selected(everything, m)]
-            assert set(self.store.erase_all(selection, at=self.now).ids) == set(ids)
-            self.model.erase(ids)
-        else:
-            ids = [i for i, m in self.model.memories.items() if selected(selection, m)]
-            assert self.store.delete_all(selection, at=self.tick()) == len(ids)
-            self.model.hide(ids, self.now)
-
-    @rule(url=st.sampled_from(URLS[1:]), chunks=st.lists(entries(), max_size=2), data=st.data())
-    def replace_source(self, url: str, chunks: list[Entry], data: st.DataObject) -> None:
-        owner = data.draw(memories())
-        content_hash = data.draw(st.sampled_from(("1", "2")))
-        source = Source(
-            url=url, content_hash=content_hash, scope=owner.scope, visibility=owner.visibility
-        )
-        own = [
-            replace(
-                c,
-                memory=replace(
-                    c.memory, source_url=url, scope=owner.scope, visibility=owner.visibility
-                ),
-            )
-            for c in chunks
-        ]
-        key = (owner.visibility, owner.scope, url)
-        ids = [c.memory.id for c in own]
-        unchanged = self.model.sources.get(key) == content_hash
-        if len(set(ids)) < len(ids) or (not unchanged and self.model.rows.keys() & set(ids)):
-            with pytest.raises(DuplicateRecord):
-                self.store.replace_source(source, own, at=self.now)
-            return
-        report = self.store.replace_source(source, own, at=self.tick())
-        assert report.unchanged == unchanged
-        if unchanged:
-            return
-        old = [
-            i
-            for i, m in self.model.memories.items()
-            if (m.visibility, m.scope, m.source_url) == key and m.deleted_at is None
-        ]
-        assert (report.added, report.removed) == (len(own), len(old))
-        self.model.hide(old, self.now)
-        for chunk in own:
-            self.model.add(chunk, self.store.row_of(owner.scope, chunk.memory.id))
-        self.model.sources[key] = content_hash
-
-    @rule(url=st.sampled_from(URLS), reader=scopes())
-    def remove_by_source_url(self, url: str, reader: Scope) -> None:
-        ids = [
-            i
-            for i, m in self.model.seen(reader).items()
-            if m.source_url == url and m.deleted_at is None and m.visibility == "private"
-        ]
-        assert self.store.remove_by_source_url(reader, url, at=self.tick()) == len(ids)
-        self.model.hide(ids, self.now)
-
-    @rule(ids=st.lists(st.sampled_from(IDS), max_size=3), reader=scopes())
-    def record_usage(self, ids: list[str], reader: Scope) -> None:
-        seen = [m for i, m in self.model.seen(reader).items() if i in ids and m.deleted_at is None]
-        at = self.tick()
-        assert self.store.record_usage(reader, ids, at=at, retrieved=2, cited=1) == len(seen)
-        for memory in seen:
-            usage = replace(
-                memory.usage,
-                retrieved=memory.usage.retrieved + 2,
-                cited=memory.usage.cited + 1,
-                last_used_at=max(at, memory.usage.last_used_at or at),
-            )
-            self.model.memories[memory.id] = replace(memory, usage=usage)
-
-    @rule(space=st.sampled_from(SPACES))
-    def embed_missing(self, space: Any) -> None:
-        live = [self.model.rows[i] for i, m in self.model.memories.items() if m.deleted_at is None]
-        known = {self.model.rows[i] for i in self.model.vectors[space]}
-        rows = self.store.feed.missing_vectors(space, limit=2)
-        assert list(rows) == sorted(set(live) - known)[:2]
-        vectors = np.ones((len(rows), space.dimensions), np.float32)
-        assert self.store.feed.put_vectors(space, rows, vectors) == len(rows)
-        assert self.store.feed.put_vectors(space, rows, vectors) == 0
-        by_row = {row: i for i, row in self.model.rows.items()}
-        for row in rows:
-            self.model.vectors[space][by_row[row]] = vectors[0].tobytes()
-
-    # Upkeep
-
-    @rule()
-    def reopen(self) -> None:
-        """A new process would see the same."""
-
-    @rule()
-    def sync(self) -> None:
-        self.store.upkeep.sync(at=self.tick())
-        assert self.store.upkeep.stats().last_sync == self.now
-
-    @rule()
-    def vacuum(self) -> None:
-        self.store.upkeep.vacuum()
-
-    @rule()
-    def verify(self) -> None:
-        assert self.store.upkeep.verify().problems == ()
-
-    # Reading
-
-    @rule(written=filters(), reader=scopes(), data=st.data())
-    def select(self, written: dict[str, Any], reader: Scope, data: st.DataObject) -> None:
-        moments = st.none() | st.none() | instants()
-        selection = Selection(
-            reader=reader,
-            where=data.draw(st.sampled_from((parse_filter(written), parse_filter(None)))),
-            kinds=data.draw(st.none() | st.just(("fact", "page"))),
-            source_url=data.draw(st.none() | st.sampled_from(URLS)),
-            session=data.draw(st.none() | st.sampled_from(("", "s"))),
-            since=data.draw(moments),
-            until=data.draw(moments),
-            as_of=data.draw(moments | st.just(self.now)),
-            superseded=data.draw(st.booleans()),
-            deleted=data.draw(st.booleans()),
-        )
-        rows = sorted(
-            self.model.rows[i] for i, m in self.model.memories.items() if selected(selection, m)
-        )
-        assert self.store.select_rows(selection).tolist() == rows
-        assert self.store.count(selection) == len(rows)
-        found = {self.model.rows[m.id]: m for m in self.model.memories.values()}
-        assert list(self.store.scan(selection)) == [found[row] for row in rows]
-        newest = sorted(rows, key=lambda row: (found[row].created_at, row), reverse=True)
-        assert self.store.recent(selection, limit=2) == tuple(found[r] for r in newest[:2])
-
-    @rule(url=st.sampled_from(URLS), reader=scopes())
-    def search_by_source_url(self, url: str, reader: Scope) -> None:
-        found = self.store.search_by_source_url(reader, url)
-        assert {m.id for m in found} == {
-            i
-            for i, m in self.model.seen(reader).items()
-            if m.source_url == url and m.deleted_at is None and m.superseded_by is None
-        }
-
-    @rule(reader=scopes())
-    def read_each(self, reader: Scope) -> None:
-        seen = self.model.seen(reader)
-        for memory_id in IDS:
-            if memory_id not in seen:
-                for read in (self.store.get, self.store.history, self.store.row_of):
-                    with pytest.raises(RecordNotFound):
-                        read(reader, memory_id)
-                continue
-            memory = seen[memory_id]
-            assert self.store.get(reader, memory_id, deleted=True) == memory
-            versions = [v.memory for v in self.store.history(reader, memory_id)]
-            old = self.model.history.get(memory_id, [])
-            assert versions == [m for m in old if visible(m, reader)]
-        live = [m for m in seen.values() if m.deleted_at is None]
-        assert {m.id for m in self.store.get_many(reader, IDS)} == {m.id for m in live}
-        stats = self.store.upkeep.stats(reader)
-        assert stats.chunks == sum(m.superseded_by is None for m in live)
-        assert stats.deleted == len(seen) - len(live)
-
-    @invariant()
-    def agrees_with_the_dictionary(self) -> None:
-        rows = {self.model.rows[i]: m for i, m in self.model.memories.items()}
-        assert self.store.feed.texts(list(rows)) == rows
-        indexed = self.store.feed.index_rows()
-        assert indexed.rows.tolist() == sorted(rows)
-        assert dict(zip(indexed.rows.tolist(), indexed.previous.tolist(), strict=True)) == (
-            self.model.previous()
-        )
-        for space in SPACES:
-            found, matrix = self.store.feed.vectors(space)
-            expected = {self.model.rows[i]: v for i, v in self.model.vectors[space].items()}
-            got = {int(r): v.tobytes() for r, v in zip(found, matrix, strict=True)}
-            assert got == expected
-
-    @invariant()
-    def an_index_that_follows_the_changes_is_up_to_date(self) -> None:
-        changes = self.store.feed.changes(self.seq)
-        assert changes.complete
-        assert changes.seq == self.store.feed.seq()
-        touched = {row for c in changes.items for row in range(c.first, c.last + 1)}
-        self.seq = changes.seq
-        reloaded = columns(self.store.feed.index_rows(rows=touched))
-        for row in touched:
-            self.mirror.pop(row, None)
-        self.mirror.update(reloaded)
-        assert self.mirror == columns(self.store.feed.index_rows())
-
-
-def columns(rows: IndexRows) -> dict[int, tuple[Any, ...]]:
-    names = ("owner", "strand", "place", "previous", "speaker", "kind", "created_at", "valid_from",
-             "valid_to", "length", "flags")  # fmt: skip
-    found = {}
-    for number, row in enumerate(rows.rows.tolist()):
-        part = slice(int(rows.term_offsets[number]), int(rows.term_offsets[number + 1]))
-        found[row] = (
-            *(int(getattr(rows, name)[number]) for name in names),
-            tuple(rows.terms[part].tolist()),
-            tuple(rows.frequencies[part].tolist()),
-        )
-    return found
-
-
-class SqliteMachine(StoreMachine):
-    def open(self) -> Store:
-        return SqliteStore(self.folder / "deep" / "store.db")
-
-    @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        self.store = self.open()
-
-    @rule()
-    def open_in_another_process(self) -> None:
-        """A second store on the same file sees everything at once."""
-        with SqliteStore(self.folder / "deep" / "store.db") as other:
-            rows = list(self.model.rows.values())
-            assert other.feed.texts(rows) == self.store.feed.texts(rows)
-
-    @rule()
-    def export_and_import(self) -> None:
-        path = self.folder / "export.jsonl"
-        count = export_jsonl(self.store, path, deleted=True, vectors=True)
-        assert count == len(self.model.memories)
-        with SqliteStore(self.folder / "copy.db") as copy:
-            report = import_jsonl(copy, path, analyse=make_entry)
-            assert (report.imported, report.bad_lines) == (count, ())
-            again = import_jsonl(copy, path, analyse=make_entry)
-            assert (again.imported, again.same_id) == (0, count)
-            rows = copy.feed.index_rows().rows.tolist()
-            found = {m.id: m for m in copy.feed.texts(rows).values()}
-            assert found == self.model.memories
-            for space in SPACES:
-                kept, matrix = copy.feed.vectors(space)
-                named = copy.feed.texts(kept.tolist())
-                got = {named[int(r)].id: v.tobytes() for r, v in zip(kept, matrix, strict=True)}
-                assert got == self.model.vectors[space]
-            for memory_id, versions in self.model.history.items():
-                scope = self.model.memories[memory_id].scope
-                kept_versions = [v.memory for v in copy.history(scope, memory_id)]
-                assert kept_versions == [m for m in versions if visible(m, scope)]
-        for file in self.folder.glob("copy.db*"):
-            file.unlink()
-
-
-class MemoryMachine(StoreMachine):
-    def open(self) -> Store:
-        return MemoryStore()
+from tests.properties.store_strategies import SPACES, entries, filters, memories, scopes
+from tests.properties.strategies import texts
+from tests.unit.power_cut import Disk, Driver
+from tests.unit.store_samples import ANN, NOW, entry, everything, fill
+from tests.unit.test_store_crash import Acknowledged, after_the_cut, check
 
 
 @pytest.mark.parametrize("machine", [SqliteMachine, MemoryMachine])
@@ -536,11 +43,352 @@ def test_any_sequence_of_operations_agrees_with_a_dictionary(
     machine: type[StoreMachine],
 ) -> None:
     """P23 Model. Any sequence of add, update, supersede, delete, erase, search, sync, reopen agrees with a plain dictionary, for every store."""
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=20))  # type: ignore[no-untyped-call]  # hypothesis
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=20))
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def new_store(request: pytest.FixtureRequest) -> Callable[[Path], Store]:
-    if request.param == "memory":
-        return lambda _: MemoryStore()
-    return lambda folder: SqliteStore(folder / "store.db")
+@contextmanager
+def both_stores() -> Iterator[tuple[Store, Store]]:
+    """An empty store of each kind."""
+    folder = fresh_folder()
+    try:
+        with SqliteStore(folder / "store.db") as sqlite, MemoryStore() as memory:
+            yield sqlite, memory
+    finally:
+        shutil.rmtree(folder)
+
+
+def private(memory: Memory, scope: Scope) -> Memory:
+    return replace(memory, scope=scope, visibility="private")
+
+
+@given(
+    batch=st.lists(entries(), min_size=1, max_size=4, unique_by=lambda e: e.memory.id),
+    owner=scopes(),
+    stranger=scopes(),
+    other=entries(),
+    written=filters(),
+)
+def test_a_stranger_sees_counts_and_changes_nothing(
+    batch: list[Entry], owner: Scope, stranger: Scope, other: Entry, written: dict[str, Any]
+) -> None:
+    """D1 Store scope. No read, count, change or erasure in the store reaches another user's private memories."""
+    assume(owner.user_id != stranger.user_id)
+    own = [replace(e, memory=private(e.memory, owner)) for e in batch]
+    ids = [e.memory.id for e in own]
+    where = parse_filter(written)
+    with both_stores() as stores:
+        for store in stores:
+            rows = store.put(own)
+            store.put([replace(other, memory=replace(private(other.memory, stranger), id="own"))])
+            before = store.feed.texts(rows)
+            everything = Selection(reader=stranger, where=where, deleted=True, superseded=True)
+            assert [m.id for m in store.scan(replace(everything, where=parse_filter(None)))] == [
+                "own"
+            ]
+            assert store.get_many(stranger, ids) == ()
+            assert store.get_rows(stranger, rows) == {}
+            assert store.count(everything) <= 1
+            assert store.upkeep.stats(stranger).chunks == 1
+            assert not set(store.visible_owners(stranger)) & set(store.visible_owners(owner)) - (
+                set(store.feed.index_rows(rows=[store.row_of(stranger, "own")]).owner)
+            )
+            mine = replace(other, memory=private(other.memory, stranger))
+            for memory_id in ids:
+                for attempt in attempts(store, stranger, memory_id, mine):
+                    with pytest.raises(RecordNotFound):
+                        attempt()
+            assert store.record_usage(stranger, ids, at=NOW, cited=1) == 0
+            store.delete_all(Selection(reader=stranger, where=where), at=NOW)
+            store.remove_by_source_url(stranger, own[0].memory.source_url, at=NOW)
+            store.erase_all(everything, at=NOW)
+            assert store.feed.texts(rows) == before
+
+
+def attempts(
+    store: Store, stranger: Scope, memory_id: str, mine: Entry
+) -> tuple[Callable[[], object], ...]:
+    """Everything that names a memory by its id."""
+    forged = replace(mine, memory=replace(mine.memory, id=memory_id))
+    return (
+        lambda: store.get(stranger, memory_id, deleted=True),
+        lambda: store.history(stranger, memory_id),
+        lambda: store.row_of(stranger, memory_id),
+        lambda: store.delete(stranger, ["own", memory_id], at=NOW),
+        lambda: store.erase(stranger, ["own", memory_id], at=NOW),
+        lambda: store.restore(stranger, [memory_id]),
+        lambda: store.unsupersede(stranger, memory_id),
+        lambda: store.links.of(stranger, memory_id),
+        lambda: store.mark_superseded(stranger, memory_id, "own", at=NOW),
+        lambda: store.supersede(stranger, memory_id, mine, at=NOW),
+        lambda: store.update(stranger, forged, at=NOW),
+    )
+
+
+@given(
+    contents=st.lists(
+        st.tuples(st.sampled_from("12"), st.lists(texts(5), max_size=3)), min_size=1, max_size=5
+    ),
+    source=memories(),
+)
+def test_a_source_has_the_chunks_of_its_newest_content(
+    contents: list[tuple[str, list[str]]], source: Memory
+) -> None:
+    """D2 Source replacement. Storing the same content of a url again changes nothing; other content leaves only its own chunks."""
+    with both_stores() as stores:
+        for store in stores:
+            newest, number = "", 0
+            chunks: list[str] = []
+            for content_hash, pieces in contents:
+                made = []
+                for position, text in enumerate(pieces):
+                    number += 1
+                    memory = replace(
+                        source, id=f"c{number}", text=text, source_url="u", position=position
+                    )
+                    made.append(make_entry(memory))
+                whole = Source(
+                    url="u", content_hash=content_hash, scope=source.scope,
+                    visibility=source.visibility,
+                )  # fmt: skip
+                report = store.replace_source(whole, made, at=NOW)
+                assert report.unchanged == (content_hash == newest)
+                if content_hash != newest:
+                    assert report.removed == len(chunks)
+                    newest, chunks = content_hash, pieces
+                found = store.search_by_source_url(source.scope, "u")
+                assert [m.text for m in found] == chunks
+                assert [s.content_hash for s in store.upkeep.sources(source.scope)] == [newest]
+
+
+@given(
+    edges=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12),
+    put_edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=4),
+)
+def test_no_memory_ever_stands_for_itself(
+    edges: list[tuple[int, int]], put_edges: list[tuple[int, int]]
+) -> None:
+    """D3 No circle of supersession. Whatever is superseded by whatever, following the newer memory always ends."""
+    with both_stores() as stores:
+        for store in stores:
+            reader = Scope()
+            store.put(make_entry(Memory(id=str(n), text="", created_at=NOW)) for n in range(6))
+            for old, new in edges:
+                with suppress(InvalidInput):
+                    store.mark_superseded(reader, str(old), str(new), at=NOW)
+            for number, (old, new) in enumerate(put_edges):
+                memory = Memory(
+                    id=str(6 + number), text="", created_at=NOW, supersedes=str(old),
+                    superseded_by=str(new),
+                )  # fmt: skip
+                with suppress(InvalidInput):
+                    store.put([make_entry(memory)])
+            found = list(store.scan(Selection(reader=reader, superseded=True)))
+            newer: dict[str, set[str]] = {}
+            for m in found:
+                newer.setdefault(m.id, set()).update(filter(None, [m.superseded_by]))
+                newer.setdefault(m.supersedes or "none", set()).add(m.id)
+            for start, direct in newer.items():
+                seen: set[str] = set()
+                waiting = list(direct)
+                while waiting:
+                    current = waiting.pop()
+                    assert current != start
+                    if current not in seen:
+                        seen.add(current)
+                        waiting += newer.get(current, ())
+
+
+@given(
+    operations=st.lists(
+        st.tuples(
+            st.sampled_from(("put", "put", "put", "update", "delete", "erase")), st.integers(0, 9)
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    operations_left=st.integers(0, 160),
+    seed=st.integers(0, 2**32),
+)
+def test_a_power_cut_at_any_moment_takes_nothing_acknowledged(
+    operations: list[tuple[str, int]], operations_left: int, seed: int
+) -> None:
+    """P25 Durability. Every acknowledged write is there after the process or the power is cut at any moment; the store opens; rows, terms and vectors agree."""
+    folder = fresh_folder()
+    try:
+        disk = Disk(folder, operations_left=operations_left)
+        driver = Driver(disk)
+        state = Acknowledged()
+        with SqliteStore(folder / "store.db", connect=driver) as store:
+            try:
+                for number, (what, which) in enumerate(operations):
+                    live = sorted(set(state.texts) - state.deleted)
+                    if what == "put" or not live:
+                        state.doing = ["put", f"{number}", f"{number}b"]
+                        store.put([entry(i, f"text of {i}", session="s") for i in state.doing[1:]])
+                    elif what == "update":
+                        state.doing = ["update", live[which % len(live)], str(number)]
+                        changed = entry(state.doing[1], f"update {number}", session="s")
+                        store.update(ANN, changed, at=NOW)
+                    else:
+                        state.doing = [what, live[which % len(live)]]
+                        change = store.delete if what == "delete" else store.erase
+                        change(ANN, state.doing[1:], at=NOW)
+                    state.apply(state.doing)
+                    state.doing = []
+            except StoreError:
+                assert disk.dead
+        driver.close()
+        check(after_the_cut(disk, folder, seed), state)
+    finally:
+        shutil.rmtree(folder)
+
+
+NEEDLES = ("Nadel-äöü-7531", "針を探す文字列八", 'n33dle]]>\x00quote"s\\')
+
+
+@given(
+    needle=st.sampled_from(NEEDLES) | st.text(min_size=8, max_size=40),
+    length=st.sampled_from((1, 1, 30, 400)),
+    others=st.lists(entries(), max_size=3, unique_by=lambda e: e.memory.id),
+    way=st.sampled_from(("erase", "erase_all", "purge")),
+    moved=st.booleans(),
+)
+def test_erased_words_are_in_no_file(
+    needle: str, length: int, others: list[Entry], way: str, moved: bool
+) -> None:
+    """P26 Erasure. After `erase`, the text is in no file of the store, no search, snapshot, level, cache or export."""
+    assume(not any(needle in repr(e.memory) or needle in ascii(e.memory) for e in others))
+    assume(len(set(needle)) > 3)
+    folder = fresh_folder()
+    try:
+        path = folder / "kept" / "store.db"
+        with SqliteStore(path) as store:
+            plant(store, needle, length, folder)
+            with suppress(DuplicateRecord):
+                store.put(others)
+            if moved:  # pages are rearranged, which leaves copies behind
+                store.put([entry(f"x{n}", "x" * 700, position=n) for n in range(40)])
+                for number in range(0, 40, 4):
+                    store.update(ANN, entry(f"x{number}", "y" * 1900), at=NOW)
+            before = export_of(store, folder)
+            assert json.dumps(needle, ensure_ascii=False)[1:-1] in before
+            if way == "erase":
+                receipt = store.erase(ANN, ["secret", "page"], at=NOW)
+                assert receipt.complete
+                assert receipt.index_files == ("words.idx",)
+            elif way == "erase_all":
+                assert store.erase_all(Selection(reader=ANN), at=NOW).complete
+            else:
+                store.delete(ANN, ["secret", "page"], at=NOW)
+                store.upkeep.purge(deleted_before=NOW + timedelta(days=1))
+            after = export_of(store, folder)
+            assert json.dumps(needle, ensure_ascii=False)[1:-1] not in after
+            assert store.snapshots.list(ANN) == ()
+            assert store.artifacts.list(ANN) == ()
+            assert store.jobs.counts()["waiting"] == 0
+            # A copy, because closing any descriptor of an open store would drop its locks.
+            found = subprocess_free_copy(path.parent, folder / "copy")
+        for file in (*found, *path.parent.iterdir()):
+            content = file.read_bytes()
+            for part in (
+                needle,
+                json.dumps(needle, ensure_ascii=False)[1:-1],
+                json.dumps(needle)[1:-1],
+            ):
+                assert part.encode() not in content, file.name
+    finally:
+        shutil.rmtree(folder)
+
+
+def plant(store: SqliteStore, needle: str, length: int, folder: Path) -> None:
+    """Put the needle wherever a store can keep text."""
+    del folder
+    text = f"The secret is {needle}. " * length
+    fields: dict[str, Any] = {
+        "title": f"T {needle}",
+        "heading_path": (f"H {needle}",),
+        "metadata": {needle: {"deep": [needle]}},
+        "summary": needle,
+        "compressed": f"c{needle}",
+        "index": f"i{needle}",
+    }
+    secret = entry("secret", text, speaker=needle, session=needle, **fields)
+    page = entry("page", text, source_url=f"https://e.x/{needle}", position=0, **fields)
+    store.put([secret])
+    store.replace_source(
+        Source(url=f"https://e.x/{needle}", content_hash="1", title=needle, scope=ANN),
+        [page],
+        at=NOW,
+    )
+    store.update(ANN, replace(secret, memory=replace(secret.memory, text=text + "!")), at=NOW)
+    store.snapshots.put(
+        SnapshotRecord(
+            id="t", created_at=NOW, data={"shown": text}, mentions=("secret",), scope=ANN
+        )
+    )
+    store.artifacts.put(Artifact(id="r", created_at=NOW, data=(text + "!").encode(), scope=ANN))
+    store.jobs.enqueue("index", {"id": "secret", "text": text}, at=NOW, scope=ANN)
+    index = store.folder / "words.idx"
+    index.write_bytes(needle.encode())
+    store.feed.keep_index_file(IndexFile(name="words.idx", sha256="", seq=store.feed.seq()))
+
+
+def export_of(store: Store, folder: Path) -> str:
+    export_jsonl(store, folder / "all.jsonl", deleted=True, vectors=True)
+    written = (folder / "all.jsonl").read_text(encoding="utf-8")
+    (folder / "all.jsonl").unlink()
+    return written
+
+
+def subprocess_free_copy(folder: Path, target: Path) -> list[Path]:
+    target.mkdir()
+    subprocess.run(["cp", "-r", *map(str, folder.iterdir()), str(target)], check=True)
+    return list(target.iterdir())
+
+
+@given(batch=st.lists(entries(), min_size=1, max_size=4, unique_by=lambda e: e.memory.id))
+def test_two_vector_spaces_never_mix(batch: list[Entry]) -> None:
+    """D4 Vector spaces. Vectors of one embedder are never given for another, while a new one is filled in, resumed or dropped."""
+    old, new = SPACES
+    with both_stores() as stores:
+        for store in stores:
+            store.put(
+                [replace(e, vectors=tuple(v for v in e.vectors if v[0] == old)) for e in batch]
+            )
+            kept = store.feed.vectors(old)
+            while rows := store.feed.missing_vectors(new, limit=1):
+                marked = np.full((len(rows), new.dimensions), 7, np.float32)
+                store.feed.put_vectors(new, rows, marked)
+                assert np.array_equal(store.feed.vectors(old)[1], kept[1])
+            found, matrix = store.feed.vectors(new)
+            assert len(found) == len(batch)
+            assert (matrix == 7).all()
+            assert store.feed.drop_vectors(old) == len(kept[0])
+            assert len(store.feed.vectors(old)[0]) == 0
+            assert len(store.feed.vectors(new)[0]) == len(batch)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("whole") / "store.db"
+    with SqliteStore(path) as store:
+        fill(store, size=12)
+        answers = everything(store)
+    return path.read_bytes(), answers
+
+
+@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+def test_a_changed_byte_never_changes_an_answer(
+    damaged: tuple[bytes, dict[str, Any]], place: float, change: int
+) -> None:
+    """D5 Damage. A byte changed anywhere in the file gives an error or the same answers, never others."""
+    content, answers = damaged
+    folder = fresh_folder()
+    try:
+        altered = bytearray(content)
+        altered[int(place * len(content))] ^= change
+        (folder / "store.db").write_bytes(altered)
+        with SqliteStore(folder / "store.db") as store, suppress(StoreError):
+            assert everything(store) == answers
+    finally:
+        shutil.rmtree(folder)

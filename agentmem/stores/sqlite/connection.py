@@ -256,7 +256,7 @@ class Database:
         if not files.inspect(self.path, known_version=len(self._migrations)) and not create:
             return False
         try:
-            files.create(self.path)
+            files.create(self.path, self._make_file)
         except OSError as error:
             raise _cannot_create(self.path, error) from error
         self._opened_file = files.note_open(self.path)
@@ -273,6 +273,16 @@ class Database:
             self._drop_connections()
             raise
         return True
+
+    def _make_file(self, path: Path) -> None:
+        connection = connect_sqlite(path.absolute().as_uri())
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            self._migrate(connection)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        finally:
+            connection.close()
 
     def _check_log(self) -> None:
         """Refuse a store whose log lost commits that were acknowledged (see `files.py`)."""

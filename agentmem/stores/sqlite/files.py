@@ -15,6 +15,7 @@ import struct
 import threading
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,11 +119,47 @@ def has_content(path: Path) -> bool:
         return False
 
 
-def create(path: Path) -> None:
-    """An empty file only its owner can read, and its folder; nothing if it is there."""
+def create(path: Path, make: Callable[[Path], None]) -> None:
+    """A file only its owner can read, and its folder; nothing if there is a file.
+
+    `make` fills it under another name, so that it appears complete or not at
+    all: a power cut leaves nothing that looks like something else.
+    """
+    if path.exists():
+        return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        make(new)
+        sync(new)
+        with contextlib.suppress(FileExistsError):  # another process was first
+            link(new, path)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            beside(new, suffix).unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def link(new: Path, path: Path) -> None:
+    """Give `new` the name `path`, unless that is taken."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        new.rename(path)
+
+
+def sync(path: Path) -> None:
+    """Make the content of a file that nobody has open survive a power cut."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -165,11 +165,7 @@ class SqliteUpkeep:
                 copy.close()
         if found[0] != "ok":
             raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
-        descriptor = os.open(temporary, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        files.sync(temporary)
 
     def purge(self, *, deleted_before: datetime) -> int:
         """Remove for good what was deleted before a moment; gives how many rows went."""
