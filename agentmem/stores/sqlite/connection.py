@@ -36,9 +36,9 @@ class Connect(Protocol):
 
 
 def connect_sqlite(uri: str) -> Connection:
-    """A connection of Python's own SQLite, in autocommit: we say BEGIN ourselves."""
+    """A connection of Python's own SQLite, in autocommit and without waits: both are ours."""
     return sqlite3.connect(
-        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False,
+        uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False,
         cached_statements=256,
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Database:
         return self._open_reader(), True
 
     def _open_reader(self) -> Connection:
-        connection = self._connect_to("rw")
+        connection: Connection = self._retrying(lambda: self._connect_to("rw"))
         connection.execute("PRAGMA query_only = ON")
         return connection
 
@@ -150,7 +150,9 @@ class Database:
                 return 0
             if self._watcher is None:
                 self._watcher = self._open_reader()
-            return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
+            watcher = self._watcher
+            found = self._retrying(lambda: watcher.execute("PRAGMA data_version").fetchone())
+            return int(found[0])
 
     # Writing
 
@@ -206,11 +208,16 @@ class Database:
                     self._require_open()
                     self._ensure_ready(create=True)
                     if self._writer is None:
-                        self._writer = self._connect_to("rw")
+                        self._writer = self._retrying(lambda: self._connect_to("rw"))
                     connection = self._writer
                 yield connection
         finally:
             self._writing.release()
+
+    def vacuum(self, *, wait_seconds: float | None = None) -> None:
+        """Write the whole file anew, without what is unused."""
+        with self.alone(wait_seconds=wait_seconds) as connection:
+            self._retrying(lambda: connection.execute("VACUUM"), wait_seconds)
 
     def _retrying(self, attempt: Callable[[], Any], wait_seconds: float | None = None) -> Any:
         """What `attempt` gives, tried again at random short intervals while others hold a lock.
@@ -290,7 +297,7 @@ class Database:
         if log is None:
             return
         # Read-only, because closing the last connection that may write removes the log.
-        connection = self._connect_to("ro")
+        connection: Connection = self._retrying(lambda: self._connect_to("ro"))
         try:
             try:
                 ledger = self._retrying(

@@ -118,8 +118,7 @@ def clean_files(database: Database, *, wait_seconds: float) -> bool:
     for name in json.loads(found[0][2]):
         files.remove_bytes(database.path.with_name(name))
     try:
-        with database.alone(wait_seconds=wait_seconds) as connection:
-            connection.execute("VACUUM")
+        database.vacuum(wait_seconds=wait_seconds)
         if not empty_log(database, wait_seconds=wait_seconds):
             return False
         with database.write(wait_seconds=wait_seconds) as write:

@@ -116,8 +116,7 @@ class SqliteUpkeep:
 
     def vacuum(self) -> None:
         """Give unused space back to the device."""
-        with self._database.alone() as connection:
-            connection.execute("VACUUM")
+        self._database.vacuum()
         erasing.empty_log(self._database, wait_seconds=0)
 
     def sync(self, *, at: datetime) -> None:
