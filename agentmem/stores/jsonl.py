@@ -1,0 +1,356 @@
+"""A store as lines of JSON, and back.
+
+The first line names the format and its version, then come sources and
+memories, one a line, and a last line with their number, so that a file cut
+short is noticed. Every field of a memory is there, its earlier versions too,
+and with `vectors=True` its vectors. Terms are not: they are made anew on import.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentmem.core.filters import Selection
+from agentmem.errors import AgentMemError, InvalidInput, StoreError
+from agentmem.protocols import EmbedderId
+from agentmem.stores.base import Store
+from agentmem.stores.entries import check_entry, memory_from_fields, memory_to_fields, write_json
+from agentmem.stores.values import Entry, Source, Version
+from agentmem.types import Memory, Scope
+
+FORMAT = "agentmem-jsonl"
+VERSION = 1
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadLine:
+    """A line that cannot be imported, counted from 1, and why."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import did. With bad lines nothing was written, unless they were to be skipped."""
+
+    imported: int
+    same_id: int
+    same_content: int
+    bad_lines: tuple[BadLine, ...]
+
+
+def export_jsonl(
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope | None = None,
+    deleted: bool = False,
+    vectors: bool = False,
+) -> int:
+    """Write what `scope` sees, or everything, to a new file; gives the number of memories.
+
+    The file appears under its name only when it is complete.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            count = 0
+            for line in _lines(store, scope, deleted=deleted, vectors=vectors):
+                file.write(write_json(line, "export") + "\n")
+                count += "memory" in line
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        if isinstance(error, AgentMemError):
+            raise
+        raise StoreError(
+            f"{target} cannot be written ({error.strerror}).", remedy="Use another path."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def import_jsonl(
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    analyse: Callable[[Memory], Entry],
+    scope: Scope | None = None,
+    skip_bad_lines: bool = False,
+) -> ImportReport:
+    """Add the memories of an exported file, all in one transaction.
+
+    A memory whose id is taken, or whose owner has the same content already, is
+    left out and counted, so importing twice changes nothing. `analyse` makes the
+    terms; `scope` gives everything to that owner. The file is read twice: first
+    to find lines that cannot be read, then to write.
+    """
+    source = Path(path)
+    bad: list[BadLine] = []
+    owners: set[Scope] = set()
+    try:
+        for _, line in _read(source, bad):
+            if isinstance(line, _Line):
+                owners.add(scope or line.memory.scope)
+    except OSError as error:
+        raise StoreError(
+            f"{source} cannot be read ({error.strerror}).", remedy="Check the path."
+        ) from error
+    if bad and not skip_bad_lines:
+        return ImportReport(imported=0, same_id=0, same_content=0, bad_lines=tuple(bad))
+    intake = _Intake(store, owners, analyse=analyse, scope=scope)
+    imported = store.load(intake.batches(source), sources=intake.sources(source))
+    return ImportReport(
+        imported=imported,
+        same_id=intake.same_id,
+        same_content=intake.same_content,
+        bad_lines=tuple(bad),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    memory: Memory
+    versions: tuple[Version, ...]
+    vectors: tuple[tuple[EmbedderId, bytes], ...]
+
+
+class _Intake:
+    """Decides which lines are new, while they are being written."""
+
+    def __init__(
+        self,
+        store: Store,
+        owners: set[Scope],
+        *,
+        analyse: Callable[[Memory], Entry],
+        scope: Scope | None,
+    ) -> None:
+        self._analyse = analyse
+        self._scope = scope
+        self.same_id = 0
+        self.same_content = 0
+        self._ids: set[str] = set()
+        self._contents: set[bytes] = set()
+        for owner in owners:
+            for memory in store.scan(Selection(reader=owner, deleted=True, superseded=True)):
+                if memory.deleted_at is None:
+                    self._contents.add(_content(memory))
+        self._store = store
+
+    def sources(self, path: Path) -> Iterator[Source]:
+        for _, line in _read(path, []):
+            if isinstance(line, Source):
+                yield line if self._scope is None else replace(line, scope=self._scope)
+
+    def batches(self, path: Path) -> Iterator[list[Entry]]:
+        batch: list[_Line] = []
+        for _, line in _read(path, []):
+            if isinstance(line, _Line):
+                batch.append(self._owned(line))
+                if len(batch) == _BATCH:
+                    yield self._entries(batch)
+                    batch = []
+        yield self._entries(batch)
+
+    def _owned(self, line: _Line) -> _Line:
+        if self._scope is None:
+            return line
+        versions = tuple(
+            replace(v, memory=replace(v.memory, scope=self._scope)) for v in line.versions
+        )
+        memory = replace(line.memory, scope=self._scope)
+        return _Line(memory=memory, versions=versions, vectors=line.vectors)
+
+    def _entries(self, batch: list[_Line]) -> list[Entry]:
+        entries = []
+        self._ids |= self._store.feed.taken([line.memory.id for line in batch])
+        for line in batch:
+            content = _content(line.memory)
+            if line.memory.id in self._ids:
+                self.same_id += 1
+            elif line.memory.content_hash and content in self._contents:
+                self.same_content += 1
+            else:
+                self._ids.add(line.memory.id)
+                # Twice the same within one file was twice the same in the store it came from.
+                made = self._analyse(line.memory)
+                entries.append(
+                    replace(
+                        made,
+                        memory=line.memory,
+                        versions=line.versions,
+                        vectors=line.vectors or made.vectors,
+                    )
+                )
+        return entries
+
+
+def _content(memory: Memory) -> bytes:
+    parts = (
+        memory.visibility, memory.scope, memory.content_hash, memory.text, memory.source_url,
+        memory.session, memory.position,
+    )  # fmt: skip
+    return hashlib.blake2b(ascii(parts).encode(), digest_size=16).digest()
+
+
+def _lines(
+    store: Store, scope: Scope | None, *, deleted: bool, vectors: bool
+) -> Iterator[dict[str, Any]]:
+    embedders = store.feed.embedders() if vectors else ()
+    yield {
+        "format": FORMAT,
+        "version": VERSION,
+        "embedders": [
+            {"name": e.name, "version": e.version, "dimensions": e.dimensions} for e in embedders
+        ],
+    }
+    count = 0
+    for source in store.upkeep.sources(scope):
+        count += 1
+        yield {"source": _source_fields(source)}
+    rows: list[int]
+    if scope is None:
+        rows = [int(row) for row in store.feed.index_rows().rows]
+    else:
+        selection = Selection(reader=scope, superseded=True, deleted=deleted)
+        rows = [int(row) for row in store.select_rows(selection)]
+    for start in range(0, len(rows), _BATCH):
+        part = rows[start : start + _BATCH]
+        memories = store.feed.texts(part) if scope is None else store.get_rows(scope, part)
+        found = {e: dict(zip(*_vectors(store, e, part), strict=True)) for e in embedders}
+        for row in part:
+            memory = memories.get(row)
+            if memory is None or (memory.deleted_at is not None and not deleted):
+                continue
+            count += 1
+            line: dict[str, Any] = {"memory": memory_to_fields(memory)}
+            versions = store.history(scope or memory.scope, memory.id)
+            if versions:
+                line["versions"] = [_version_fields(version) for version in versions]
+            packed = {
+                str(number): base64.b64encode(found[e][row]).decode()
+                for number, e in enumerate(embedders)
+                if row in found[e]
+            }
+            if packed:
+                line["vectors"] = packed
+            yield line
+    yield {"end": count}
+
+
+def _vectors(store: Store, embedder: EmbedderId, rows: list[int]) -> tuple[list[int], list[bytes]]:
+    found, matrix = store.feed.vectors(embedder, rows=rows)
+    return [int(row) for row in found], [vector.astype("<f4").tobytes() for vector in matrix]
+
+
+def _version_fields(version: Version) -> dict[str, Any]:
+    return {
+        "memory": memory_to_fields(version.memory),
+        "replaced_at": version.replaced_at.astimezone(UTC).isoformat(),
+    }
+
+
+def _source_fields(source: Source) -> dict[str, Any]:
+    return {
+        "url": source.url,
+        "title": source.title,
+        "content_hash": source.content_hash,
+        "visibility": source.visibility,
+        "scope": {name: getattr(source.scope, name) for name in Scope.__slots__},
+        "synced_at": source.synced_at and source.synced_at.astimezone(UTC).isoformat(),
+    }
+
+
+def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]]:
+    """The lines that can be read; the others go to `bad`."""
+    embedders: tuple[EmbedderId, ...] = ()
+    count, ended, number = 0, False, 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = json.loads(raw.decode("utf-8"))
+                if not isinstance(line, dict):
+                    raise InvalidInput("line", line, "is not a JSON object")
+                if number == 1:
+                    embedders = _header(line)
+                elif ended:
+                    raise InvalidInput("line", "…", "stands after the last one")
+                elif "end" in line:
+                    ended = True
+                    if line["end"] != count + len(bad):
+                        bad.append(BadLine(number=number, reason="lines are missing"))
+                elif "source" in line:
+                    count += 1
+                    yield number, _source(line["source"])
+                else:
+                    parsed = _memory_line(line, embedders)
+                    count += 1
+                    yield number, parsed
+            except InvalidInput as error:
+                if number == 1:
+                    raise
+                bad.append(BadLine(number=number, reason=str(error)))
+            except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+                if number == 1:
+                    raise InvalidInput("path", str(path), "is not an agentmem export") from error
+                bad.append(BadLine(number=number, reason=f"not readable: {error}"))
+    if not ended:
+        if number == 0:
+            raise InvalidInput("path", str(path), "is empty", remedy="Export it again.")
+        bad.append(BadLine(number=number + 1, reason="the file was cut short"))
+
+
+def _header(line: Mapping[str, Any]) -> tuple[EmbedderId, ...]:
+    if line.get("format") != FORMAT:
+        raise InvalidInput("format", line.get("format"), f"is not {FORMAT}")
+    if line.get("version") != VERSION:
+        raise InvalidInput(
+            "version", line.get("version"), "is not known", remedy="Install a newer agentmem."
+        )
+    return tuple(EmbedderId(**fields) for fields in line.get("embedders", ()))
+
+
+def _source(fields: Mapping[str, Any]) -> Source:
+    synced = fields.get("synced_at")
+    return Source(
+        url=fields["url"],
+        title=fields["title"],
+        content_hash=fields["content_hash"],
+        visibility=fields["visibility"],
+        scope=Scope(**fields["scope"]),
+        synced_at=None if synced is None else datetime.fromisoformat(synced),
+    )
+
+
+def _memory_line(line: Mapping[str, Any], embedders: tuple[EmbedderId, ...]) -> _Line:
+    if "memory" not in line:
+        raise InvalidInput("line", sorted(line), "has no memory")
+    memory = memory_from_fields(line["memory"])
+    vectors = tuple(
+        (embedders[int(number)], base64.b64decode(written, validate=True))
+        for number, written in line.get("vectors", {}).items()
+    )
+    check_entry(Entry(memory=memory, vectors=vectors))
+    versions = tuple(
+        Version(
+            memory=memory_from_fields(version["memory"]),
+            replaced_at=datetime.fromisoformat(version["replaced_at"]),
+        )
+        for version in line.get("versions", ())
+    )
+    return _Line(memory=memory, versions=versions, vectors=vectors)

@@ -1,0 +1,184 @@
+"""Everything the dictionary store holds, under one lock."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
+
+from agentmem.core.scope import visible
+from agentmem.errors import (
+    StoreClosed,
+)
+from agentmem.protocols import EmbedderId
+from agentmem.stores import packing
+from agentmem.stores.values import (
+    Artifact,
+    Change,
+    Entry,
+    IndexFile,
+    Job,
+    Link,
+    Operation,
+    SnapshotRecord,
+    Source,
+    Version,
+)
+from agentmem.types import Memory, Scope, Visibility
+
+if TYPE_CHECKING:
+    pass
+
+_LEAST_TEXT = 4
+
+
+@dataclass(slots=True)
+class State:
+    """Everything a `MemoryStore` holds; entering it takes the lock."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    closed: bool = False
+    last_row: int = 0
+    entries: dict[int, Entry] = field(default_factory=dict)
+    row_of: dict[str, int] = field(default_factory=dict)
+    history: dict[int, list[Version]] = field(default_factory=dict)
+    vectors: dict[EmbedderId, dict[int, bytes]] = field(default_factory=dict)
+    sources: dict[tuple[Visibility, Scope, str], Source] = field(default_factory=dict)
+    owners: dict[tuple[Visibility, Scope], int] = field(default_factory=dict)
+    strands: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    writes: int = 0
+    erased_seq: int = 0
+    index_files: dict[str, IndexFile] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    snapshots: dict[str, SnapshotRecord] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+    links: dict[tuple[str, int, int, str], Link] = field(default_factory=dict)
+    jobs: dict[int, tuple[Job, str, str, datetime, Scope]] = field(default_factory=dict)
+    last_job: int = 0
+    last_sync: datetime | None = None
+
+    def __enter__(self) -> Self:
+        self.lock.acquire()
+        if self.closed:
+            self.lock.release()
+            raise StoreClosed("The store was closed.", remedy="Open it again.")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    def owner_number(self, memory: Memory) -> int:
+        return self.owners.setdefault((memory.visibility, memory.scope), len(self.owners) + 1)
+
+    def strand_number(self, memory: Memory) -> int:
+        if not memory.source_url and not memory.session:
+            return 0
+        strand = (self.owner_number(memory), memory.source_url, memory.session)
+        return self.strands.setdefault(strand, len(self.strands) + 1)
+
+    def visible_owners(self, scope: Scope) -> list[int]:
+        return sorted({
+            self.owner_number(entry.memory)
+            for entry in self.entries.values()
+            if visible(entry.memory, scope)
+        })  # fmt: skip
+
+    def log(self, operation: Operation, rows: Iterable[int]) -> None:
+        self.writes += 1
+        for row in sorted(set(rows)):
+            seq = len(self.changes) + 1
+            self.changes.append(Change(seq=seq, operation=operation, first=row, last=row))
+
+    def previous_rows(self) -> dict[int, int]:
+        """For each row that is not deleted, the one before it in its strand, or 0."""
+        strands: dict[int, list[tuple[int, int]]] = {}
+        for row, entry in self.entries.items():
+            if entry.memory.deleted_at is None and (strand := self.strand_number(entry.memory)):
+                strands.setdefault(strand, []).append((packing.place_of(entry.memory), row))
+        previous = {}
+        for places in strands.values():
+            before = 0
+            for _, row in sorted(places):
+                previous[row] = before
+                before = row
+        return previous
+
+    def log_moved(self, before: Mapping[int, int]) -> None:
+        """Tell indexes which old rows follow another row now."""
+        now = self.previous_rows()
+        self.log("update", [row for row in now if row in before and before[row] != now[row]])
+
+    def drop_vectors(self, row: int) -> int:
+        return sum(vectors.pop(row, None) is not None for vectors in self.vectors.values())
+
+    def forget_empty_sources(self, rows: Collection[int], *, without: Collection[int] = ()) -> None:
+        """Forget the content hash of sources that have no chunk left, so they can come again."""
+        for row in rows:
+            memory = self.entries[row].memory
+            key = (memory.visibility, memory.scope, memory.source_url)
+            left = any(
+                (m.visibility, m.scope, m.source_url) == key and m.deleted_at is None
+                for other, entry in self.entries.items()
+                if other not in without
+                for m in (entry.memory,)
+            )
+            if not left:
+                self.sources.pop(key, None)
+
+    def forget_mentions(self, gone: Sequence[Memory], *, wipe_owners: bool) -> dict[str, int]:
+        """Remove what names or quotes erased memories, and what belongs to emptied owners."""
+        ids = [memory.id for memory in gone]
+        texts = [memory.text for memory in gone if len(memory.text) >= _LEAST_TEXT]
+        users = {memory.scope.user_id for memory in gone}
+        shared = any(memory.visibility != "private" for memory in gone)
+        left = {entry.memory.scope for entry in self.entries.values()}
+        emptied = {memory.scope for memory in gone} - left if wipe_owners else set()
+
+        def mentioned(written: str, scope: Scope) -> bool:
+            needles = [i for i in ids if len(i) >= _LEAST_TEXT]
+            needles += texts if shared or scope.user_id in users else []
+            return scope in emptied or any(json.dumps(n)[1:-1] in written for n in needles)
+
+        counts = {}
+        for name, table in (("snapshots", self.snapshots), ("artifacts", self.artifacts)):
+            doomed = [
+                key
+                for key, record in table.items()
+                if mentioned(_written(record), record.scope)
+                or not set(ids).isdisjoint(getattr(record, "mentions", ()))
+            ]
+            counts[name] = len(doomed)
+            for key in doomed:
+                del table[key]
+        jobs = [n for n, job in self.jobs.items() if mentioned(json.dumps(job[0].payload), job[4])]
+        for number in jobs:
+            del self.jobs[number]
+        rows = set(self.entries)
+        self.links = {key: link for key, link in self.links.items() if set(key[1:3]) <= rows}
+        return {**counts, "jobs": len(jobs)}
+
+
+def _written(record: SnapshotRecord | Artifact) -> str:
+    if isinstance(record, SnapshotRecord):
+        return json.dumps([record.id, dict(record.data)])
+    text = record.data.decode("utf-8", "replace")
+    return json.dumps([record.id, text, dict(record.metadata)])
+
+
+def may_see(visibility: Visibility, owner: Scope, reader: Scope) -> bool:
+    from agentmem.stores.entries import EPOCH
+
+    probe = Memory(id="probe", text="", created_at=EPOCH, scope=owner, visibility=visibility)
+    return visible(probe, reader)
+
+
+def job_counts(state: State, scope: Scope | None) -> dict[str, int]:
+    counts = {"waiting": 0, "running": 0, "failed": 0}
+    for _, name, _, _, owner in state.jobs.values():
+        if scope is None or may_see("private", owner, scope):
+            counts[name] += 1
+    return counts

@@ -1,0 +1,133 @@
+"""What indexes need of a row, as one small blob, and many blobs as arrays.
+
+A blob is a fixed head, then the term hashes (uint64), then how often each
+occurs (uint16). A hundred thousand of them become arrays without a loop over
+their terms.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agentmem.stores.entries import NO_POSITION, name_id, to_microseconds
+from agentmem.stores.values import Entry, IndexRows
+from agentmem.types import Memory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_HEAD = struct.Struct("<iIqqqqqqqii")
+_FIELDS = [
+    ("owner", "<i4"), ("flags", "<u4"), ("strand", "<i8"), ("place", "<i8"), ("speaker", "<i8"),
+    ("kind", "<i8"), ("created_at", "<i8"), ("valid_from", "<i8"), ("valid_to", "<i8"),
+    ("length", "<i4"), ("count", "<i4"),
+]  # fmt: skip
+DELETED, SUPERSEDED = 1, 2
+ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
+_LONGEST = (1 << 31) - 1
+
+
+def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
+    """The blob of an entry."""
+    return pack_terms(
+        entry.memory,
+        terms=entry.terms,
+        frequencies=entry.frequencies,
+        length=entry.length,
+        owner=owner,
+        strand=strand,
+    )
+
+
+def pack_terms(
+    memory: Memory, *, terms: bytes, frequencies: bytes, length: int, owner: int, strand: int
+) -> bytes:
+    """The blob of a memory with these terms."""
+    head = _HEAD.pack(
+        owner,
+        (DELETED if memory.deleted_at is not None else 0)
+        | (SUPERSEDED if memory.superseded_by is not None else 0),
+        strand,
+        place_of(memory),
+        name_id(memory.speaker),
+        name_id(memory.kind),
+        to_microseconds(memory.created_at),
+        ALWAYS_BEFORE if memory.valid_from is None else to_microseconds(memory.valid_from),
+        ALWAYS_AFTER if memory.valid_to is None else to_microseconds(memory.valid_to),
+        min(length, _LONGEST),
+        len(terms) // 8,
+    )
+    return head + terms + frequencies
+
+
+def place_of(memory: Memory) -> int:
+    """Where a row stands in its strand; rows without a position come last."""
+    return NO_POSITION if memory.position is None else memory.position
+
+
+def unpack_terms(data: bytes) -> tuple[bytes, bytes, int]:
+    """The terms, frequencies and length inside a blob."""
+    *_, length, count = _HEAD.unpack_from(data)
+    middle = _HEAD.size + 8 * count
+    return data[_HEAD.size : middle], data[middle:], length
+
+
+def well_formed(data: bytes) -> bool:
+    """Whether a blob has the size its head says."""
+    return len(data) >= _HEAD.size and (len(data) == _HEAD.size + 10 * _HEAD.unpack_from(data)[-1])
+
+
+def to_index_rows(
+    rows: Sequence[int],
+    blobs: Sequence[bytes],
+    *,
+    trailing: int = 0,
+    previous: Sequence[int] | None = None,
+) -> IndexRows:
+    """Arrays over `rows`; the last `trailing` bytes of each blob are not looked at.
+
+    Without `previous` the rows are all there is, and it is worked out here.
+    """
+    import numpy as np
+
+    head = _HEAD.size
+    counts = [(len(blob) - head - trailing) // 10 for blob in blobs]
+    ends = [head + 8 * count for count in counts]
+    heads = np.frombuffer(b"".join([blob[:head] for blob in blobs]), np.dtype(_FIELDS))
+    terms = b"".join([blob[head:end] for blob, end in zip(blobs, ends, strict=True)])
+    frequencies = b"".join(
+        [blob[end : end + 2 * n] for blob, end, n in zip(blobs, ends, counts, strict=True)]
+    )
+    row_array = np.asarray(rows, dtype=np.int64)
+    columns = {name: np.ascontiguousarray(heads[name]) for name, _ in _FIELDS if name != "count"}
+    if previous is None:
+        linked = _previous(row_array, columns["strand"], columns["place"], columns["flags"])
+    else:
+        linked = np.asarray(previous, dtype=np.int64)
+    return IndexRows(
+        rows=row_array,
+        previous=linked,
+        term_offsets=np.cumsum([0, *counts], dtype=np.int64),
+        terms=np.frombuffer(terms, "<u8"),
+        frequencies=np.frombuffer(frequencies, "<u2"),
+        **columns,
+    )
+
+
+def _previous(
+    rows: NDArray[np.int64],
+    strand: NDArray[np.int64],
+    place: NDArray[np.int64],
+    flags: NDArray[np.uint32],
+) -> NDArray[np.int64]:
+    import numpy as np
+
+    previous = np.zeros(len(rows), dtype=np.int64)
+    live = np.flatnonzero((strand > 0) & (flags & DELETED == 0))
+    order = live[np.lexsort((rows[live], place[live], strand[live]))]
+    same = strand[order[1:]] == strand[order[:-1]]
+    previous[order[1:][same]] = rows[order[:-1][same]]
+    return previous

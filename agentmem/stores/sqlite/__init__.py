@@ -1,0 +1,348 @@
+"""The store of record: one SQLite file, safe against crashes, power cuts and other processes."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, get_args
+
+from agentmem.core.checks import require_choice, require_count, require_number, require_text
+from agentmem.core.filters import Selection
+from agentmem.core.scope import visible
+from agentmem.stores.entries import check_entries, require_ids
+from agentmem.stores.rules import check_source_entries
+from agentmem.stores.sqlite import erasing, reading, upkeep, writing
+from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
+from agentmem.stores.sqlite.feed import SqliteFeed
+from agentmem.stores.sqlite.names import NameCache, visible_owners
+from agentmem.stores.sqlite.rows import read_memories, rows_by_key
+from agentmem.stores.sqlite.schema import MIGRATIONS, Step
+from agentmem.stores.sqlite.side import (
+    SqliteArtifacts,
+    SqliteJobs,
+    SqliteLinks,
+    SqliteSettings,
+    SqliteSnapshots,
+)
+from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
+from agentmem.types import Memory, Scope, require_instant
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CHECKED_BELOW_BYTES = 16 << 20
+
+
+class SqliteStore:
+    """A `Store` in one file.
+
+    Nothing is created before the first write; until then every read finds
+    nothing. A write that has returned survives a crash of the process and, with
+    `durability="full"`, a power cut; with "normal" a power cut may take the last
+    writes, never the file. Threads may share one store, processes may each open
+    it. Files below `checked_below_bytes` are checked completely when opened.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        busy_seconds: float = 30.0,
+        checked_below_bytes: int = CHECKED_BELOW_BYTES,
+        connect: Connect = connect_sqlite,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        migrations: tuple[Step, ...] = MIGRATIONS,
+    ) -> None:
+        self._closed = True  # until there is something to close
+        self.path = Path(require_text(os.fspath(path), "path"))
+        require_choice(durability, get_args(Durability), "durability")
+        require_number(busy_seconds, "busy_seconds", low=0)
+        self._names = NameCache()
+        self._checked_below_bytes = require_count(checked_below_bytes, "checked_below_bytes")
+        self._database = Database(
+            self.path,
+            durability=durability,
+            busy_seconds=busy_seconds,
+            connect=connect,
+            new_secret=lambda: random_bytes(32),
+            migrations=migrations,
+            prepare=self._prepare,
+        )
+        self.feed = SqliteFeed(self._database, self._names)
+        self.upkeep = upkeep.SqliteUpkeep(self._database, self._names)
+        self.settings = SqliteSettings(self._database)
+        self.jobs = SqliteJobs(self._database)
+        self.snapshots = SqliteSnapshots(self._database, self._names)
+        self.artifacts = SqliteArtifacts(self._database, self._names)
+        self.links = SqliteLinks(self._database, self._names, family="link")
+        self.contradictions = SqliteLinks(self._database, self._names, family="contradiction")
+        self._closed = False
+
+    def _prepare(self, database: Database) -> None:
+        upkeep.check_small(database, self._names, below_bytes=self._checked_below_bytes)
+        if database.writable:
+            erasing.clean_files(database, wait_seconds=0)
+
+    @property
+    def folder(self) -> Path:
+        """Where the file is, and where index files belong."""
+        return self.path.parent
+
+    # Writing
+
+    def put(self, entries: Iterable[Entry], /) -> tuple[int, ...]:
+        """Add memories, all or none; gives their rows."""
+        batch = list(entries)
+        check_entries(batch)
+        if not batch:
+            return ()
+        with self._database.write() as write:
+            return writing.add(write, batch)
+
+    def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
+        """Add many batches in one transaction, and the hashes of sources that are not known yet.
+
+        Gives how many memories were added. Other writers wait meanwhile.
+        """
+        with self._database.write() as write:
+            added = 0
+            for batch in batches:
+                check_entries(batch)
+                added += len(writing.add(write, batch))
+            for source in sources:
+                writing.note_source(write, source)
+            return added
+
+    def replace_source(
+        self, source: Source, entries: Sequence[Entry], *, at: datetime
+    ) -> SourceReport:
+        """Make `entries` the chunks of a source; its old ones are deleted at `at` (P6).
+
+        When the source has this content hash already, nothing happens, however
+        many threads and processes say so at once.
+        """
+        check_entries(entries)
+        check_source_entries(source, entries)
+        require_instant(at, "at")
+        with self._database.write() as write:
+            return writing.replace_source(write, self._names, source, entries, at=at)
+
+    def update(self, scope: Scope, entry: Entry, *, at: datetime) -> Memory:
+        """Replace the memory that has the entry's id; what it was goes to its history.
+
+        Usage, supersession and deletion stay as they are. When the text changes,
+        vectors that are not given anew are removed.
+        """
+        check_entries([entry])
+        require_instant(at, "at")
+        with self._database.write() as write:
+            return writing.update(write, self._names, scope, entry, at=at)
+
+    def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
+        """Add a memory that stands for `old_id` from `at` on."""
+        check_entries([entry])
+        require_instant(at, "at")
+        with self._database.write() as write:
+            return writing.supersede(write, self._names, scope, old_id, entry, at=at)
+
+    def mark_superseded(self, scope: Scope, old_id: str, new_id: str, *, at: datetime) -> Memory:
+        """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
+        require_instant(at, "at")
+        with self._database.write() as write:
+            return writing.mark_superseded(write, self._names, scope, old_id, new_id, at=at)
+
+    def unsupersede(self, scope: Scope, old_id: str, /) -> Memory:
+        """Make a superseded memory current again."""
+        with self._database.write() as write:
+            return writing.unsupersede(write, self._names, scope, old_id)
+
+    def delete(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> int:
+        """Hide memories, all or none; `restore` brings them back."""
+        require_instant(at, "at")
+        with self._database.write() as write:
+            found = writing.find(write, self._names, scope, require_ids(ids), deleted=False)
+            return writing.hide(write, found, at)
+
+    def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
+        """Bring deleted memories back, all or none."""
+        with self._database.write() as write:
+            found = writing.find(write, self._names, scope, require_ids(ids), deleted=True)
+            return writing.hide(write, found, None)
+
+    def delete_all(self, selection: Selection, *, at: datetime) -> int:
+        """Hide everything selected; gives how many."""
+        require_instant(at, "at")
+        with self._database.write() as write:
+            rows = reading.select_rows(write, self._names, replace(selection, deleted=False))
+            stored = rows_by_key(write, rows)
+            write.abandoned = not stored
+            memories = read_memories(write, self._names, stored)
+            return writing.hide(write, list(zip(stored, memories, strict=True)), at)
+
+    def remove_by_source_url(
+        self, scope: Scope, url: str, *, at: datetime, visibilities: tuple[str, ...] = ("private",)
+    ) -> int:
+        """Hide every chunk of a source, so that it can be added again."""
+        selection = Selection(
+            reader=scope, source_url=url, superseded=True, visibilities=visibilities
+        )
+        return self.delete_all(selection, at=at)
+
+    def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
+        """Remove memories for good, all or none: no file of the store holds them after (P26)."""
+        require_instant(at, "at")
+        with self._database.write() as write:
+            found = writing.find(write, self._names, scope, require_ids(ids), deleted=None)
+            receipt = erasing.erase_rows(write, self._names, found, at=at, wipe_owners=False)
+        return self._finish_erasure(receipt)
+
+    def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
+        """Remove everything selected for good, deleted and superseded memories included.
+
+        Owners who have nothing left lose their snapshots, artifacts and jobs too.
+        """
+        require_instant(at, "at")
+        everything = replace(selection, deleted=True, superseded=True)
+        with self._database.write() as write:
+            stored = rows_by_key(write, reading.select_rows(write, self._names, everything))
+            memories = read_memories(write, self._names, stored)
+            receipt = erasing.erase_rows(
+                write,
+                self._names,
+                list(zip(stored, memories, strict=True)),
+                at=at,
+                wipe_owners=True,
+            )
+        return self._finish_erasure(receipt)
+
+    def _finish_erasure(self, receipt: Receipt) -> Receipt:
+        self._names.clear()
+        wait = self._database.busy_seconds
+        return replace(receipt, complete=erasing.clean_files(self._database, wait_seconds=wait))
+
+    def record_usage(
+        self,
+        scope: Scope,
+        ids: Collection[str],
+        *,
+        at: datetime,
+        retrieved: int = 0,
+        cited: int = 0,
+        ignored: int = 0,
+    ) -> int:
+        """Add to the counts of those `ids` that are there and visible; gives how many."""
+        require_instant(at, "at")
+        added = {"retrieved": retrieved, "cited": cited, "ignored": ignored}
+        for name, value in added.items():
+            require_count(value, name)
+        with self._database.write() as write:
+            known = {m.id for m in reading.get_many(write, self._names, scope, require_ids(ids))}
+            write.abandoned = not known
+            found = writing.find(write, self._names, scope, sorted(known), deleted=False)
+            return writing.record_usage(write, found, at=at, **added)
+
+    # Reading
+
+    def get(self, scope: Scope, memory_id: str, *, deleted: bool = False) -> Memory:
+        """The memory with this id; superseded ones too, deleted ones only when asked for."""
+        require_text(memory_id, "id")
+        with self._database.read() as read:
+            return reading.get(read, self._names, scope, memory_id, deleted=deleted)[1]
+
+    def row_of(self, scope: Scope, memory_id: str, /) -> int:
+        """The row of an id, as indexes know it."""
+        require_text(memory_id, "id")
+        with self._database.read() as read:
+            return reading.get(read, self._names, scope, memory_id, deleted=True)[0]
+
+    def get_many(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
+        """The memories among `ids` that are there, visible and not deleted, in that order."""
+        wanted = require_ids(ids)
+        with self._database.read() as read:
+            return tuple(reading.get_many(read, self._names, scope, wanted))
+
+    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
+        """The memories of those rows the reader may see, deleted ones included."""
+        with self._database.read() as read:
+            found = reading.by_rows(read, self._names, [int(row) for row in rows])
+        return {row: memory for row, memory in found.items() if visible(memory, scope)}
+
+    def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
+        """What the memory was before each update, oldest first."""
+        require_text(memory_id, "id")
+        with self._database.read() as read:
+            row, _ = reading.get(read, self._names, scope, memory_id, deleted=True)
+            return reading.history(read, scope, row)
+
+    def scan(self, selection: Selection, /) -> Iterator[Memory]:
+        """The selected memories, oldest row first.
+
+        Which ones is decided at once; each is read when its turn comes, and
+        left out if it was deleted or erased by then.
+        """
+        with self._database.read() as read:
+            rows = reading.select_rows(read, self._names, selection)
+        for start in range(0, len(rows), 500):
+            found = self.get_rows(selection.reader, rows[start : start + 500])
+            for row in rows[start : start + 500]:
+                memory = found.get(row)
+                if memory is not None and (memory.deleted_at is None or selection.deleted):
+                    yield memory
+
+    def select_rows(self, selection: Selection, /) -> NDArray[np.int64]:
+        """The selected rows, ascending."""
+        import numpy as np
+
+        with self._database.read() as read:
+            return np.asarray(reading.select_rows(read, self._names, selection), dtype=np.int64)
+
+    def count(self, selection: Selection, /) -> int:
+        """How many memories are selected."""
+        with self._database.read() as read:
+            return reading.count(read, self._names, selection)
+
+    def recent(self, selection: Selection, *, limit: int) -> tuple[Memory, ...]:
+        """The newest selected memories, newest first; of equal age, the later row first."""
+        require_count(limit, "limit")
+        with self._database.read() as read:
+            rows = reading.select_rows(
+                read, self._names, selection, order="m.created_at DESC, m.row DESC", limit=limit
+            )
+            found = reading.by_rows(read, self._names, rows)
+        return tuple(found[row] for row in rows)
+
+    def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
+        """The current chunks of a source, in their order."""
+        found = self.scan(Selection(reader=scope, source_url=url))
+        return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
+
+    def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
+        """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
+        import numpy as np
+
+        with self._database.read() as read:
+            return np.asarray(visible_owners(read, scope), dtype=np.int32)
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        self._closed = True
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._closed and self._database.has_connections():
+            warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
+            self.close()

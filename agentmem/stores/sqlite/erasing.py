@@ -1,0 +1,245 @@
+"""Removing memories for good: from every table, every free page, the log and index files (P26)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from agentmem.errors import StoreBusy
+from agentmem.stores.sqlite import files, writing
+from agentmem.stores.sqlite.connection import Database
+from agentmem.stores.sqlite.ledger import Row
+from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
+from agentmem.stores.sqlite.rows import COLUMN, read_memories
+from agentmem.stores.sqlite.schema import (
+    ARTIFACTS,
+    CHANGES,
+    HISTORY,
+    INDEX_FILES,
+    INDEXED,
+    JOBS,
+    LINKS,
+    MEMORIES,
+    OWNERS,
+    SETTINGS,
+    SNAPSHOTS,
+    SOURCES,
+    STRANDS,
+    USAGE,
+    Table,
+)
+from agentmem.stores.sqlite.side import set_value
+from agentmem.stores.sqlite.transactions import Write
+from agentmem.stores.values import ERASED, Receipt
+from agentmem.types import Memory
+
+_PENDING = "erase_pending"
+_SEARCHED_TEXTS = 200
+_LEAST_TEXT = 4
+_REFERENCES = """
+    WHERE supersedes = ?1 OR superseded_by = ?1
+"""
+
+
+def erase_rows(
+    write: Write,
+    names: NameCache,
+    found: Sequence[tuple[Row, Memory]],
+    *,
+    at: datetime,
+    wipe_owners: bool,
+) -> Receipt:
+    """Take memories out of every table; the files are cleaned afterwards by `clean_files`.
+
+    With `wipe_owners`, owners that have no memory left lose their snapshots
+    and artifacts too.
+    """
+    rows = [row[0] for row, _ in found]
+    ids = [memory.id for _, memory in found]
+    moved = writing.followers(write, [writing.place(row) for row, _ in found])
+    owners = {row[COLUMN["owner"]] for row, _ in found}
+    strands = {row[COLUMN["strand"]] for row, _ in found} - {None}
+    vectors = writing.remove_vectors(write, rows)
+    versions = write.delete(HISTORY, _keys(write, HISTORY, "row", rows))
+    write.delete(LINKS, _keys(write, LINKS, "first", rows))
+    write.delete(LINKS, _keys(write, LINKS, "second", rows))
+    for table in (USAGE, INDEXED, MEMORIES):
+        write.delete(table, rows)
+    _forget_references(write, names, ids)
+    texts, readers = _texts(found), _readers(write, found)
+    snapshots, artifacts, jobs = (
+        _delete_mentioning(write, table, ids=ids, texts=texts, readers=readers)
+        for table in (SNAPSHOTS, ARTIFACTS, JOBS)
+    )
+    writing.forget_empty_sources(write, strands)
+    _forget_strands(write, strands)
+    if wipe_owners:
+        snapshots += _delete_owned(write, SNAPSHOTS, owners)
+        artifacts += _delete_owned(write, ARTIFACTS, owners)
+        jobs += _delete_owned(write, JOBS, owners)
+    _forget_owners(write, owners)
+    index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
+    write.log("erase", rows)
+    write.log("update", moved - set(rows))
+    set_value(write, "erased_seq", str(write.ledger.tally(CHANGES.name)[2]))
+    kept = write.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
+    names_left = {name for row in kept for name in json.loads(row[2])}
+    set_value(write, _PENDING, json.dumps(sorted(names_left | {row[1] for row in index_files})))
+    return Receipt(
+        ids=tuple(ids),
+        vectors=vectors,
+        versions=len(versions),
+        snapshots=snapshots,
+        artifacts=artifacts,
+        jobs=jobs,
+        index_files=tuple(row[1] for row in index_files),
+        complete=False,
+        erased_at=at,
+    )
+
+
+def clean_files(database: Database, *, wait_seconds: float) -> bool:
+    """Finish an erasure: remove index files, rewrite the file, empty the log.
+
+    Freed cells are overwritten with zeros as they are freed, but pages that
+    SQLite rearranged may hold copies in their unused parts; only writing the
+    whole file anew is certain. False when a reader of an older state kept the
+    log from being emptied within `wait_seconds`; the note that this is to be
+    done stays.
+    """
+    with database.read() as read:
+        found = read.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
+    if not found:
+        return True
+    for name in json.loads(found[0][2]):
+        files.remove_bytes(database.path.with_name(name))
+    try:
+        database.vacuum(wait_seconds=wait_seconds)
+        if not empty_log(database, wait_seconds=wait_seconds):
+            return False
+        with database.write(wait_seconds=wait_seconds) as write:
+            set_value(write, _PENDING, None)
+    except StoreBusy:
+        return False
+    return empty_log(database, wait_seconds=wait_seconds)
+
+
+def empty_log(database: Database, *, wait_seconds: float) -> bool:
+    """Move the log into the file and cut it to nothing; false when readers prevented it."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        with database.alone(wait_seconds=wait_seconds) as connection:
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if not busy:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+
+
+def _keys(write: Write, table: Table, column: str, rows: Sequence[int]) -> list[int]:
+    found = write.execute(
+        f"SELECT {table.key} FROM {table.name} WHERE {column} IN {INTEGERS}",  # noqa: S608 # our own names
+        (integers(rows),),
+    )
+    return [key for (key,) in found]
+
+
+def _texts(found: Sequence[tuple[Row, Memory]]) -> list[str]:
+    """Texts to look for inside other records; for large erasures, the ids have to do."""
+    if len(found) > _SEARCHED_TEXTS:
+        return []
+    texts = [
+        text
+        for _, memory in found
+        for text in (memory.text, memory.summary, memory.compressed, memory.index)
+        if text is not None and len(text) >= _LEAST_TEXT
+    ]
+    return list(dict.fromkeys(texts))
+
+
+def _readers(write: Write, found: Sequence[tuple[Row, Memory]]) -> set[int]:
+    """The owners whose records may quote these memories: the same user, or anybody if shared."""
+    users = {memory.scope.user_id for _, memory in found}
+    shared = any(memory.visibility != "private" for _, memory in found)
+    return {row[0] for row in write.rows(OWNERS, "") if shared or row[2] in users}
+
+
+def _delete_mentioning(
+    write: Write, table: Table, *, ids: Sequence[str], texts: Sequence[str], readers: set[int]
+) -> int:
+    """Remove records that name one of `ids`, or that are `readers`' and quote one of `texts`."""
+    named = [_escaped(memory_id) for memory_id in ids if len(memory_id) >= _LEAST_TEXT]
+    quoted = [_escaped(text) for text in texts]
+    plain = [text.encode() for text in texts]
+    owner, exact = table.columns.index("owner"), set(ids)
+    gone = []
+    for row in write.rows(table, ""):
+        written = [value for value in row if isinstance(value, str)]
+        needles = [*named, *quoted] if row[owner] in readers else named
+        if (
+            (table is SNAPSHOTS and exact.intersection(json.loads(row[4])))
+            or any(needle in value for value in written for needle in needles)
+            or (row[owner] in readers and table is ARTIFACTS and any(n in row[-1] for n in plain))
+        ):
+            gone.append(row[0])
+    return len(write.delete(table, gone))
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _forget_references(write: Write, names: NameCache, ids: Sequence[str]) -> None:
+    """Put a constant where other memories name an erased one."""
+    gone = set(ids)
+    for memory_id in ids:
+        for row in write.rows(MEMORIES, _REFERENCES, (memory_id,)):
+            (memory,) = read_memories(write, names, [row])
+            changes: dict[str, Any] = {
+                name: ERASED
+                for name in ("supersedes", "superseded_by")
+                if getattr(memory, name) in gone
+            }
+            writing.rewrite(write, row, replace(memory, **changes))
+            write.log("update", [row[0]])
+    for row in write.rows(HISTORY, ""):
+        data = json.loads(row[3])
+        named = [n for n in ("supersedes", "superseded_by") if data.get(n) in gone]
+        if named:
+            written = json.dumps(
+                {**data, **dict.fromkeys(named, ERASED)}, ensure_ascii=False, separators=(",", ":")
+            )
+            write.change(HISTORY, row, data=written)
+
+
+def _forget_strands(write: Write, strands: set[int]) -> None:
+    for strand in strands:
+        used = write.execute(
+            "SELECT 1 FROM strands AS s JOIN memories AS m ON m.owner = s.owner "
+            "AND m.strand = s.strand WHERE s.strand = ? LIMIT 1",
+            (strand,),
+        )
+        if not used:
+            write.delete(STRANDS, [strand])
+
+
+def _delete_owned(write: Write, table: Table, owners: set[int]) -> int:
+    empty = [owner for owner in owners if not _has(write, MEMORIES, owner)]
+    return len(write.delete(table, _keys(write, table, "owner", empty)))
+
+
+def _forget_owners(write: Write, owners: set[int]) -> None:
+    tables = (MEMORIES, STRANDS, SOURCES, SNAPSHOTS, ARTIFACTS, JOBS)
+    unused = [o for o in owners if not any(_has(write, table, o) for table in tables)]
+    write.delete(OWNERS, unused)
+
+
+def _has(write: Write, table: Table, owner: int) -> bool:
+    return bool(
+        write.execute(f"SELECT 1 FROM {table.name} WHERE owner = ? LIMIT 1", (owner,))  # noqa: S608 # our own names
+    )

@@ -1,0 +1,289 @@
+"""What indexes are built from: rows as arrays, vectors as a matrix, and what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agentmem.core.checks import require_count
+from agentmem.errors import InvalidText
+from agentmem.protocols import EmbedderId
+from agentmem.stores import packing
+from agentmem.stores.entries import pack_vector, require_file_name
+from agentmem.stores.sqlite import reading
+from agentmem.stores.sqlite.connection import Database
+from agentmem.stores.sqlite.ledger import SEAL, corrupt, require_sealed, row_checksum, seal
+from agentmem.stores.sqlite.names import (
+    INTEGERS,
+    NameCache,
+    all_embedders,
+    find_embedder,
+    integers,
+    intern_embedder,
+)
+from agentmem.stores.sqlite.rows import rows_by_id
+from agentmem.stores.sqlite.schema import (
+    CHANGES,
+    EMBEDDERS,
+    EMBEDDINGS,
+    INDEX_FILES,
+    INDEXED,
+    SETTINGS,
+)
+from agentmem.stores.sqlite.transactions import Read, vector_key, vectors_tally
+from agentmem.stores.values import Change, Changes, IndexFile, IndexRows
+from agentmem.types import Memory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SAME_PLACE = """
+    SELECT p.row FROM memories AS m JOIN memories AS p
+    ON p.owner = m.owner AND p.strand = m.strand AND p.place = m.place AND p.row < m.row
+    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+    ORDER BY p.row DESC LIMIT 1
+"""
+_EARLIER_PLACE = """
+    SELECT p.row FROM memories AS m JOIN memories AS p
+    ON p.owner = m.owner AND p.strand = m.strand AND p.place < m.place
+    WHERE m.row = ? AND m.deleted_at IS NULL AND p.deleted_at IS NULL
+    ORDER BY p.place DESC, p.row DESC LIMIT 1
+"""
+_LARGEST = (1 << 40) - 1
+
+
+class SqliteFeed:
+    """`Feed` over the file."""
+
+    def __init__(self, database: Database, names: NameCache) -> None:
+        self._database = database
+        self._names = names
+
+    def seq(self) -> int:
+        """The number of the last change that indexes must know of."""
+        with self._database.read() as read:
+            return read.ledger.tally(CHANGES.name)[2]
+
+    def data_version(self) -> int:
+        """Changes whenever any process committed; cheaper than `seq`."""
+        return self._database.data_version()
+
+    def changes(self, since_seq: int, /) -> Changes:
+        """What was written after `since_seq`, oldest first."""
+        require_count(since_seq, "since_seq")
+        with self._database.read() as read:
+            found = read.rows(CHANGES, "WHERE seq > ? ORDER BY seq", (since_seq,))
+            last = read.ledger.tally(CHANGES.name)[2]
+        complete = len(found) == max(0, last - since_seq)
+        if found and (found[-1][0] != last or found[-1][0] - found[0][0] != len(found) - 1):
+            raise corrupt("its change log has gaps")
+        items = tuple(
+            Change(seq=seq, operation=operation, first=first, last=final)
+            for seq, operation, first, final in found
+        )
+        return Changes(seq=last, complete=complete and since_seq <= last, items=items)
+
+    def index_rows(
+        self,
+        *,
+        after_row: int = 0,
+        limit: int | None = None,
+        rows: Collection[int] | None = None,
+    ) -> IndexRows:
+        """Everything an index needs of all rows, of those after one, or of these."""
+        everything = rows is None and after_row == 0 and limit is None
+        with self._database.read() as read:
+            if rows is None:
+                condition = "WHERE row > ? ORDER BY row LIMIT ?"
+                parameters = (after_row, -1 if limit is None else require_count(limit, "limit"))
+                found = read.connection.execute(INDEXED.select_sql(condition), parameters)
+            else:
+                condition = f"WHERE row IN {INTEGERS} ORDER BY row"
+                found = read.connection.execute(INDEXED.select_sql(condition), (integers(rows),))
+            stored = found.fetchall()
+            if everything:
+                read.ledger.require(INDEXED.name, [row_checksum(INDEXED, r) for r in stored])
+            require_sealed(stored)
+            keys = [key for key, _ in stored]
+            previous = None if everything else [_previous(read, key) for key in keys]
+        blobs = [data for _, data in stored]
+        return packing.to_index_rows(keys, blobs, trailing=SEAL, previous=previous)
+
+    def vectors(
+        self,
+        embedder: EmbedderId,
+        *,
+        after_row: int = 0,
+        limit: int | None = None,
+        rows: Collection[int] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The rows that have a vector of this embedder, ascending, and the vectors."""
+        import numpy as np
+
+        with self._database.read() as read:
+            number = find_embedder(read, embedder)
+            if number is None:
+                return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
+            first = vector_key(number, 0)
+            if rows is None:
+                stored = read.execute(
+                    EMBEDDINGS.select_sql("WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"),
+                    (first + after_row + 1, first + _LARGEST, -1 if limit is None else limit),
+                )
+            else:
+                stored = read.execute(
+                    EMBEDDINGS.select_sql(f"WHERE key IN {INTEGERS} ORDER BY key"),
+                    (integers([first + int(row) for row in rows]),),
+                )
+            if rows is None and after_row == 0 and limit is None:
+                sums = [row_checksum(EMBEDDINGS, r) for r in stored]
+                read.ledger.require(vectors_tally(number), sums)
+        require_sealed(stored)
+        data = b"".join([blob[:-SEAL] for _, blob in stored])
+        keys = np.fromiter((key - first for key, _ in stored), np.int64, len(stored))
+        if len(data) != 4 * embedder.dimensions * len(stored):
+            raise corrupt(f"a vector of {embedder} has the wrong size")
+        matrix = np.frombuffer(data, "<f4").reshape(len(stored), embedder.dimensions)
+        return keys, matrix.astype(np.float32, copy=False)
+
+    def put_vectors(
+        self,
+        embedder: EmbedderId,
+        rows: Sequence[int],
+        vectors: NDArray[np.float32],
+        *,
+        seq: int | None = None,
+    ) -> int:
+        """Store vectors of rows that are there and have none yet; gives how many were stored.
+
+        With `seq`, the state the texts were read in, rows updated since are
+        left out: their vectors would be those of another text.
+        """
+        packed = {
+            int(row): pack_vector(embedder, vector)
+            for row, vector in zip(rows, vectors, strict=True)
+        }
+        with self._database.write() as write:
+            number = intern_embedder(write, embedder)
+            wanted = integers(packed)
+            there = write.execute(
+                f"SELECT row FROM memories WHERE row IN {INTEGERS}",  # noqa: S608 # our own names
+                (wanted,),
+            )
+            stale = set() if seq is None else _updated_since(write, seq, packed)
+            keys = {row: vector_key(number, row) for (row,) in there if row not in stale}
+            known = write.execute(
+                f"SELECT key FROM embeddings WHERE key IN {INTEGERS}",  # noqa: S608 # our own names
+                (integers(keys.values()),),
+            )
+            new = sorted(row for row in keys if (keys[row],) not in set(known))
+            if not new:
+                write.abandoned = True
+                return 0
+            write.insert(
+                EMBEDDINGS,
+                [(keys[row], seal(keys[row], packed[row])) for row in new],
+                tally=vectors_tally(number),
+            )
+            write.log("vectors", new)
+        return len(new)
+
+    def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
+        """Rows that are not deleted and have no vector of this embedder, oldest first."""
+        with self._database.read() as read:
+            number = find_embedder(read, embedder)
+            found = read.execute(
+                "SELECT m.row FROM memories AS m LEFT JOIN embeddings AS e ON e.key = ? + m.row "
+                "WHERE e.key IS NULL AND m.deleted_at IS NULL ORDER BY m.row LIMIT ?",
+                (vector_key(number or 0, 0), require_count(limit, "limit")),
+            )
+        return tuple(row for (row,) in found)
+
+    def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
+        """The memories of these rows, whoever owns them: for embedding, never for showing."""
+        with self._database.read() as read:
+            return reading.by_rows(read, self._names, list(rows))
+
+    def taken(self, ids: Collection[str], /) -> set[str]:
+        """Those of `ids` that some memory has, whoever owns it: for imports only."""
+        with self._database.read() as read:
+            return set(rows_by_id(read, ids))
+
+    def drop_vectors(self, embedder: EmbedderId, /) -> int:
+        """Remove every vector of an embedder that is no longer used."""
+        with self._database.write() as write:
+            number = find_embedder(write, embedder)
+            if number is None:
+                write.abandoned = True
+                return 0
+            first = vector_key(number, 0)
+            span = (first, first + _LARGEST)
+            found = write.execute("SELECT key FROM embeddings WHERE key BETWEEN ? AND ?", span)
+            gone = write.delete(EMBEDDINGS, [key for (key,) in found], tally=vectors_tally(number))
+            write.delete(EMBEDDERS, [number])
+            write.log("vectors", [key - first for key, *_ in gone])
+        return len(gone)
+
+    def embedders(self) -> tuple[EmbedderId, ...]:
+        """The embedders whose vectors are kept, oldest first."""
+        with self._database.read() as read:
+            return tuple(all_embedders(read).values())
+
+    def index_file(self, name: str, /) -> IndexFile | None:
+        """What is known of an index file; None means it must not be used."""
+        with self._database.read() as read:
+            for _, found, sha256, embedder, seq in read.rows(
+                INDEX_FILES, "WHERE name = ?", (name,)
+            ):
+                return IndexFile(name=found, sha256=sha256, embedder=embedder, seq=seq)
+        return None
+
+    def keep_index_file(self, file: IndexFile, /) -> bool:
+        """Take note of a file saved beside the store.
+
+        False when something was erased since the state it was made from: the
+        file may hold what was erased and has to be removed again.
+        """
+        require_file_name(file.name)
+        if self._database.path.name in (file.name, file.name.rpartition("-")[0]):
+            raise InvalidText("name", file.name, "is a file of the store itself")
+        with self._database.write() as write:
+            if file.seq < erased_seq(write):
+                write.abandoned = True
+                return False
+            known = write.rows(INDEX_FILES, "WHERE name = ?", (file.name,))
+            write.delete(INDEX_FILES, [row[0] for row in known])
+            (key,) = write.take(INDEX_FILES)
+            write.insert(INDEX_FILES, [(key, file.name, file.sha256, file.embedder, file.seq)])
+        return True
+
+    def drop_index_file(self, name: str, /) -> None:
+        """Forget an index file; the file itself is the caller's."""
+        with self._database.write() as write:
+            known = write.rows(INDEX_FILES, "WHERE name = ?", (name,))
+            write.delete(INDEX_FILES, [row[0] for row in known])
+            write.abandoned = not known
+
+
+def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
+    found = read.rows(CHANGES, "WHERE seq > ?", (seq,))
+    if len(found) < read.ledger.tally(CHANGES.name)[2] - seq:
+        return set(rows)  # the log does not reach back that far
+    return {
+        row
+        for row in rows
+        for _, operation, first, last in found
+        if operation == "update" and first <= row <= last
+    }
+
+
+def erased_seq(read: Read) -> int:
+    """The number of the last erasure; 0 when nothing was ever erased."""
+    found = read.rows(SETTINGS, "WHERE name = 'erased_seq'")
+    return int(found[0][2]) if found else 0
+
+
+def _previous(read: Read, row: int) -> int:
+    found = read.execute(_SAME_PLACE, (row,)) or read.execute(_EARLIER_PLACE, (row,))
+    return int(found[0][0]) if found else 0

@@ -1,0 +1,259 @@
+"""The files of a store: what stands at a path, and whether the log beside it is whole.
+
+SQLite reads its write-ahead log up to the first damaged frame and silently
+leaves out the rest. After each durable commit the store therefore notes the
+number of the commit in a small file, `<store>-mark`. It is not synced: it only
+has to survive a killed process. When a log is found whose mark says that more
+was committed than SQLite recovers, the store refuses to open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentmem.errors import NotAStore, StoreReadOnly, StoreTooNew
+from agentmem.stores.sqlite.schema import APPLICATION_ID
+
+_MAGIC = b"SQLite format 3\x00"
+_MARK = struct.Struct("<8sQq")
+_EMPTY_TREE = b"\x00\x00"
+_OPEN: Counter[tuple[int, int]] = Counter()
+_OPEN_LOCK = threading.Lock()
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The store's file with this suffix, such as `-wal`."""
+    return path.with_name(path.name + suffix)
+
+
+def inspect(path: Path, *, known_version: int) -> bool:
+    """Whether `path` holds something to open; refuses what is not ours or is too new.
+
+    The file is only read. An empty one, or one SQLite has just begun, counts
+    as nothing yet.
+    """
+    # Closing any descriptor of a file drops all POSIX locks this process has on it, so a
+    # file that is open here as a store (and was looked at then) is not opened again.
+    if is_open_here(path):
+        return True
+    try:
+        with path.open("rb") as file:
+            header = file.read(108)
+    except FileNotFoundError:
+        return False
+    except IsADirectoryError:
+        raise not_a_store(path, "it is a folder") from None
+    except PermissionError:
+        raise StoreReadOnly(
+            f"{path} cannot be read.", remedy="Check the permissions of the file."
+        ) from None
+    if not header:
+        return False
+    if not header.startswith(_MAGIC) or len(header) < 108:
+        raise not_a_store(path, "it is not a SQLite file")
+    version, application = struct.unpack(">i4xI", header[60:72])
+    logged = has_content(beside(path, "-wal"))
+    if application == APPLICATION_ID:
+        if version > known_version:
+            raise too_new(path, version, known_version)
+        return True
+    if application == 0 and version == 0 and (logged or header[103:105] == _EMPTY_TREE):
+        return True
+    raise not_a_store(path, "it belongs to another program")
+
+
+def note_open(path: Path) -> tuple[int, int] | None:
+    """Count the file at `path` as open in this process; `note_closed` takes what this gives."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    key = (status.st_dev, status.st_ino)
+    with _OPEN_LOCK:
+        _OPEN[key] += 1
+    return key
+
+
+def note_closed(key: tuple[int, int] | None) -> None:
+    if key is not None:
+        with _OPEN_LOCK:
+            _OPEN[key] -= 1
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this process has the file at `path` open as a store."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    with _OPEN_LOCK:
+        return _OPEN[status.st_dev, status.st_ino] > 0
+
+
+def not_a_store(path: Path, reason: str) -> NotAStore:
+    return NotAStore(
+        f"{path} is not an agentmem store: {reason}.",
+        remedy="It was left as it is; use another path.",
+    )
+
+
+def too_new(path: Path, version: int, known_version: int) -> StoreTooNew:
+    return StoreTooNew(
+        f"{path} has schema version {version}, this agentmem knows up to {known_version}.",
+        remedy="It was left as it is; install a newer agentmem.",
+    )
+
+
+def has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def create(path: Path, make: Callable[[Path], None]) -> None:
+    """A file only its owner can read, and its folder; nothing if there is a file.
+
+    `make` fills it under another name, so that it appears complete or not at
+    all: a power cut leaves nothing that looks like something else.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        make(new)
+        sync(new)
+        with contextlib.suppress(FileExistsError):  # another process was first
+            link(new, path)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            beside(new, suffix).unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def link(new: Path, path: Path) -> None:
+    """Give `new` the name `path`, unless that is taken."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        new.rename(path)
+
+
+def sync(path: Path) -> None:
+    """Make the content of a file that nobody has open survive a power cut."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in `folder` survive a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_bytes(path: Path) -> None:
+    """Overwrite and remove a file; nothing if it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        with path.open("r+b") as file:
+            left = os.fstat(file.fileno()).st_size
+            while left > 0:
+                left -= file.write(bytes(min(left, 1 << 20)))
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+        sync_folder(path.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogHead:
+    """The salts of a log; `whole` is false when its header does not match its checksum."""
+
+    salts: bytes
+    whole: bool
+
+
+def read_log_head(path: Path) -> LogHead | None:
+    """What stands at the start of the log of the store at `path`; None without a log."""
+    try:
+        with beside(path, "-wal").open("rb") as file:
+            header = file.read(32)
+    except OSError:
+        return None
+    if len(header) < 32:
+        return None
+    first = second = 0
+    order = ">" if header[3] & 1 else "<"
+    words = struct.unpack(order + "6I", header[:24])
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    known = header[:3] == b"\x37\x7f\x06" and header[3] in (0x82, 0x83)
+    whole = known and struct.unpack(">2I", header[24:]) == (first, second)
+    return LogHead(salts=header[16:24], whole=whole)
+
+
+class Mark:
+    """The number of the last commit that was acknowledged, kept outside SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mark_path = beside(path, "-mark")
+        self._mark: int | None = None
+        self._log: int | None = None
+
+    def write(self, commits: int) -> None:
+        """Note that `commits` are durable. Failing here loses nothing, so it is not an error."""
+        with contextlib.suppress(OSError):
+            if self._mark is None:
+                self._mark = os.open(self._mark_path, os.O_RDWR | os.O_CREAT, 0o600)
+            if self._log is None:
+                self._log = os.open(beside(self._path, "-wal"), os.O_RDONLY)
+            body = _MARK.pack(os.pread(self._log, 8, 16), 0, commits)
+            os.pwrite(self._mark, body + zlib.crc32(body).to_bytes(4, "little"), 0)
+
+    def missing(self, commits: int, log: LogHead | None) -> int:
+        """How many acknowledged commits are gone, seen from a store that has `commits`."""
+        try:
+            content = self._mark_path.read_bytes()
+        except OSError:
+            return 0
+        body = content[: _MARK.size]
+        if len(content) != _MARK.size + 4 or log is None:
+            return 0
+        if zlib.crc32(body) != int.from_bytes(content[_MARK.size :], "little"):
+            return 0
+        salts, _, marked = _MARK.unpack(body)
+        if log.whole and salts != log.salts:
+            return 0  # a later log: everything marked went into the file before it began
+        return max(0, int(marked) - commits)
+
+    def close(self, *, clean: bool) -> None:
+        """Let go of the files; after a `clean` close there is no log, so no mark is needed."""
+        for descriptor in (self._mark, self._log):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._mark = self._log = None
+        if clean:
+            with contextlib.suppress(OSError):
+                self._mark_path.unlink()

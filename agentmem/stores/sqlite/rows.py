@@ -1,0 +1,147 @@
+"""Memories as rows of the file and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from agentmem.errors import InvalidInput
+from agentmem.stores.entries import (
+    NO_POSITION,
+    freeze_metadata,
+    from_microseconds,
+    to_microseconds,
+    write_json,
+)
+from agentmem.stores.packing import place_of
+from agentmem.stores.sqlite.ledger import Row, corrupt
+from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
+from agentmem.stores.sqlite.schema import MEMORIES, USAGE
+from agentmem.stores.sqlite.transactions import Read
+from agentmem.types import EMPTY, Memory, Usage
+
+_UNUSED = Usage()
+COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
+
+
+def memory_values(memory: Memory) -> tuple[Any, ...]:
+    """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
+    return (
+        place_of(memory),
+        memory.kind,
+        memory.origin,
+        memory.speaker,
+        to_microseconds(memory.created_at, "created_at"),
+        None if memory.valid_from is None else to_microseconds(memory.valid_from, "valid_from"),
+        None if memory.valid_to is None else to_microseconds(memory.valid_to, "valid_to"),
+        memory.supersedes,
+        memory.superseded_by,
+        None if memory.deleted_at is None else to_microseconds(memory.deleted_at, "deleted_at"),
+        float(memory.importance),
+        memory.content_hash,
+        memory.title,
+        write_json(memory.heading_path, "heading_path") if memory.heading_path else "[]",
+        write_json(memory.metadata, "metadata") if memory.metadata else "{}",
+        memory.text,
+        memory.summary,
+        memory.compressed,
+        memory.index,
+    )
+
+
+def usage_values(usage: Usage) -> tuple[Any, ...]:
+    last = usage.last_used_at
+    return (
+        usage.retrieved,
+        usage.cited,
+        usage.ignored,
+        None if last is None else to_microseconds(last, "last_used_at"),
+    )
+
+
+def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Memory]:
+    """The memories of tested rows of the memories table, in their order."""
+    if not rows:
+        return []
+    keys = [row[0] for row in rows]
+    owners = names.owners(read, [row[COLUMN["owner"]] for row in rows])
+    strands = names.strands(
+        read, [strand for row in rows if (strand := row[COLUMN["strand"]]) is not None]
+    )
+    usage = {
+        key: Usage(
+            retrieved=retrieved,
+            cited=cited,
+            ignored=ignored,
+            last_used_at=_moment(last),
+        )
+        for key, retrieved, cited, ignored, last in read.rows(
+            USAGE, f"WHERE row IN {INTEGERS}", (integers(keys),)
+        )
+    }
+    try:
+        return [_memory(row, owners, strands, usage.get(row[0], _UNUSED)) for row in rows]
+    except (InvalidInput, ValueError, OverflowError) as error:
+        raise corrupt(f"a row cannot be read ({error})") from error
+
+
+def _memory(row: Row, owners: Any, strands: Any, usage: Usage) -> Memory:
+    (
+        _, memory_id, owner, strand, place, kind, origin, speaker, created_at, valid_from,
+        valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
+        heading_path, metadata, text, summary, compressed, index,
+    ) = row  # fmt: skip
+    visibility, scope = owners[owner]
+    _, url, session = (0, "", "") if strand is None else strands[strand]
+    return Memory(
+        id=memory_id,
+        text=text,
+        created_at=from_microseconds(created_at),
+        kind=kind,
+        scope=scope,
+        visibility=visibility,
+        origin=origin,
+        summary=summary,
+        compressed=compressed,
+        index=index,
+        source_url=url,
+        title=title,
+        heading_path=() if heading_path == "[]" else tuple(json.loads(heading_path)),
+        speaker=speaker,
+        session=session,
+        position=None if place == NO_POSITION else place,
+        importance=importance,
+        valid_from=_moment(valid_from),
+        valid_to=_moment(valid_to),
+        supersedes=supersedes,
+        superseded_by=superseded_by,
+        deleted_at=_moment(deleted_at),
+        content_hash=content_hash,
+        usage=usage,
+        metadata=EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata)),
+    )
+
+
+def _moment(count: int | None) -> Any:
+    return None if count is None else from_microseconds(count)
+
+
+def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
+    """The stored rows of these ids, tested; ids nobody has are left out."""
+    found: dict[str, Row] = {}
+    wanted = list(dict.fromkeys(ids))
+    for start in range(0, len(wanted), 500):
+        part = wanted[start : start + 500]
+        asked = set(part)
+        marks = ", ".join("?" * len(part))
+        for row in read.rows(MEMORIES, f"WHERE id IN ({marks})", part):
+            if row[1] not in asked:
+                raise corrupt("the index of ids points to another memory")
+            found[row[1]] = row
+    return found
+
+
+def rows_by_key(read: Read, keys: Collection[int]) -> list[Row]:
+    """The stored rows with these numbers, tested, ascending."""
+    return read.rows(MEMORIES, f"WHERE row IN {INTEGERS} ORDER BY row", (integers(keys),))

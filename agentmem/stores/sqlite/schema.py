@@ -1,0 +1,172 @@
+"""The tables, and the numbered steps that make and change them.
+
+Steps are never edited after release: a new idea is a new step at the end. All
+tables but the ledger have their key first and end with a checksum of the row,
+or keep one inside their blob; see `ledger.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
+EMBEDDER_SHIFT = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table: its columns without the checksum; `packed` keeps the checksum in its blob."""
+
+    name: str
+    columns: tuple[str, ...]
+    packed: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.columns[0]
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The columns as they stand in the file."""
+        return self.columns if self.packed else (*self.columns, "checksum")
+
+    def insert_sql(self) -> str:
+        marks = ", ".join("?" * len(self.stored))
+        return f"INSERT INTO {self.name} ({', '.join(self.stored)}) VALUES ({marks})"  # noqa: S608 # our own names
+
+    def select_sql(self, condition: str) -> str:
+        return f"SELECT {', '.join(self.stored)} FROM {self.name} {condition}"  # noqa: S608 # our own names
+
+
+OWNERS = Table(
+    name="owners",
+    columns=("owner", "visibility", "user_id", "project_id", "agent_id", "run_id"),
+)
+STRANDS = Table(name="strands", columns=("strand", "owner", "url", "session"))
+SOURCES = Table(
+    name="sources", columns=("source", "owner", "url", "title", "content_hash", "synced_at")
+)
+MEMORIES = Table(
+    name="memories",
+    columns=(
+        "row", "id", "owner", "strand", "place", "kind", "origin", "speaker", "created_at",
+        "valid_from", "valid_to", "supersedes", "superseded_by", "deleted_at", "importance",
+        "content_hash", "title", "heading_path", "metadata", "text", "summary", "compressed",
+        "index_text",
+    ),
+)  # fmt: skip
+INDEXED = Table(name="indexed", columns=("row", "data"), packed=True)
+USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "last_used_at"))
+EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
+EMBEDDINGS = Table(name="embeddings", columns=("key", "data"), packed=True)
+HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
+CHANGES = Table(name="changes", columns=("seq", "operation", "first", "last"))
+SNAPSHOTS = Table(
+    name="snapshots", columns=("snapshot", "id", "owner", "created_at", "mentions", "data")
+)
+ARTIFACTS = Table(
+    name="artifacts",
+    columns=("artifact", "id", "owner", "created_at", "media_type", "metadata", "data"),
+)
+LINKS = Table(
+    name="links",
+    columns=(
+        "link", "family", "first", "second", "relation", "created_at", "note", "settled_at",
+    ),
+)  # fmt: skip
+JOBS = Table(
+    name="jobs",
+    columns=(
+        "job", "owner", "kind", "dedupe", "payload", "state", "attempts", "ready_at", "error",
+        "created_at",
+    ),
+)  # fmt: skip
+SETTINGS = Table(name="settings", columns=("setting", "name", "value"))
+INDEX_FILES = Table(name="index_files", columns=("file", "name", "sha256", "embedder", "seq"))
+
+TABLES = (
+    OWNERS, STRANDS, SOURCES, MEMORIES, INDEXED, USAGE, EMBEDDERS, EMBEDDINGS, HISTORY, CHANGES,
+    SNAPSHOTS, ARTIFACTS, LINKS, JOBS, SETTINGS, INDEX_FILES,
+)  # fmt: skip
+
+_FIRST = (
+    "CREATE TABLE ledger (one INTEGER PRIMARY KEY CHECK (one = 1), data TEXT NOT NULL)",
+    """CREATE TABLE owners (
+        owner INTEGER PRIMARY KEY, visibility TEXT NOT NULL, user_id TEXT, project_id TEXT,
+        agent_id TEXT, run_id TEXT, checksum INTEGER NOT NULL)""",
+    "CREATE INDEX owners_by_user ON owners (visibility, user_id)",
+    """CREATE TABLE strands (
+        strand INTEGER PRIMARY KEY, owner INTEGER NOT NULL, url TEXT NOT NULL,
+        session TEXT NOT NULL, checksum INTEGER NOT NULL)""",
+    "CREATE INDEX strands_by_url ON strands (url, session, owner)",
+    "CREATE INDEX strands_by_session ON strands (session, owner)",
+    """CREATE TABLE sources (
+        source INTEGER PRIMARY KEY, owner INTEGER NOT NULL, url TEXT NOT NULL,
+        title TEXT NOT NULL, content_hash TEXT NOT NULL, synced_at INTEGER NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX sources_by_url ON sources (url, owner)",
+    """CREATE TABLE memories (
+        row INTEGER PRIMARY KEY, id TEXT NOT NULL, owner INTEGER NOT NULL, strand INTEGER,
+        place INTEGER NOT NULL, kind TEXT NOT NULL, origin TEXT NOT NULL, speaker TEXT NOT NULL,
+        created_at INTEGER NOT NULL, valid_from INTEGER, valid_to INTEGER, supersedes TEXT,
+        superseded_by TEXT, deleted_at INTEGER, importance REAL NOT NULL,
+        content_hash TEXT NOT NULL, title TEXT NOT NULL, heading_path TEXT NOT NULL,
+        metadata TEXT NOT NULL, text TEXT NOT NULL, summary TEXT, compressed TEXT,
+        index_text TEXT, checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX memories_by_id ON memories (id)",
+    "CREATE INDEX memories_by_place ON memories (owner, strand, place)",
+    """CREATE INDEX memories_by_supersedes ON memories (supersedes)
+        WHERE supersedes IS NOT NULL""",
+    """CREATE INDEX memories_by_superseded ON memories (superseded_by)
+        WHERE superseded_by IS NOT NULL""",
+    "CREATE TABLE indexed (row INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    """CREATE TABLE usage (
+        row INTEGER PRIMARY KEY, retrieved INTEGER NOT NULL, cited INTEGER NOT NULL,
+        ignored INTEGER NOT NULL, last_used_at INTEGER, checksum INTEGER NOT NULL)""",
+    """CREATE TABLE embedders (
+        embedder INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL,
+        dimensions INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    # The key is embedder << 40 | row: one embedder's vectors lie together and need no index.
+    "CREATE TABLE embeddings (key INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    """CREATE TABLE history (
+        version INTEGER PRIMARY KEY, row INTEGER NOT NULL, replaced_at INTEGER NOT NULL,
+        data TEXT NOT NULL, checksum INTEGER NOT NULL)""",
+    "CREATE INDEX history_by_row ON history (row)",
+    """CREATE TABLE changes (
+        seq INTEGER PRIMARY KEY, operation TEXT NOT NULL, first INTEGER NOT NULL,
+        last INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    """CREATE TABLE snapshots (
+        snapshot INTEGER PRIMARY KEY, id TEXT NOT NULL, owner INTEGER NOT NULL,
+        created_at INTEGER NOT NULL, mentions TEXT NOT NULL, data TEXT NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX snapshots_by_id ON snapshots (id)",
+    """CREATE TABLE artifacts (
+        artifact INTEGER PRIMARY KEY, id TEXT NOT NULL, owner INTEGER NOT NULL,
+        created_at INTEGER NOT NULL, media_type TEXT NOT NULL, metadata TEXT NOT NULL,
+        data BLOB NOT NULL, checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX artifacts_by_id ON artifacts (id)",
+    """CREATE TABLE links (
+        link INTEGER PRIMARY KEY, family TEXT NOT NULL, first INTEGER NOT NULL,
+        second INTEGER NOT NULL, relation TEXT NOT NULL, created_at INTEGER NOT NULL,
+        note TEXT NOT NULL, settled_at INTEGER, checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX links_by_first ON links (family, first, second, relation)",
+    "CREATE INDEX links_by_second ON links (second)",
+    """CREATE TABLE jobs (
+        job INTEGER PRIMARY KEY, owner INTEGER NOT NULL, kind TEXT NOT NULL, dedupe TEXT NOT NULL,
+        payload TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,
+        ready_at INTEGER NOT NULL, error TEXT NOT NULL, created_at INTEGER NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE INDEX jobs_by_state ON jobs (state, ready_at)",
+    """CREATE TABLE settings (
+        setting INTEGER PRIMARY KEY, name TEXT NOT NULL, value TEXT NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX settings_by_name ON settings (name)",
+    """CREATE TABLE index_files (
+        file INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL,
+        embedder TEXT NOT NULL, seq INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX index_files_by_name ON index_files (name)",
+)
+
+Step = tuple[str, ...]
+MIGRATIONS: tuple[Step, ...] = (_FIRST,)
+"""Step number n (from 1) brings a file from schema version n - 1 to n."""

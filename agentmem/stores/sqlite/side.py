@@ -1,0 +1,405 @@
+"""What is kept beside the memories: settings, jobs, snapshots, artifacts and links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.scope import visible
+from agentmem.errors import DuplicateRecord, RecordNotFound
+from agentmem.stores.entries import from_microseconds, to_microseconds, write_json
+from agentmem.stores.sqlite.connection import Database
+from agentmem.stores.sqlite.ledger import Row, corrupt
+from agentmem.stores.sqlite.names import (
+    INTEGERS,
+    NameCache,
+    integers,
+    intern_owner,
+    visible_owners,
+)
+from agentmem.stores.sqlite.rows import read_memories, rows_by_id, rows_by_key
+from agentmem.stores.sqlite.schema import ARTIFACTS, JOBS, LINKS, SETTINGS, SNAPSHOTS, Table
+from agentmem.stores.sqlite.transactions import Read, Write
+from agentmem.stores.values import NO_SCOPE, Artifact, Job, Link, SnapshotRecord
+from agentmem.types import Scope
+
+
+class SqliteSettings:
+    """`Settings` over the file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, name: str, /) -> str | None:
+        """The value under a name, or None."""
+        require_text(name, "name")
+        with self._database.read() as read:
+            found = read.rows(SETTINGS, "WHERE name = ?", (name,))
+        return str(found[0][2]) if found else None
+
+    def set(self, name: str, value: str | None, /) -> None:
+        """Keep a value; None removes it."""
+        require_text(name, "name")
+        if value is not None:
+            require_text(value, name)
+        with self._database.write() as write:
+            set_value(write, name, value)
+
+    def secret(self) -> bytes:
+        """32 random bytes of this store, made with it and never changed."""
+        value = self.get("secret")
+        if value is None:
+            raise corrupt("its secret is missing")
+        return bytes.fromhex(value)
+
+
+def set_value(write: Write, name: str, value: str | None) -> None:
+    """Keep a setting inside a transaction."""
+    found = write.rows(SETTINGS, "WHERE name = ?", (name,))
+    if found and value is not None:
+        write.change(SETTINGS, found[0], value=value)
+        return
+    write.delete(SETTINGS, [row[0] for row in found])
+    if value is not None:
+        (key,) = write.take(SETTINGS)
+        write.insert(SETTINGS, [(key, name, value)])
+
+
+class SqliteJobs:
+    """`Jobs` over the file. A job is waiting, or running until its lease ends, or failed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def enqueue(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        at: datetime,
+        key: str = "",
+        scope: Scope = NO_SCOPE,
+    ) -> int:
+        """The number of the job; with a `key` that waits already for this scope, that one's."""
+        written = write_json(payload, "payload")
+        require_text(kind, "kind")
+        with self._database.write() as write:
+            owner = intern_owner(write, ("private", scope))
+            if require_text(key, "key"):
+                same = write.rows(
+                    JOBS,
+                    "WHERE state = 'waiting' AND kind = ? AND dedupe = ? AND owner = ?",
+                    (kind, key, owner),
+                )
+                if same:
+                    write.abandoned = True
+                    return int(same[0][0])
+            (job,) = write.take(JOBS)
+            moment = to_microseconds(at, "at")
+            write.insert(JOBS, [(job, owner, kind, key, written, "waiting", 0, moment, "", moment)])
+        return job
+
+    def claim(
+        self, *, at: datetime, lease_seconds: float = 60, kinds: Collection[str] | None = None
+    ) -> Job | None:
+        """The oldest job that is ready, given to nobody else until its lease ends."""
+        require_number(lease_seconds, "lease_seconds", low=0)
+        moment = to_microseconds(at, "at")
+        wanted = list(kinds or ())
+        with self._database.write() as write:
+            only = f"AND kind IN ({', '.join('?' * len(wanted))})" if kinds is not None else ""
+            found = write.rows(
+                JOBS,
+                f"WHERE state IN ('waiting', 'running') AND ready_at <= ? {only} "
+                "ORDER BY ready_at, job LIMIT 1",
+                (moment, *wanted),
+            )
+            if not found:
+                write.abandoned = True
+                return None
+            until = to_microseconds(at + timedelta(seconds=lease_seconds), "lease_seconds")
+            (row,) = found
+            new = write.change(JOBS, row, state="running", attempts=row[6] + 1, ready_at=until)
+        return _job(new)
+
+    def done(self, job_id: int, /) -> None:
+        """Forget a finished job; one that is gone already is fine."""
+        with self._database.write() as write:
+            write.abandoned = not write.delete(JOBS, [require_count(job_id, "job_id")])
+
+    def fail(self, job_id: int, error: str, *, retry_at: datetime | None) -> None:
+        """Note a failure; the job waits until `retry_at`, or stays failed without one."""
+        require_text(error, "error")
+        with self._database.write() as write:
+            for row in write.rows(JOBS, "WHERE job = ?", (job_id,)):
+                if retry_at is None:
+                    write.change(JOBS, row, state="failed", error=error)
+                else:
+                    ready = to_microseconds(retry_at, "retry_at")
+                    write.change(JOBS, row, state="waiting", error=error, ready_at=ready)
+
+    def counts(self) -> Mapping[str, int]:
+        """How many jobs are waiting, running and failed."""
+        with self._database.read() as read:
+            return job_counts(read)
+
+
+def job_counts(read: Read, owners: Collection[int] | None = None) -> dict[str, int]:
+    """How many jobs of these owners, or of all, are waiting, running and failed."""
+    counts = {"waiting": 0, "running": 0, "failed": 0}
+    for state, owner, count in read.execute(
+        "SELECT state, owner, count(*) FROM jobs GROUP BY state, owner"
+    ):
+        counts[state] += count if owners is None or owner in owners else 0
+    return counts
+
+
+def _job(row: Row) -> Job:
+    job, _, kind, _, payload, _, attempts, _, error, _ = row
+    return Job(id=job, kind=kind, payload=json.loads(payload), attempts=attempts, error=error)
+
+
+class _Owned:
+    """Rows with an id of their own and an owner, seen by who may see that owner's memories."""
+
+    table: Table
+
+    def __init__(self, database: Database, names: NameCache) -> None:
+        self._database = database
+        self._names = names
+
+    def _find(self, read: Read, scope: Scope, record_id: str) -> Row:
+        owners = visible_owners(read, scope)
+        for row in read.rows(self.table, "WHERE id = ?", (record_id,)):
+            if row[2] in owners:
+                return row
+        raise RecordNotFound(record_id)
+
+    def _newest(self, read: Read, scope: Scope, limit: int) -> list[Row]:
+        owners = visible_owners(read, scope)
+        return read.rows(
+            self.table,
+            f"WHERE owner IN {INTEGERS} ORDER BY created_at DESC, {self.table.key} DESC LIMIT ?",
+            (integers(owners), require_count(limit, "limit")),
+        )
+
+    def _add(self, record_id: str, scope: Scope, values: tuple[Any, ...]) -> None:
+        require_text(record_id, "id")
+        with self._database.write() as write:
+            if write.rows(self.table, "WHERE id = ?", (record_id,)):
+                raise DuplicateRecord(record_id)
+            owner = intern_owner(write, ("private", scope))
+            (key,) = write.take(self.table)
+            write.insert(self.table, [(key, record_id, owner, *values)])
+
+    def _scope(self, read: Read, row: Row) -> Scope:
+        return self._names.owners(read, [row[2]])[row[2]][1]
+
+
+class SqliteSnapshots(_Owned):
+    """`Snapshots` over the file."""
+
+    table = SNAPSHOTS
+
+    def put(self, snapshot: SnapshotRecord, /) -> None:
+        """Keep a trace."""
+        self._add(
+            snapshot.id,
+            snapshot.scope,
+            (
+                to_microseconds(snapshot.created_at, "created_at"),
+                write_json(list(snapshot.mentions), "mentions"),
+                write_json(snapshot.data, "data"),
+            ),
+        )
+
+    def get(self, scope: Scope, snapshot_id: str, /) -> SnapshotRecord:
+        """The trace with this id."""
+        with self._database.read() as read:
+            return self._record(read, self._find(read, scope, snapshot_id))
+
+    def list(self, scope: Scope, *, limit: int = 20) -> tuple[SnapshotRecord, ...]:
+        """The newest traces, newest first."""
+        with self._database.read() as read:
+            return tuple(self._record(read, row) for row in self._newest(read, scope, limit))
+
+    def prune(self, *, keep: int) -> int:
+        """Remove all but the `keep` newest of each owner; gives how many went."""
+        require_count(keep, "keep")
+        with self._database.write() as write:
+            found = write.execute(
+                "SELECT snapshot FROM (SELECT snapshot, row_number() OVER (PARTITION BY owner "
+                "ORDER BY created_at DESC, snapshot DESC) AS age FROM snapshots) WHERE age > ?",
+                (keep,),
+            )
+            gone = write.delete(SNAPSHOTS, [key for (key,) in found])
+            write.abandoned = not gone
+        return len(gone)
+
+    def _record(self, read: Read, row: Row) -> SnapshotRecord:
+        _, record_id, _, created_at, mentions, data = row
+        return SnapshotRecord(
+            id=record_id,
+            created_at=from_microseconds(created_at),
+            data=json.loads(data),
+            mentions=tuple(json.loads(mentions)),
+            scope=self._scope(read, row),
+        )
+
+
+class SqliteArtifacts(_Owned):
+    """`Artifacts` over the file."""
+
+    table = ARTIFACTS
+
+    def put(self, artifact: Artifact, /) -> None:
+        """Keep bytes under an id."""
+        self._add(
+            artifact.id,
+            artifact.scope,
+            (
+                to_microseconds(artifact.created_at, "created_at"),
+                require_text(artifact.media_type, "media_type"),
+                write_json(artifact.metadata, "metadata"),
+                bytes(artifact.data),
+            ),
+        )
+
+    def get(self, scope: Scope, artifact_id: str, /) -> Artifact:
+        """Exactly the bytes that were put."""
+        with self._database.read() as read:
+            return self._record(read, self._find(read, scope, artifact_id))
+
+    def list(self, scope: Scope, *, limit: int = 100) -> tuple[Artifact, ...]:
+        """The newest artifacts, newest first."""
+        with self._database.read() as read:
+            return tuple(self._record(read, row) for row in self._newest(read, scope, limit))
+
+    def remove(self, scope: Scope, artifact_id: str, /) -> None:
+        """Remove an artifact; its bytes are overwritten in the file."""
+        with self._database.write() as write:
+            write.delete(ARTIFACTS, [self._find(write, scope, artifact_id)[0]])
+
+    def _record(self, read: Read, row: Row) -> Artifact:
+        _, record_id, _, created_at, media_type, metadata, data = row
+        return Artifact(
+            id=record_id,
+            data=data,
+            created_at=from_microseconds(created_at),
+            media_type=media_type,
+            scope=self._scope(read, row),
+            metadata=json.loads(metadata),
+        )
+
+
+class SqliteLinks:
+    """`Links` over the file; contradictions are a family of their own."""
+
+    def __init__(self, database: Database, names: NameCache, *, family: str) -> None:
+        self._database = database
+        self._names = names
+        self._family = family
+
+    def put(self, scope: Scope, link: Link, /) -> None:
+        """Keep a relation between two memories the reader can see; again changes nothing."""
+        require_text(link.relation, "relation")
+        require_text(link.note, "note")
+        created = to_microseconds(link.created_at, "created_at")
+        settled = (
+            None if link.settled_at is None else to_microseconds(link.settled_at, "settled_at")
+        )
+        with self._database.write() as write:
+            first, second = self._ends(write, scope, link)
+            if self._same(write, first, second, link.relation):
+                write.abandoned = True
+                return
+            (key,) = write.take(LINKS)
+            write.insert(
+                LINKS,
+                [
+                    (
+                        key, self._family, first, second, link.relation, created, link.note,
+                        settled,
+                    )
+                ],
+            )  # fmt: skip
+
+    def of(self, scope: Scope, memory_id: str, /) -> tuple[Link, ...]:
+        """The relations of one memory."""
+        with self._database.read() as read:
+            row = rows_by_id(read, [memory_id]).get(memory_id)
+            if row is None or not visible(read_memories(read, self._names, [row])[0], scope):
+                raise RecordNotFound(memory_id)
+            found = read.rows(
+                LINKS,
+                "WHERE family = ? AND (first = ? OR second = ?) ORDER BY link",
+                (self._family, row[0], row[0]),
+            )
+            return self._seen(read, scope, found)
+
+    def all(self, scope: Scope, *, open_only: bool = False) -> tuple[Link, ...]:
+        """Every relation whose both ends the reader sees, oldest first."""
+        with self._database.read() as read:
+            only = "AND settled_at IS NULL " if open_only else ""
+            found = read.rows(LINKS, f"WHERE family = ? {only}ORDER BY link", (self._family,))
+            return self._seen(read, scope, found)
+
+    def settle(self, scope: Scope, link: Link, *, at: datetime, note: str = "") -> None:
+        """Mark a relation as settled at `at`."""
+        with self._database.write() as write:
+            row = self._require(write, scope, link)
+            write.change(
+                LINKS, row, settled_at=to_microseconds(at, "at"), note=require_text(note, "note")
+            )
+
+    def remove(self, scope: Scope, link: Link, /) -> None:
+        """Remove a relation."""
+        with self._database.write() as write:
+            write.delete(LINKS, [self._require(write, scope, link)[0]])
+
+    def _require(self, write: Write, scope: Scope, link: Link) -> Row:
+        found = self._same(write, *self._ends(write, scope, link), link.relation)
+        if found is None:
+            raise RecordNotFound(f"{link.first_id}→{link.second_id}")
+        return found
+
+    def _same(self, read: Read, first: int, second: int, relation: str) -> Row | None:
+        found = read.rows(
+            LINKS,
+            "WHERE family = ? AND first = ? AND second = ? AND relation = ?",
+            (self._family, first, second, relation),
+        )
+        return found[0] if found else None
+
+    def _ends(self, write: Write, scope: Scope, link: Link) -> tuple[int, int]:
+        rows = rows_by_id(write, [link.first_id, link.second_id])
+        memories = read_memories(write, self._names, list(rows.values()))
+        seen = {memory.id for memory in memories if visible(memory, scope)}
+        for memory_id in (link.first_id, link.second_id):
+            if memory_id not in seen:
+                raise RecordNotFound(memory_id)
+        return rows[link.first_id][0], rows[link.second_id][0]
+
+    def _seen(self, read: Read, scope: Scope, found: list[Row]) -> tuple[Link, ...]:
+        rows = rows_by_key(read, {end for row in found for end in row[2:4]})
+        memories = read_memories(read, self._names, rows)
+        ids = {
+            row[0]: memory.id
+            for row, memory in zip(rows, memories, strict=True)
+            if visible(memory, scope)
+        }
+        return tuple(
+            Link(
+                first_id=ids[first],
+                second_id=ids[second],
+                relation=relation,
+                created_at=from_microseconds(created),
+                note=note,
+                settled_at=None if settled is None else from_microseconds(settled),
+            )
+            for _, _, first, second, relation, created, note, settled in found
+            if first in ids and second in ids
+        )

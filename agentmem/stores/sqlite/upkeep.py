@@ -1,0 +1,297 @@
+"""Looking after the file: statistics, a full check, a compact copy, a backup."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agentmem.errors import InvalidInput, StoreCorrupt, StoreError
+from agentmem.stores import packing
+from agentmem.stores.entries import from_microseconds, to_microseconds
+from agentmem.stores.sqlite import erasing, files
+from agentmem.stores.sqlite.connection import Database
+from agentmem.stores.sqlite.failures import translated
+from agentmem.stores.sqlite.ledger import opened, row_checksum
+from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
+from agentmem.stores.sqlite.rows import COLUMN, read_memories, rows_by_key
+from agentmem.stores.sqlite.schema import (
+    CHANGES,
+    EMBEDDER_SHIFT,
+    EMBEDDINGS,
+    INDEX_FILES,
+    INDEXED,
+    MEMORIES,
+    SETTINGS,
+    SOURCES,
+    TABLES,
+)
+from agentmem.stores.sqlite.side import job_counts, set_value
+from agentmem.stores.sqlite.transactions import Read, vectors_tally
+from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
+from agentmem.types import Scope
+
+_LAST_SYNC = "last_sync"
+_SHOWN_PROBLEMS = 100
+
+
+class SqliteUpkeep:
+    """`Upkeep` over the file."""
+
+    def __init__(self, database: Database, names: NameCache) -> None:
+        self._database = database
+        self._names = names
+
+    def stats(self, scope: Scope | None = None) -> StoreStats:
+        """Sizes and counts, of what `scope` can see; without one, of the whole store."""
+        with self._database.read() as read:
+            owners = None if scope is None else visible_owners(read, scope)
+            counted = _count_rows(read, owners)
+            sync = read.rows(SETTINGS, "WHERE name = ?", (_LAST_SYNC,))
+            ((version,),) = read.execute("PRAGMA user_version")
+            return StoreStats(
+                documents=sum(1 for s in read.rows(SOURCES, "") if _within(s[1], owners)),
+                chunks=sum(counted["kinds"].values()),
+                kinds=counted["kinds"],
+                deleted=counted["deleted"],
+                superseded=counted["superseded"],
+                bytes=self._bytes(read),
+                last_sync=from_microseconds(int(sync[0][2])) if sync else None,
+                embedders=tuple(_coverage(read, owners)),
+                jobs=job_counts(read, owners),
+                seq=read.ledger.tally(CHANGES.name)[2],
+                schema_version=version,
+                location=str(self._database.path),
+            )
+
+    def _bytes(self, read: Read) -> int:
+        names = [row[1] for row in read.rows(INDEX_FILES, "")]
+        path = self._database.path
+        total = 0
+        for file in (path, files.beside(path, "-wal"), *(path.with_name(n) for n in names)):
+            with suppress(OSError):
+                total += file.stat().st_size
+        return total
+
+    def sources(self, scope: Scope | None = None) -> tuple[Source, ...]:
+        """The sources `scope` can see, with the hash of their newest content."""
+        with self._database.read() as read:
+            owners = None if scope is None else visible_owners(read, scope)
+            found = [
+                row for row in read.rows(SOURCES, "ORDER BY source") if _within(row[1], owners)
+            ]
+            owner_of = self._names.owners(read, [row[1] for row in found])
+            return tuple(
+                Source(
+                    url=url,
+                    title=title,
+                    content_hash=content_hash,
+                    visibility=owner_of[owner][0],
+                    scope=owner_of[owner][1],
+                    synced_at=from_microseconds(synced),
+                )
+                for _, owner, url, title, content_hash, synced in found
+            )
+
+    def verify(self) -> VerifyReport:
+        """A check of every page, row, checksum and cross-reference."""
+        try:
+            with self._database.read() as read:
+                problems = tuple(problem for problem, _ in zip(
+                    _problems(read, self._names), range(_SHOWN_PROBLEMS), strict=False
+                ))  # fmt: skip
+                tallies = read.ledger.tallies
+                counts = {table.name: tallies.get(table.name, [0])[0] for table in TABLES}
+                counts[EMBEDDINGS.name] = sum(
+                    tallies.get(vectors_tally(n), [0])[0] for n in all_embedders(read)
+                )
+        except StoreCorrupt as error:
+            return VerifyReport(problems=(error.message,), counts={})
+        return VerifyReport(problems=problems, counts=counts)
+
+    def vacuum(self) -> None:
+        """Give unused space back to the device."""
+        self._database.vacuum()
+        erasing.empty_log(self._database, wait_seconds=0)
+
+    def sync(self, *, at: datetime) -> None:
+        """Move the log into the file, finish erasures, and note the moment."""
+        erasing.clean_files(self._database, wait_seconds=0)
+        with self._database.write() as write:
+            set_value(write, _LAST_SYNC, str(to_microseconds(at, "at")))
+        erasing.empty_log(self._database, wait_seconds=0)
+
+    def backup(self, path: Path, /) -> None:
+        """A consistent copy at `path`, made while others read and write; never half a file."""
+        target = Path(path)
+        if target.exists():
+            raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"{target} cannot be written ({error.strerror}).", remedy="Use another folder."
+            ) from error
+        try:
+            self._copy_to(temporary)
+            temporary.replace(target)
+            files.sync_folder(target.parent)
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                with suppress(OSError):
+                    files.beside(temporary, suffix).unlink()
+
+    def _copy_to(self, temporary: Path) -> None:
+        with self._database.read() as read:
+            source = read.connection
+            if not isinstance(source, sqlite3.Connection):
+                raise StoreError("This store's driver cannot make backups.")
+            copy = sqlite3.connect(temporary, isolation_level=None)
+            try:
+                source.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+                found = copy.execute("PRAGMA quick_check(1)").fetchone()
+            except sqlite3.Error as error:
+                raise translated(error, str(temporary)) from error
+            finally:
+                copy.close()
+        if found[0] != "ok":
+            raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
+        files.sync(temporary)
+
+    def purge(self, *, deleted_before: datetime) -> int:
+        """Remove for good what was deleted before a moment; gives how many rows went."""
+        moment = to_microseconds(deleted_before, "deleted_before")
+        with self._database.write() as write:
+            found = write.execute(
+                "SELECT row FROM memories WHERE deleted_at IS NOT NULL AND deleted_at < ?",
+                (moment,),
+            )
+            rows = rows_by_key(write, [row for (row,) in found])
+            if not rows:
+                write.abandoned = True
+                return 0
+            memories = read_memories(write, self._names, rows)
+            erasing.erase_rows(
+                write,
+                self._names,
+                list(zip(rows, memories, strict=True)),
+                at=deleted_before,
+                wipe_owners=False,
+            )
+        self._names.clear()
+        erasing.clean_files(self._database, wait_seconds=self._database.busy_seconds)
+        return len(rows)
+
+
+def check_small(database: Database, names: NameCache, *, below_bytes: int) -> None:
+    """Refuse a damaged store when it is opened, if it is small enough to look at all of it."""
+    try:
+        if database.path.stat().st_size > below_bytes:
+            return
+    except OSError:
+        return
+    with database.read() as read:
+        for problem in _problems(read, names):
+            raise StoreCorrupt(
+                f"{database.path} is damaged: {problem}.", remedy="Restore a backup."
+            )
+
+
+def _problems(read: Read, names: NameCache) -> Iterator[str]:
+    for (said,) in read.execute("PRAGMA integrity_check"):
+        if said != "ok":
+            yield str(said)
+    yield from _table_problems(read)
+    blobs: dict[int, bytes] = dict(read.execute(INDEXED.select_sql("")))
+    keys = set()
+    for row in read.rows(MEMORIES, "ORDER BY row"):
+        keys.add(row[0])
+        (memory,) = read_memories(read, names, [row])
+        if row[0] not in blobs:
+            yield f"row {row[0]} has no terms"
+            continue
+        data = opened(row[0], blobs[row[0]])
+        terms, frequencies, length = packing.unpack_terms(data)
+        expected = packing.pack_terms(
+            memory,
+            terms=terms,
+            frequencies=frequencies,
+            length=length,
+            owner=row[COLUMN["owner"]],
+            strand=row[COLUMN["strand"]] or 0,
+        )
+        if expected != data:
+            yield f"the terms of row {row[0]} belong to another state of it"
+    if set(blobs) - keys:
+        yield f"terms without a row: {sorted(set(blobs) - keys)[:5]}"
+    embedders = all_embedders(read)
+    for key, data in read.connection.execute(EMBEDDINGS.select_sql("")):
+        number, row = key >> EMBEDDER_SHIFT, key & ((1 << EMBEDDER_SHIFT) - 1)
+        if row not in keys:
+            yield f"a vector belongs to row {row}, which is not there"
+        elif number not in embedders:
+            yield f"a vector belongs to embedder {number}, which is not there"
+        elif len(opened(key, data)) != 4 * embedders[number].dimensions:
+            yield f"the vector of row {row} has the wrong size"
+
+
+def _table_problems(read: Read) -> Iterator[str]:
+    for table in TABLES:
+        stored = read.execute(table.select_sql(""))
+        sums: dict[str, list[int]] = {table.name: []}
+        for row in stored:
+            name = vectors_tally(row[0] >> EMBEDDER_SHIFT) if table is EMBEDDINGS else table.name
+            sums.setdefault(name, []).append(row_checksum(table, row))
+        if table is EMBEDDINGS:
+            sums.update((n, []) for n in read.ledger.tallies if ":" in n and n not in sums)
+            del sums[table.name]
+        try:
+            read.rows(table, "")
+            for name, checksums in sums.items():
+                read.ledger.require(name, checksums)
+        except StoreCorrupt as error:
+            yield error.message
+
+
+def _within(owner: int, owners: list[int] | None) -> bool:
+    return owners is None or owner in owners
+
+
+def _count_rows(read: Read, owners: list[int] | None) -> dict[str, Any]:
+    kinds: dict[str, int] = {}
+    deleted = superseded = 0
+    for owner, kind, is_deleted, is_superseded, count in read.execute(
+        "SELECT owner, kind, deleted_at IS NOT NULL, superseded_by IS NOT NULL, count(*) "
+        "FROM memories GROUP BY 1, 2, 3, 4"
+    ):
+        if not _within(owner, owners):
+            continue
+        if is_deleted:
+            deleted += count
+        elif is_superseded:
+            superseded += count
+        else:
+            kinds[kind] = kinds.get(kind, 0) + count
+    return {"kinds": kinds, "deleted": deleted, "superseded": superseded}
+
+
+def _coverage(read: Read, owners: list[int] | None) -> Iterator[EmbedderCoverage]:
+    for number, embedder in all_embedders(read).items():
+        vectors = missing = 0
+        for owner, has, count in read.execute(
+            "SELECT m.owner, e.key IS NOT NULL, count(*) FROM memories AS m LEFT JOIN embeddings "
+            "AS e ON e.key = ? + m.row WHERE m.deleted_at IS NULL GROUP BY 1, 2",
+            (number << EMBEDDER_SHIFT,),
+        ):
+            if _within(owner, owners):
+                vectors += count if has else 0
+                missing += 0 if has else count
+        yield EmbedderCoverage(embedder=embedder, vectors=vectors, missing=missing)

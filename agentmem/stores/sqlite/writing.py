@@ -1,0 +1,401 @@
+"""Adding, changing and hiding memories, inside one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from agentmem.core.scope import visible
+from agentmem.errors import DuplicateRecord, RecordNotFound
+from agentmem.stores import packing
+from agentmem.stores.entries import memory_to_fields, to_microseconds, write_json
+from agentmem.stores.rules import (
+    current_again,
+    refuse_cycles,
+    superseding,
+    supersession_edges,
+    updated,
+)
+from agentmem.stores.sqlite.failures import CONSTRAINT, code_of
+from agentmem.stores.sqlite.ledger import Row, checked, corrupt, opened, seal
+from agentmem.stores.sqlite.names import (
+    INTEGERS,
+    NameCache,
+    all_embedders,
+    find_owner,
+    integers,
+    intern_embedder,
+    intern_owner,
+    intern_strands,
+    owned_by,
+)
+from agentmem.stores.sqlite.rows import (
+    COLUMN,
+    memory_values,
+    read_memories,
+    rows_by_id,
+    usage_values,
+)
+from agentmem.stores.sqlite.schema import (
+    EMBEDDINGS,
+    HISTORY,
+    INDEXED,
+    MEMORIES,
+    SOURCES,
+    STRANDS,
+    USAGE,
+)
+from agentmem.stores.sqlite.transactions import Write, vector_key, vectors_tally
+from agentmem.stores.values import Entry, Source, SourceReport
+from agentmem.types import Memory, Scope, Usage
+
+_UNUSED = Usage()
+_SAME_PLACE = """
+    SELECT row FROM memories
+    WHERE owner = ? AND strand = ? AND place = ? AND row > ? AND deleted_at IS NULL
+    ORDER BY row LIMIT 1
+"""
+_LATER_PLACE = """
+    SELECT row FROM memories
+    WHERE owner = ? AND strand = ? AND place > ? AND deleted_at IS NULL
+    ORDER BY place, row LIMIT 1
+"""
+_NEWER = """
+    SELECT superseded_by FROM memories WHERE id = ?1 AND superseded_by IS NOT NULL
+    UNION SELECT id FROM memories WHERE supersedes = ?1
+"""
+Place = tuple[int, int | None, int, int]
+"""Owner, strand, place and row: where a memory stands among its neighbours."""
+
+
+def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Store checked entries under new rows."""
+    if not entries:
+        return ()
+    edges = [edge for entry in entries for edge in supersession_edges(entry.memory)]
+    if edges:
+        refuse_cycles(edges, lambda memory_id: _newer_than(write, memory_id))
+    owned = [owned_by(entry.memory) for entry in entries]
+    numbers = {owner: intern_owner(write, owner) for owner in dict.fromkeys(owned)}
+    owners = [numbers[owner] for owner in owned]
+    strands = _strands_of(write, list(zip(owners, [e.memory for e in entries], strict=True)))
+    rows = write.take(MEMORIES, len(entries))
+    stored: list[Row] = []
+    blobs: list[Row] = []
+    for row, entry, owner, strand in zip(rows, entries, owners, strands.numbers, strict=True):
+        memory = entry.memory
+        stored.append((row, memory.id, owner, strand, *memory_values(memory)))
+        blob = packing.pack(entry, owner=owner, strand=strand or 0)
+        blobs.append((row, seal(row, blob)))
+    moved = followers(write, [place(row) for row in stored if row[3] in strands.old], new=True)
+    _insert_memories(write, stored)
+    write.insert(INDEXED, blobs)
+    used = [
+        (row, *usage_values(entry.memory.usage))
+        for row, entry in zip(rows, entries, strict=True)
+        if entry.memory.usage != _UNUSED
+    ]
+    if used:
+        write.insert(USAGE, used)
+    _add_vectors(write, rows, entries)
+    for row, entry in zip(rows, entries, strict=True):
+        for version in entry.versions:
+            keep_version(write, row, version.memory, version.replaced_at)
+    write.log("put", rows)
+    write.log("update", moved)
+    return tuple(rows)
+
+
+def _insert_memories(write: Write, stored: Sequence[Row]) -> None:
+    try:
+        write.insert(MEMORIES, stored)
+    except sqlite3.Error as error:
+        if code_of(error) != CONSTRAINT:
+            raise
+        ids = [row[1] for row in stored]
+        # Some of this batch are in the table by now: only older rows are in the way.
+        taken = [i for i, row in rows_by_id(write, ids).items() if row[0] < stored[0][0]]
+        raise (DuplicateRecord(taken[0]) if taken else error) from None
+
+
+class _Strands:
+    def __init__(self, numbers: list[int | None], old: set[int]) -> None:
+        self.numbers = numbers
+        self.old = old
+
+
+def _strands_of(write: Write, owned: Sequence[tuple[int, Memory]]) -> _Strands:
+    wanted = [
+        (owner, memory.source_url, memory.session) if memory.source_url or memory.session else None
+        for owner, memory in owned
+    ]
+    numbers, new = intern_strands(write, [strand for strand in wanted if strand is not None])
+    return _Strands(
+        [None if strand is None else numbers[strand] for strand in wanted],
+        set(numbers.values()) - new,
+    )
+
+
+def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) -> None:
+    by_embedder: dict[int, list[Row]] = {}
+    numbers = {e: intern_embedder(write, e) for entry in entries for e, _ in entry.vectors}
+    for row, entry in zip(rows, entries, strict=True):
+        for embedder, vector in entry.vectors:
+            key = vector_key(numbers[embedder], row)
+            by_embedder.setdefault(numbers[embedder], []).append((key, seal(key, vector)))
+    for number, packed in by_embedder.items():
+        write.insert(EMBEDDINGS, packed, tally=vectors_tally(number))
+
+
+def remove_vectors(write: Write, rows: Iterable[int]) -> int:
+    """Remove the vectors of `rows` in every space; gives how many there were."""
+    keys = list(rows)
+    return sum(
+        len(write.delete(EMBEDDINGS, [vector_key(n, row) for row in keys], tally=vectors_tally(n)))
+        for n in all_embedders(write)
+    )
+
+
+def place(row: Row) -> Place:
+    """Where a stored row stands."""
+    return row[COLUMN["owner"]], row[COLUMN["strand"]], row[COLUMN["place"]], row[0]
+
+
+def followers(write: Write, places: Iterable[Place], *, new: bool = False) -> set[int]:
+    """The rows that come right after these places, before anything is changed there.
+
+    A `new` row comes after all that have the same place.
+    """
+    found: set[int] = set()
+    by_strand: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for owner, strand, at, row in places:
+        if strand is not None:
+            by_strand.setdefault((owner, strand), []).append((at, row))
+    for (owner, strand), here in by_strand.items():
+        # Nearly always something is added at the end, where nothing follows.
+        later = write.execute(_LATER_PLACE, (owner, strand, min(at for at, _ in here)))
+        for at, row in here:
+            after = write.execute(_SAME_PLACE, (owner, strand, at, row)) if not new else []
+            if later and not after:
+                after = write.execute(_LATER_PLACE, (owner, strand, at))
+            found.update(row for (row,) in after)
+    return found
+
+
+def _newer_than(write: Write, memory_id: str) -> list[str]:
+    return [newer for (newer,) in write.execute(_NEWER, (memory_id,))]
+
+
+def find(
+    write: Write, names: NameCache, scope: Scope, ids: Sequence[str], *, deleted: bool | None
+) -> list[tuple[Row, Memory]]:
+    """The rows of `ids` the reader may see; `deleted` asks for those only, or (None) for all."""
+    rows = rows_by_id(write, ids)
+    for memory_id in ids:
+        if memory_id not in rows:
+            raise RecordNotFound(memory_id)
+    wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids)]
+    found = list(zip(wanted, read_memories(write, names, wanted), strict=True))
+    for _, memory in found:
+        hidden = deleted is not None and (memory.deleted_at is not None) != deleted
+        if hidden or not visible(memory, scope):
+            raise RecordNotFound(memory.id)
+    return found
+
+
+def rewrite(
+    write: Write, row: Row, memory: Memory, *, entry: Entry | None = None, relink: bool = True
+) -> Row:
+    """Store `memory` in the place of `row`; with an entry, its terms too.
+
+    With `relink`, the rows that follow its old and new place are logged.
+    """
+    owner = row[COLUMN["owner"]]
+    if (known := find_owner(write, owned_by(memory))) != owner:
+        owner = intern_owner(write, owned_by(memory)) if known is None else known
+    (strand,) = _strands_of(write, [(owner, memory)]).numbers
+    values = (row[0], memory.id, owner, strand, *memory_values(memory))
+    places = {place(row), place(values)}
+    moved = len(places) > 1 or (memory.deleted_at is None) != (row[COLUMN["deleted_at"]] is None)
+    after = followers(write, places) if moved and relink else set()
+    changed = dict(zip(MEMORIES.columns, values, strict=True))
+    written = write.change(MEMORIES, row, **changed)
+    found = write.rows(INDEXED, "WHERE row = ?", (row[0],))
+    if not found:
+        raise corrupt(f"the terms of row {row[0]} are missing")
+    blob = found[0]
+    if entry is None:
+        terms, frequencies, length = packing.unpack_terms(opened(row[0], blob[1]))
+    else:
+        terms, frequencies, length = entry.terms, entry.frequencies, entry.length
+    packed = packing.pack_terms(
+        memory, terms=terms, frequencies=frequencies, length=length, owner=owner, strand=strand or 0
+    )
+    write.change(INDEXED, blob, data=seal(row[0], packed))
+    write.log("update", after - {row[0]})
+    return written
+
+
+def update(write: Write, names: NameCache, scope: Scope, entry: Entry, *, at: datetime) -> Memory:
+    """Replace a memory, keeping what it was as a version."""
+    ((row, old),) = find(write, names, scope, [entry.memory.id], deleted=False)
+    new = updated(old, entry.memory, scope)
+    keep_version(write, row[0], old, at)
+    rewrite(write, row, new, entry=entry)
+    if new.text != old.text:
+        remove_vectors(write, [row[0]])
+    else:
+        given = {intern_embedder(write, embedder) for embedder, _ in entry.vectors}
+        for number in given:
+            write.delete(EMBEDDINGS, [vector_key(number, row[0])], tally=vectors_tally(number))
+    _add_vectors(write, [row[0]], [entry])
+    write.log("update", [row[0]])
+    return new
+
+
+def keep_version(write: Write, row: int, old: Memory, at: datetime) -> None:
+    """Remember what a memory was until `at`."""
+    (version,) = write.take(HISTORY)
+    data = write_json(memory_to_fields(old), "memory")
+    write.insert(HISTORY, [(version, row, to_microseconds(at, "at"), data)])
+
+
+def supersede(
+    write: Write, names: NameCache, scope: Scope, old_id: str, entry: Entry, *, at: datetime
+) -> Memory:
+    """Add a memory that stands for an older one from now on."""
+    ((row, old),) = find(write, names, scope, [old_id], deleted=False)
+    ended, new = superseding(old, entry.memory, at)
+    add(write, [replace(entry, memory=new)])
+    rewrite(write, row, ended)
+    write.log("update", [row[0]])
+    return new
+
+
+def mark_superseded(
+    write: Write, names: NameCache, scope: Scope, old_id: str, new_id: str, *, at: datetime
+) -> Memory:
+    """Let a memory that is there already stand for an older one."""
+    refuse_cycles([(old_id, new_id)], lambda memory_id: _newer_than(write, memory_id))
+    (old_row, old), (new_row, new) = find(write, names, scope, [old_id, new_id], deleted=False)
+    ended, standing = superseding(old, replace(new, supersedes=None), at)
+    rewrite(write, old_row, ended)
+    if new.supersedes is None:  # it may stand for several; it names the first
+        rewrite(write, new_row, standing)
+    write.log("update", [old_row[0], new_row[0]])
+    return ended
+
+
+def unsupersede(write: Write, names: NameCache, scope: Scope, old_id: str) -> Memory:
+    """Make a superseded memory current again."""
+    ((row, old),) = find(write, names, scope, [old_id], deleted=False)
+    again = current_again(old)
+    newer = rows_by_id(write, [str(old.superseded_by)])
+    rewrite(write, row, again)
+    for newer_row in newer.values():
+        (memory,) = read_memories(write, names, [newer_row])
+        if memory.supersedes == old_id:
+            rewrite(write, newer_row, replace(memory, supersedes=None))
+            write.log("update", [newer_row[0]])
+    write.log("update", [row[0]])
+    return again
+
+
+def hide(write: Write, found: Sequence[tuple[Row, Memory]], at: datetime | None) -> int:
+    """Mark rows as deleted at `at`, or as there again (None)."""
+    # Before anything is marked: a row that is hidden next has its follower close by.
+    moved = followers(write, [place(row) for row, _ in found])
+    for row, memory in found:
+        rewrite(write, row, replace(memory, deleted_at=at), relink=False)
+    write.log("delete" if at is not None else "update", [row[0] for row, _ in found])
+    write.log("update", moved - {row[0] for row, _ in found})
+    if at is not None:
+        forget_empty_sources(write, {row[COLUMN["strand"]] for row, _ in found} - {None})
+    return len(found)
+
+
+def forget_empty_sources(write: Write, strands: Collection[int]) -> None:
+    """Forget the content hash of sources that have no chunk left, so they can come again."""
+    touched = {
+        (owner, url)
+        for _, owner, url, _ in write.rows(
+            STRANDS, f"WHERE strand IN {INTEGERS}", (integers(strands),)
+        )
+        if url
+    }
+    for owner, url in touched:
+        left = write.execute(
+            "SELECT 1 FROM strands AS s JOIN memories AS m ON m.owner = s.owner "
+            "AND m.strand = s.strand WHERE s.url = ? AND s.owner = ? "
+            "AND m.deleted_at IS NULL LIMIT 1",
+            (url, owner),
+        )
+        if not left:
+            keys = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (url, owner))
+            write.delete(SOURCES, [row[0] for row in keys])
+
+
+def replace_source(
+    write: Write, names: NameCache, source: Source, entries: Sequence[Entry], *, at: datetime
+) -> SourceReport:
+    """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
+    owner = intern_owner(write, (source.visibility, source.scope))
+    known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
+    if known and known[0][4] == source.content_hash:
+        write.abandoned = True
+        return SourceReport(unchanged=True, added=0, removed=0)
+    old = [
+        checked(MEMORIES, row)
+        for row in write.execute(
+            f"SELECT {', '.join('m.' + c for c in MEMORIES.stored)} FROM strands AS s "  # noqa: S608 # our own names
+            "JOIN memories AS m ON m.owner = s.owner AND m.strand = s.strand "
+            "WHERE s.url = ? AND s.owner = ? AND m.deleted_at IS NULL ORDER BY m.row",
+            (source.url, owner),
+        )
+    ]
+    moment = to_microseconds(at, "at")
+    hide(write, list(zip(old, read_memories(write, names, old), strict=True)), at)
+    add(write, entries)
+    for row in write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
+        write.delete(SOURCES, [row[0]])
+    _insert_source(write, source, owner, moment)
+    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+
+def _insert_source(write: Write, source: Source, owner: int, moment: int) -> None:
+    (key,) = write.take(SOURCES)
+    write.insert(SOURCES, [(key, owner, source.url, source.title, source.content_hash, moment)])
+
+
+def note_source(write: Write, source: Source) -> None:
+    """Keep the hash of a source whose chunks came some other way, unless it has one."""
+    owner = intern_owner(write, (source.visibility, source.scope))
+    if not write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
+        moment = 0 if source.synced_at is None else to_microseconds(source.synced_at)
+        _insert_source(write, source, owner, moment)
+
+
+def record_usage(
+    write: Write,
+    found: Sequence[tuple[Row, Memory]],
+    *,
+    at: datetime,
+    retrieved: int,
+    cited: int,
+    ignored: int,
+) -> int:
+    """Add to the counts; the moment never goes back."""
+    for row, memory in found:
+        usage = memory.usage
+        last = at if usage.last_used_at is None else max(at, usage.last_used_at)
+        new = Usage(
+            retrieved=usage.retrieved + retrieved,
+            cited=usage.cited + cited,
+            ignored=usage.ignored + ignored,
+            last_used_at=last,
+        )
+        write.delete(USAGE, [row[0]])
+        write.insert(USAGE, [(row[0], *usage_values(new))])
+    return len(found)

@@ -1,0 +1,162 @@
+"""Several threads and several processes on one file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agentmem.core.filters import Selection
+from agentmem.errors import StoreBusy, StoreClosed
+from agentmem.stores import SqliteStore
+from agentmem.stores.values import Source
+from tests.unit.store_samples import ANN, NOW, entry
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERYTHING = Selection(reader=ANN)
+
+
+def run_together(path: Path, limit: str) -> None:
+    """Four writers and four readers at once; nobody fails, nothing is lost or doubled."""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.busy_child", what, str(path), f"{what}{n}", limit],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for what in ("write", "read")
+        for n in range(4)
+    ]
+    answers = [child.communicate() for child in children]
+    assert [error for _, error in answers] == [""] * 8
+    added = sum(int(out) for out, _ in answers[:4])
+    with SqliteStore(path) as store:
+        assert store.count(EVERYTHING) == added
+        assert len(store.feed.index_rows().rows) == added
+        assert store.upkeep.verify().problems == ()
+
+
+def test_four_writers_and_four_readers_at_once(tmp_path: Path) -> None:
+    run_together(tmp_path / "new" / "store.db", "25")
+
+
+@pytest.mark.deep
+def test_four_writers_and_four_readers_for_half_a_minute(tmp_path: Path) -> None:
+    run_together(tmp_path / "store.db", "30s")
+
+
+def test_threads_share_one_store(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "store.db") as store:
+
+        def work(name: int) -> None:
+            for number in range(10):
+                store.put([entry(f"{name}-{number}", session=str(name))])
+                assert store.get(ANN, f"{name}-{number}").session == str(name)
+                assert store.count(EVERYTHING) > number
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+        assert store.count(EVERYTHING) == 80
+        assert store.upkeep.verify().problems == ()
+
+
+def test_the_same_page_from_many_threads_and_stores_is_stored_once(tmp_path: Path) -> None:
+    """Every one of them makes chunks with ids of its own; one set wins."""
+    path = tmp_path / "store.db"
+    start = threading.Barrier(8)
+
+    def work(name: int) -> bool:
+        with SqliteStore(path) as store:
+            start.wait()
+            chunks = [
+                entry(f"{name}-{n}", f"chunk {n}", source_url="u", position=n) for n in range(5)
+            ]
+            source = Source(url="u", content_hash="same", scope=ANN)
+            return store.replace_source(source, chunks, at=NOW).unchanged
+
+    with ThreadPoolExecutor(8) as pool:
+        unchanged = list(pool.map(work, range(8)))
+    assert unchanged.count(False) == 1
+    with SqliteStore(path) as store:
+        found = store.search_by_source_url(ANN, "u")
+        assert [m.text for m in found] == [f"chunk {n}" for n in range(5)]
+
+
+def test_a_process_sees_what_another_committed_at_its_next_read(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with SqliteStore(path) as one, SqliteStore(path) as two:
+        assert two.count(EVERYTHING) == 0
+        version = two.feed.data_version()
+        one.put([entry("a")])
+        assert two.feed.data_version() != version
+        assert two.feed.seq() == one.feed.seq() == 1
+        assert [c.first for c in two.feed.changes(0).items] == [1]
+        assert two.get(ANN, "a") == one.get(ANN, "a")
+
+
+def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with SqliteStore(path) as one, SqliteStore(path, busy_seconds=0.01) as two:
+        one.put([entry("a")])
+
+        def batches() -> object:
+            with pytest.raises(StoreBusy):
+                two.put([entry("b")])
+            assert two.count(EVERYTHING) == 1  # reading goes on meanwhile
+            yield [entry("c")]
+
+        one.load(batches())  # type: ignore[arg-type]  # a generator of lists
+        two.put([entry("b")])
+        assert two.count(EVERYTHING) == 3
+
+
+def test_closing_while_others_read_is_safe(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    store.put([entry(f"{n}") for n in range(50)])
+    begun = threading.Event()
+
+    def read() -> None:
+        try:
+            while True:
+                store.count(EVERYTHING)
+                list(store.scan(EVERYTHING))
+                begun.set()
+        except StoreClosed:
+            pass
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    begun.wait()
+    store.close()
+    store.close()
+    for reader in readers:
+        reader.join()
+    with pytest.raises(StoreClosed):
+        store.get(ANN, "1")
+    with pytest.raises(StoreClosed):
+        store.put([entry("x")])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_may_go_on_with_the_store(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "store.db") as store:
+        store.put([entry("parent")])
+        child = os.fork()
+        if child == 0:
+            try:
+                store.put([entry("child")])
+                os._exit(0 if store.count(EVERYTHING) == 2 else 3)
+            finally:
+                os._exit(4)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert store.get(ANN, "child").id == "child"
+        store.put([entry("after")])
+        assert store.upkeep.verify().problems == ()
