@@ -97,6 +97,6 @@ def utc_offset(moment: datetime, name: str) -> timedelta:
             name,
             moment,
             "is not a moment with a known offset from UTC",
-            remedy="Use datetime.now(UTC), or attach a zone such as zoneinfo.ZoneInfo.",
+            remedy="Attach datetime.UTC, or a zone such as zoneinfo.ZoneInfo('Europe/Berlin').",
         )
     return offset
