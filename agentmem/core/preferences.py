@@ -1,0 +1,294 @@
+"""Find what people say about themselves and how they want to be answered (P10, P22).
+
+A preference is what its author states for themselves and for more than this
+turn. `expertise` is what they are or know, `domain` the field they work in or
+follow, `style` how answers should be, `custom` everything else: likes and
+dislikes, habits, diets, names. Questions, quotations, conditions, reports about
+others and plain requests are none. docs/preferences.md draws the line with
+examples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from agentmem.core.checks import require_choice, require_count, require_text, require_unit
+from agentmem.core.preference_clauses import (
+    Place,
+    Sentence,
+    asking,
+    attributed,
+    boundaries,
+    own_words,
+    places,
+    sentences,
+)
+from agentmem.core.preference_languages import state_in_other_languages
+from agentmem.core.preference_lexicon import either
+from agentmem.core.preference_rules import (
+    Found,
+    Polarity,
+    PreferenceType,
+    describe,
+    instruct,
+    introduce,
+    is_level_request,
+    state,
+)
+from agentmem.errors import InvalidMessage
+from agentmem.types import Message
+
+LONGEST_STATEMENT = 300
+
+_OPENERS = re.compile(
+    r"(?:"
+    + either(
+        r"""and|but|so|also|well|oh|ok|okay|plus|because|since|as|although|though
+    even though|while|yet|or|cause|'cause|cuz|bc|whereas|however|therefore|hence
+    then|that's why|which is why|except|hi|hello|hey|thanks|thank you|sorry|yes|yeah
+    yep|no|nope|nah|sure|haha|lol|hmm|ah|wow|actually|honestly|personally|frankly
+    basically|obviously|clearly|truthfully|admittedly|generally|usually|normally
+    typically|overall|in general|to be honest|tbh|imo|imho|in my opinion|for me
+    as for me|as a rule|for my part|btw|by the way|fyi|ps|p\.s\.|for the record
+    for context|for what it's worth|for your information|in fact|of course|sadly
+    unfortunately|luckily|fortunately|note|note that|please note|please note that
+    remember|remember that|please remember|please remember that|keep in mind
+    keep in mind that|bear in mind that|please keep in mind that|please know that
+    don't forget|don't forget that|just so you know|you should know|you should know that
+    you should know something|i should mention|i should mention that|i should say
+    i should add|i should add that|i want you to know|i want you to know that
+    i'd like you to know|i'd like you to know that|i have to say|i have to say that
+    i must say|i must admit|i must admit that|i have to admit|i'll admit|i admit
+    i confess|i think|i think that|i guess|i feel like|i feel that|i feel|i believe
+    i believe that|i suppose|i realized|i realized that|i realised that|i've realized that
+    i find that|i told you|i told you that|i said|i mentioned|i mentioned that|as i said
+    as i mentioned|like i said|as you know|i forgot to mention|i forgot to mention that
+    i forgot to say|let me tell you|the thing is|the truth is|truth is|fact is|thing is
+    it's just that|you see|you know|see|look|listen|given that|considering
+    considering that|seeing as|seeing that|at work|at home|these days|nowadays
+    in my free time|in my spare time|for fun|most of the time|as a kid|always have
+    deep down|at heart|on weekends|on the weekends|all in all|either way|anyway|anyways
+    one thing|first|second|first of all|secondly|finally|lastly|also note|important
+    i am someone who|i'm someone who|i'm the kind of person who|i'm the type of person who
+    i am the type of person who|i'm a person who"""
+    )
+    + r",? )+"
+)
+_SUBJECT = re.compile(
+    r"(?:(?:i|we)(?: (?:myself|personally|for one|too|definitely))?|(?:both )?(?:me|my [\w-]+(?: [\w-]+)?|[\w-]+) and i)(?:,? (?=[\w])|(?=')|(?=m ))"
+)
+_NEW_CLAUSE = re.compile(
+    r"(?:(?:and|but|so|or|yet|plus|because|since|as|although|though|then|also|however|therefore|hence|which is why|that's why) )*"
+    r"(?:i|i'm|i've|i'd|i'll|im|we|we're|we've|you|you're|he|she|they|they're|it|it's|my|your|please|what|what's|which|where|how|why|who|can|could|would|will|should"
+    r"|is|are|do|does|did|don't|let|let's|call|thanks|thank|always|never|any|prefer|avoid|dislike|hate|love|enjoy|despise|detest|loathe"
+    r"|tend to|refuse|can't|cannot|won't|will not|only|exclusively|keep|explain|use|answer|find|have|am|strongly|strictly)\b"
+)
+_SUBORDINATE = re.compile(r"(?:when|whenever|if|unless|while|where)\b")
+_SHARED_HEAD = re.compile(r"(?!(?:i|we|you|he|she|they|it|my|your|the|a|an)\b)[a-z']")
+_NOT_OBJECT = re.compile(r"(?:and|or|but|songs?|stor(?:y|ies)|of|letters?|life)\b")
+_TRAILING = re.compile(r"(?:[\s,;:–—-]|\b(?:and|but|so|or|because|since|as|please|though|although)\b)+\Z", re.IGNORECASE)
+_REASON = re.compile(
+    r"[.;!]|,? (?:because|since|due to|so that|so|as (?:i|it|they|he|she|a result)|when|whenever|while|if|unless|but|and i|rather than"
+    r"|instead of|over|even|especially|particularly|though|although|which|thanks to|for (?:ethical|health|medical|religious|environmental|personal) reasons|in order to)\b"
+)
+_GREETING_NAME = re.compile(
+    r"(?:hi|hello|hey|good (?:morning|afternoon|evening))(?: there| all| everyone)?[,!.]? (?P<lead>i'm|i am|my name is|this is|im) (?P<about>[\w'-]+)(?=$|[.,!]| and | from | here)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectedPreference:
+    """One statement, as its author made it.
+
+    `content` is the statement with single spaces, its subject restored where
+    it was left out; `subject` what it is about; `quote` the characters `start`
+    to `end` of the text. `slot` names the kind of thing of which there is one
+    at a time, such as the name; it is empty for most.
+    """
+
+    type: PreferenceType
+    content: str
+    subject: str
+    polarity: Polarity = "neutral"
+    quote: str = ""
+    start: int = 0
+    end: int = 0
+    confidence: float = 1.0
+    slot: str = ""
+
+    def __post_init__(self) -> None:
+        require_choice(self.type, get_args(PreferenceType), "type")
+        require_choice(self.polarity, get_args(Polarity), "polarity")
+        for name in ("content", "subject", "quote", "slot"):
+            require_text(getattr(self, name), name)
+        require_count(self.start, "start")
+        require_count(self.end, "end", least=self.start)
+        require_unit(self.confidence, "confidence")
+
+
+def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
+    """The lasting statements in `text`, in order; none for a text without one.
+
+    Linear in the text. English in full, the plainest forms of German, Spanish
+    and French; in other languages nothing is found.
+    """
+    require_text(text, "text")
+    found: list[DetectedPreference] = []
+    for sentence in sentences(own_words(text)):
+        if sentence.text.endswith(":") and len(sentence.text) < 3:
+            continue
+        found += _in_sentence(text, sentence)
+    return tuple(found)
+
+
+def preferences_from_messages(
+    messages: Iterable[Message],
+    *,
+    strip: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
+) -> tuple[DetectedPreference, ...]:
+    """What the user's own turns state, oldest first; offsets count within one text part (P22).
+
+    Only messages with the role "user" are read, and of those only their text:
+    tool results, images and files are not. `strip` removes the messages and
+    blocks this package injected; pass `agentmem.core.context.strip`.
+    """
+    turns = list(messages)
+    for turn in turns:
+        if not isinstance(turn, Mapping):
+            raise InvalidMessage("message", turn, "is not a mapping", remedy="Pass dict messages.")
+    cleaned = turns if strip is None else strip(turns)
+    found: list[DetectedPreference] = []
+    for turn in cleaned:
+        if turn.get("role") == "user" and not turn.get("tool_call_id"):
+            for part in _text_parts(turn.get("content")):
+                found += detect_preferences(part)
+    return tuple(found)
+
+
+def _text_parts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Sequence):
+        for part in content:
+            if isinstance(part, str):
+                yield part
+            elif isinstance(part, Mapping) and part.get("type") in ("text", "input_text"):
+                text = part.get("text")
+                if isinstance(text, str):
+                    yield text
+
+
+def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
+    if attributed(sentence):
+        return
+    spoken = sentence.text
+    if sentence.pretended:
+        if is_level_request(spoken):
+            found = instruct(spoken, 0, len(spoken))
+            if found:
+                yield _detected(text, sentence, Place(0, 0), found, start=0, end=len(spoken))
+        return
+    if not sentence.asks and (name := _GREETING_NAME.match(spoken)):
+        start, end = sentence.span(*name.span("about"))
+        if text[start].isupper():
+            found = Found("custom", "neutral", *name.span("about"), 0.7, "name")
+            yield _detected(text, sentence, Place(0, 0), found, start=name.start("lead"), end=name.end())
+            return
+    edges = list(boundaries(spoken))
+    self_named = False
+    done = 0
+    for place in places(sentence):
+        if place.start < done:
+            continue
+        if found := introduce(spoken, place.start):
+            yield _detected(text, sentence, place, found, start=place.start, end=found.end)
+            continue
+        opener = _OPENERS.match(spoken, place.start)
+        start = opener.end() if opener else place.start
+        end = _clause_end(spoken, start, edges)
+        subject = _SUBJECT.match(spoken, start)
+        found = None
+        shared = False
+        if subject:
+            self_named = True
+            found = instruct(spoken, start, end) or state(spoken, subject.end(), end, shared=False)
+        else:
+            self_named = self_named or spoken.startswith(("i,", "i "), start)
+            found = instruct(spoken, start, end) or describe(spoken, start, end)
+            if found is None and self_named and place.start and _SHARED_HEAD.match(spoken, start):
+                found = state(spoken, start, end, shared=True)
+                shared = found is not None
+                if found and _NOT_OBJECT.match(spoken[found.start : found.end].strip()):
+                    found = None
+        if found is None and opener and start != place.start:
+            found = instruct(spoken, place.start, end)
+            start = place.start if found else start
+        if found is None or (sentence.asks and asking(spoken, start)):
+            continue
+        yield _detected(text, sentence, place, found, start=start, end=end, shared=shared)
+        done = min(found.start + 1, end)
+
+
+def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
+    """Where the clause at `start` gives way to one with words of its own."""
+    limit = min(len(spoken), start + LONGEST_STATEMENT)
+    for lead, following in edges:
+        if lead <= start:
+            continue
+        if lead >= limit:
+            break
+        if _SUBORDINATE.match(spoken, following):
+            continue
+        if spoken[lead] == ";" or _NEW_CLAUSE.match(spoken, following):
+            return lead
+    return limit
+
+
+def _detected(
+    text: str,
+    sentence: Sentence,
+    place: Place,
+    found: Found,
+    *,
+    start: int,
+    end: int,
+    shared: bool = False,
+) -> DetectedPreference:
+    del place
+    trailing = _TRAILING.search(sentence.text, start, end)
+    stop = max(trailing.start() if trailing else end, start + 1)
+    quote_start, quote_end = sentence.span(start, stop)
+    quote = text[quote_start:quote_end]
+    about_end = max(min(found.end, stop), found.start)
+    about = sentence.text[found.start : about_end].strip()
+    reason = _REASON.search(about)
+    if reason and reason.start() > 2:
+        about_end = found.start + (len(sentence.text[found.start : about_end]) - len(sentence.text[found.start : about_end].lstrip())) + reason.start()
+    subject = ""
+    if found.start < about_end:
+        subject_start, subject_end = sentence.span(found.start, about_end)
+        subject = " ".join(text[subject_start:subject_end].split()).strip(" ,;:.!")
+    content = " ".join(quote.split()).rstrip(".!")
+    return DetectedPreference(
+        type=found.type,
+        content=f"I {content}" if shared else content,
+        subject=subject,
+        polarity=found.polarity,
+        quote=quote,
+        start=quote_start,
+        end=quote_end,
+        confidence=found.confidence,
+        slot=found.slot,
+    )
+
+
+__all__ = [
+    "DetectedPreference",
+    "Polarity",
+    "PreferenceType",
+    "detect_preferences",
+    "preferences_from_messages",
+]
