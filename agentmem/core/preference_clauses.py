@@ -25,7 +25,9 @@ from agentmem.core.regions import (
 LONGEST_SENTENCE = 1_200
 
 _END = re.compile(r"[.!?…。！？]+[)\]*_]*(?=\s|\Z)|[。！？]+|\n+")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|jr|sr|inc|a\.m|p\.m|no)|\b[a-hj-z])\Z")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|jr|sr|inc|a\.m|p\.m|no)|\b[a-hj-z])\Z"
+)
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|[a-z]\)|#{1,6})\s+|\s+")
 _LABEL = re.compile(rf"([\w{BLANK}'. -]{{1,30}}?)\s?:\s+")
 _OWN_LABEL = either(
@@ -84,7 +86,9 @@ _ASKING = re.compile(
     r"|have you|any|got any|know any|is it|is there|are there|when (?:do|does|did|is|are|should|can|will|would)"
     r"|when's|really|right|correct|no|huh|eh|anyone|thoughts|ideas|suggestions|recommendations)\b"
 )
-_ASSENT = re.compile(r"(?:,| -)? (?:ok|okay|alright|all right|please|got it|will you|would you|if you can|thanks)\W*\Z")
+_ASSENT = re.compile(
+    r"(?:,| -)? (?:ok|okay|alright|all right|please|got it|will you|would you|if you can|thanks)\W*\Z"
+)
 _LINE_BREAKS = re.compile(r"[ \t]*\n[\s]*")
 _BLANK_LINES = 6
 _CUE = re.compile(
@@ -185,7 +189,9 @@ def places(sentence: Sentence) -> Iterator[Place]:
             yield Place(lead, start)
 
 
-_REPORTED_BY_ME = re.compile(r"\b(?:as i|i|like i) (?:\w+ )?(?:said|told|mentioned|say|wrote|think|thought)\b")
+_REPORTED_BY_ME = re.compile(
+    r"\b(?:as i|i|like i) (?:\w+ )?(?:said|told|mentioned|say|wrote|think|thought)\b"
+)
 
 
 def attributed(sentence: Sentence) -> bool:
@@ -230,7 +236,9 @@ def _speaks_for_another(text: str, label: re.Match[str]) -> bool:
         r"(?:a|an|the|my|our|one|two|some|here|this|that|so|but|and|i|i'm|we|you|please|because|it|if|for|also)\b",
         label[1],
     )
-    return named and bool(re.match(r"(?:i|i'm|i've|i'd|we|my|call|always|never|please|don't)\b", rest))
+    return named and bool(
+        re.match(r"(?:i|i'm|i've|i'd|we|my|call|always|never|please|don't)\b", rest)
+    )
 
 
 def announces_text(text: str) -> bool:
@@ -264,7 +272,9 @@ def _pieces(words: str) -> Iterator[tuple[int, int, str]]:
     start = 0
     for match in _END.finditer(words):
         stop = match[0]
-        if stop == "." and _ABBREVIATION.search(words, max(start, match.start() - 8), match.start()):
+        if stop == "." and _ABBREVIATION.search(
+            words, max(start, match.start() - 8), match.start()
+        ):
             continue
         if stop == "\n" and _wrapped(words, start, match):
             continue
@@ -285,7 +295,9 @@ def _in_reach(words: str, start: int, end: int, stop: str) -> Iterator[tuple[int
 
 def _wrapped(words: str, start: int, line_break: re.Match[str]) -> bool:
     """Whether a single line break only wraps a long line of prose."""
-    line_start = max(start, words.rfind("\n", max(0, line_break.start() - 200), line_break.start()) + 1)
+    line_start = max(
+        start, words.rfind("\n", max(0, line_break.start() - 200), line_break.start()) + 1
+    )
     following = words[line_break.end() : line_break.end() + 2]
     return (
         line_break.start() - line_start > 50
@@ -295,9 +307,7 @@ def _wrapped(words: str, start: int, line_break: re.Match[str]) -> bool:
     )
 
 
-def _sentence(
-    words: str, start: int, end: int, asks: bool, pretended: bool
-) -> Iterator[Sentence]:
+def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> Iterator[Sentence]:
     bullet = _BULLET.match(words, start, end)
     while bullet and bullet.end() < end:
         start = bullet.end()

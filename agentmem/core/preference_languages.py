@@ -1,1 +1,2 @@
-def state_in_other_languages(*a): return None
+def state_in_other_languages(*a):
+    return None

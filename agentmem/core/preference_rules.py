@@ -240,9 +240,7 @@ _STYLE_WORDS = re.compile(
 _ABOUT_ANSWERS = re.compile(
     rf"\b(?:(?:{lex.MANNER},? )+(?:{lex.ANSWERS})|you(?:r)? (?:to )?(?:answer|respond|reply|explain|use|write|keep|give)\w*|{lex.FORM}|step[ -]by[ -]step|explanations?|answers|responses|replies|analogies|code examples)\b"
 )
-_EXPERT = re.compile(
-    rf"(?:[\w-]+[ ,/]+(?:and )?){{0,6}}?(?:{lex.ROLE_HEAD}|{lex.LEVEL})\b"
-)
+_EXPERT = re.compile(rf"(?:[\w-]+[ ,/]+(?:and )?){{0,6}}?(?:{lex.ROLE_HEAD}|{lex.LEVEL})\b")
 _NOT_EXPERT = re.compile(
     r"(?:[\w-]+ ){0,3}?(?:mother|father|mom|dad|mum|parent|brother|sister|wife|husband|son|daughter|owner|lover|hater|person|sleeper|member|owl|bird|vegan|vegetarian|pescatarian|christian|american|canadian|european|asian|african|australian|minor|adult|teen|teenager|citizen|immigrant|republican|democrat|homeowner|renter|smoker|non-smoker|nonsmoker|drinker|eater|reader|watcher|gamer|traveler|traveller|early riser|introvert|extrovert|twin|widow|bachelor|libertarian|humanitarian|millennial|boomer|senior citizen|perfectionist|minimalist|environmentalist|feminist|procrastinator|believer|survivor|loner|homebody|romantic|optimist|pessimist|realist|collector)\b"
 )
@@ -296,7 +294,9 @@ def instruct(text: str, start: int, end: int) -> Found | None:
         if match := pattern.match(text, start, end):
             return Found("style", _as_polarity(polarity), *match.span("about"), 0.8)
     if match := _BARE_FORM.match(text, start, end):
-        polarity = "against" if match["about"].startswith(("no ", "zero ", "less ", "fewer ")) else "for"
+        polarity = (
+            "against" if match["about"].startswith(("no ", "zero ", "less ", "fewer ")) else "for"
+        )
         return Found("style", _as_polarity(polarity), *match.span("about"), 0.75)
     if match := _ALWAYS.match(text, start, end):
         if _DEICTIC_NOW.search(match["about"]):
@@ -345,7 +345,9 @@ def _checked(rule: Rule, match: re.Match[str]) -> Found | None:
         trimmed = _trim_role(about)
         if trimmed is None:
             return None
-        return Found(kind, rule.polarity, start, start + len(match["about"]), rule.confidence, "role")
+        return Found(
+            kind, rule.polarity, start, start + len(match["about"]), rule.confidence, "role"
+        )
     polarity = "against" if rule.polarity == "for" and _TURNED.match(about) else rule.polarity
     if rule.type == "custom" and not rule.slot and _ABOUT_ANSWERS.search(about):
         return Found("style", polarity, start, end, rule.confidence, rule.slot)

@@ -89,7 +89,10 @@ _NEW_CLAUSE = re.compile(
 _SUBORDINATE = re.compile(r"(?:when|whenever|if|unless|while|where)\b")
 _SHARED_HEAD = re.compile(r"(?!(?:i|we|you|he|she|they|it|my|your|the|a|an)\b)[a-z']")
 _NOT_OBJECT = re.compile(r"(?:and|or|but|songs?|stor(?:y|ies)|of|letters?|life)\b")
-_TRAILING = re.compile(r"(?:[\s,;:–—-]|\b(?:and|but|so|or|because|since|as|please|though|although)\b)+\Z", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"(?:[\s,;:–—-]|\b(?:and|but|so|or|because|since|as|please|though|although)\b)+\Z",
+    re.IGNORECASE,
+)
 _REASON = re.compile(
     r"[.;!]|,? (?:because|since|due to|so that|so|as (?:i|it|they|he|she|a result)|when|whenever|while|if|unless|but|and i|rather than"
     r"|instead of|over|even|especially|particularly|though|although|which|thanks to|for (?:ethical|health|medical|religious|environmental|personal) reasons|in order to)\b"
@@ -195,7 +198,9 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         start, end = sentence.span(*name.span("about"))
         if text[start].isupper():
             found = Found("custom", "neutral", *name.span("about"), 0.7, "name")
-            yield _detected(text, sentence, Place(0, 0), found, start=name.start("lead"), end=name.end())
+            yield _detected(
+                text, sentence, Place(0, 0), found, start=name.start("lead"), end=name.end()
+            )
             return
     edges = list(boundaries(spoken))
     self_named = False
@@ -266,7 +271,14 @@ def _detected(
     about = sentence.text[found.start : about_end].strip()
     reason = _REASON.search(about)
     if reason and reason.start() > 2:
-        about_end = found.start + (len(sentence.text[found.start : about_end]) - len(sentence.text[found.start : about_end].lstrip())) + reason.start()
+        about_end = (
+            found.start
+            + (
+                len(sentence.text[found.start : about_end])
+                - len(sentence.text[found.start : about_end].lstrip())
+            )
+            + reason.start()
+        )
     subject = ""
     if found.start < about_end:
         subject_start, subject_end = sentence.span(found.start, about_end)
