@@ -66,7 +66,7 @@ _REPORTED = re.compile(
     r" (?:\w+ly |always |often |also |once |just |has |have |had |would |will )?"
     r"(?:says?|said|thinks?|thought|claims?|claimed|told (?:me|us|everyone|people|him|her|them|you)|tells (?:me|us|everyone|people)"
     r"|believes?|insists?|insisted|wrote|writes|asks|asked|replied|answered|announced|assumes?|assumed|suggests?"
-    r"|mentioned|complains?|complained|jokes?|joked|argues?|argued|swears?|swore|knows|hopes|wishes|guessed|guesses)\b"
+    r"|mentioned|complains?|complained|jokes?|joked|argues?|argued|swears?|swore|knows|hopes|wishes|guessed|guesses|sagt|sagte|meint|glaubt|dice|dijo|cree|dit|pense)\b"
     r"|\baccording to\b|\bin (?:his|her|their) (?:words|opinion|view)\b|\bquote\b"
 )
 _ATTRIBUTED = re.compile(

@@ -228,8 +228,10 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
                 shared = found is not None
                 if found and _NOT_OBJECT.match(spoken[found.start : found.end].strip()):
                     found = None
-        if found is None and opener and start != place.start:
-            found = instruct(spoken, place.start, end)
+        if found is None:
+            found = state_in_other_languages(spoken, place.start, end)
+            if found is None and opener:
+                found = instruct(spoken, place.start, end)
             start = place.start if found else start
         if found is None or (sentence.asks and asking(spoken, start)):
             continue
