@@ -23,7 +23,9 @@ _NAMED = r"(?:(?:web |knowledge )?(?:sources?|base|citations?|refs?\.?|reference
 _LIST = rf"{_NAMED}?{_ITEM}(?:\s?(?:[,;，、&]|and)\s?{_NAMED}?{_ITEM}){{0,50}}"
 _URL = rf"(?:[^()\s]|\([^()\s]{{0,200}}\)){{0,{LONGEST_URL}}}"
 _MARK = re.compile(
-    rf"(?m:^) {{0,3}}\[\^?(?P<defined>{_NUMBER})\]:[ \t]+<?(?P<target>(?:https?://|www\.)[^\s>]{{1,{LONGEST_URL}}})[^\n]{{0,300}}"
+    rf"(?m:^) {{0,3}}\[\^?(?P<defined>{_NUMBER})"
+    rf"\]:[ \t]+<?(?P<target>(?:https?://|www\.)[^\s>]{{1,{LONGEST_URL}}})"
+    rf"[^\n]{{0,300}}"
     rf"|(?P<image>!)?[\[［]\s?(?P<list>{_LIST})\s?[\]］]"
     rf"(?P<link>\(\s?<?(?P<url>{_URL})>?(?:\s+(?:\"[^\"\n]{{0,300}}\"|'[^'\n]{{0,300}}'))?\s?\))?"
     rf"|【\s?(?P<lens>{_LIST})(?:†[^【】\n]{{0,80}})?\s?】",

@@ -31,70 +31,111 @@ _ABBREVIATION = re.compile(
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|[a-z]\)|#{1,6})\s+|\s+")
 _LABEL = re.compile(rf"([\w{BLANK}'. -]{{1,30}}?)\s?:\s+")
 _OWN_LABEL = either(
-    r"""note|ps|p\.s\.|p\.s|fyi|btw|preference|preferences|my preference|my preferences|reminder|context
-    background|about me|also|update|edit|info|important|requirement|requirements|constraint|constraints
-    style|tone|format|rules?|settings?|tl;dr|instructions?|me|myself|bio|profile|one thing|one more thing
-    first|second|two things|heads up|disclaimer|warning|for the record|remember|diet|language|custom
-    instructions?|my rules?|my profile|my background|quick note|side note|just so you know|facts?
-    user preferences?|general|dietary|food|coding|work|hobbies|interests|editor|thing is|the thing is|truth is|fun fact|confession|answer|hi|hello|hey"""
-)  # fmt: skip
+    r"""note|ps|p\.s\.|p\.s|fyi|btw|preference|preferences|my preference|my preferences
+    reminder|context|background|about me|also|update|edit|info|important|requirement
+    requirements|constraint|constraints|style|tone|format|rules?|settings?|tl;dr
+    instructions?|me|myself|bio|profile|one thing|one more thing|first|second|two things
+    heads up|disclaimer|warning|for the record|remember|diet|language|custom|instructions?
+    my rules?|my profile|my background|quick note|side note|just so you know|facts?
+    user preferences?|general|task|question|query|request|goal
+    dietary|food|coding|work|hobbies|interests|editor|thing is
+    the thing is|truth is|fun fact|confession|answer|hi|hello|hey"""
+)
 _OWN_LABEL_RE = re.compile(_OWN_LABEL + r"\Z")
+_NO_SPEAKER = re.compile(
+    r"(?:a|an|the|my|our|one|two|some|here|this|that|so|but|and|i|i'm|we|you|please|because|it|if|for"
+    r"|also|always|never|call|keep|use)\b"
+)
 _PASTED = re.compile(
-    r"\b(?:translate|translation|summari[sz]e|rewrite|rephrase|paraphrase|proofread|reword|edit|correct|fix"
-    r"|check|improve|polish|grammar|analy[sz]e|classify|parse|extract|annotate|transcribe|complete|continue"
-    r"|respond to|reply to|following|text|sentence|sentences|paragraph|email|e-mail|letter|tweet|review"
-    r"|lyrics|quote|quotation|excerpt|passage|transcript|dialogue|dialog|story|poem|essay|bio|caption|post"
+    r"\b(?:translate|translation|summari[sz]e|rewrite|rephrase|paraphrase|"
+    r"proofread|reword|edit|correct|fix"
+    r"|check|improve|polish|grammar|analy[sz]e|classify|parse|extract|annotate|"
+    r"transcribe|complete|continue"
+    r"|respond to|reply to|following|text|sentence|sentences|paragraph|email|"
+    r"e-mail|letter|tweet|review"
+    r"|lyrics|quote|quotation|excerpt|passage|transcript|dialogue|dialog|story|"
+    r"poem|essay|bio|caption|post"
     r"|article|log|chat|conversation|example|input|prompt|phrase|statement|line|lines|quiz|survey"
-    r"|says?|said|wrote|writes|written|posted|replied|asked|told|goes|reads|sings?|character|meaning of)\b"
+    r"|says?|said|wrote|writes|written|posted|replied|asked|told|goes|reads|"
+    r"sings?|character|meaning of)\b"
 )
 _OWN_LIST = re.compile(
-    r"\b(?:prefer\w*|rules?|about me|instructions?|background|context|requirements?|guidelines?|know about me)\b"
+    r"\b(?:prefer\w*|rules?|about me|instructions?|background|context|"
+    r"requirements?|guidelines?|know about me)\b"
 )
 _PRETENDED = re.compile(
-    r"\b(?:imagine|suppose|supposing|pretend|pretending|hypothetical(?:ly)?|let's say|lets say|let us say|what if"
-    r"|role-?play(?:ing)?|role play|fictional|in character|act as|act like|play the role|in (?:the|this|a|my)"
-    r" (?:story|scenario|game|novel|play|dream|movie|film|book|hypothetical|thought experiment)|make-believe"
-    r"|once upon a time|assume (?:that )?(?:i|we|my)|assuming (?:that )?(?:i|we|my)|say (?:that )?(?:i|we)(?:'m| am| are| was| were)?)\b"
+    r"\b(?:imagine|suppose|supposing|pretend|pretending|hypothetical(?:ly)?|"
+    r"let's say|lets say|let us say|what if"
+    r"|role-?play(?:ing)?|role play|fictional|in character|act as|act like|play "
+    r"the role|in (?:the|this|a|my)"
+    r" (?:story|scenario|game|novel|play|dream|movie|film|book|hypothetical|"
+    r"thought experiment)|make-believe"
+    r"|once upon a time|assume (?:that )?(?:i|we|my)|assuming (?:that )?(?:i|we|"
+    r"my)|say (?:that )?(?:i|we)(?:'m| am| are| was| were)?)\b"
 )
 _SUPPOSED = re.compile(
-    r"\b(?:if|unless|whether|as if|as though|wish|in case|were|had|should|even if|only if|as long as|provided)"
-    r" (?:that )?(?:only )?(?:i|we|my|i'm|i'd|i've|we're)\b(?! (?:may|might ask|remember|recall|understand))"
+    r"\b(?:if|unless|whether|as if|as though|wish|in case|were|had|should|even "
+    r"if|only if|as long as|provided)"
+    r" (?:that )?(?:only )?(?:i|we|my|i'm|i'd|i've|we're)\b(?! (?:may|might ask|"
+    r"remember|recall|understand|say|ask|tell|specify|request|state|explicitly))"
     r"|\b(?:for example|for instance|e\.g\.?)"
 )
 _REPORTED = re.compile(
-    r"\b(?:(?!(?:i|we|to|always|often|also|just|never|ever|not|have|has|had|would|will|\w+ly)\b)[\w'-]+)"
+    r"\b(?:(?!(?:i|we|to|always|often|also|just|never|ever|not|have|has|had|"
+    r"would|will|\w+ly)\b)[\w'-]+)"
     r" (?:\w+ly |always |often |also |once |just |has |have |had |would |will )?"
-    r"(?:says?|said|thinks?|thought|claims?|claimed|told (?:me|us|everyone|people|him|her|them|you)|tells (?:me|us|everyone|people)"
-    r"|believes?|insists?|insisted|wrote|writes|asks|asked|replied|answered|announced|assumes?|assumed|suggests?"
-    r"|mentioned|complains?|complained|jokes?|joked|argues?|argued|swears?|swore|knows|hopes|wishes|guessed|guesses|sagt|sagte|meint|glaubt|dice|dijo|cree|dit|pense)\b"
+    r"(?:says?|said|thinks?|thought|claims?|claimed|told (?:me|us|everyone|"
+    r"people|him|her|them|you)|tells (?:me|us|everyone|people)"
+    r"|believes?|insists?|insisted|wrote|writes|asks|asked|replied|answered|"
+    r"announced|assumes?|assumed|suggests?"
+    r"|mentioned|complains?|complained|jokes?|joked|argues?|argued|swears?|"
+    r"swore|knows|hopes|wishes|guessed|guesses|sagt|sagte|meint|glaubt|dice|"
+    r"dijo|cree|dit|pense)\b"
     r"|\baccording to\b|\bin (?:his|her|their) (?:words|opinion|view)\b|\bquote\b"
 )
+_REPORTED_BY_ME = re.compile(
+    r"\b(?:as i|i|like i) (?:\w+ )?(?:said|told|mentioned|say|wrote|think|thought)\b"
+)
 _ATTRIBUTED = re.compile(
-    r",? (?:he|she|they|it|the [\w-]+|my [\w-]+|[\w-]+) (?:said|says|replied|answered|whispered|shouted|asked"
-    r"|wrote|thought|explained|added|muttered|told (?:me|us|him|her|them)|exclaimed|laughed|yelled|admitted)\b(?: \w+)?[.!,]?\Z"
+    r",? (?:he|she|they|it|the [\w-]+|my [\w-]+|[\w-]+) (?:said|says|replied|"
+    r"answered|whispered|shouted|asked"
+    r"|wrote|thought|explained|added|muttered|told (?:me|us|him|her|them)|"
+    r"exclaimed|laughed|yelled|admitted)\b(?: \w+)?[.!,]?\Z"
 )
 _BOUNDARY = re.compile(
     r"[,;:()\u2013\u2014/]+ ?| -{1,2} "
-    r"| (?=(?:and|but|so|because|since|as|although|though|while|yet|or|plus|cause|'cause|cuz|bc|whereas"
+    r"| (?=(?:and|but|so|because|since|as|although|though|while|yet|or|plus|"
+    r"cause|'cause|cuz|bc|whereas"
     r"|except|that's why|which is why|therefore|hence|however|when|whenever|where|if|unless)\b)"
 )
 _CONTRAST = re.compile(r"(?:but|so|because|since|although|though|yet|however|whereas|while|;)\b")
 _ASKING = re.compile(
     r"(?:(?:so|and|but|then|also|or|well|ok|okay|hey|hi|hello|given that|please) )*"
-    r"(?:what|what's|whats|which|where|where's|how|how's|why|who|who's|whom|whose|can|could|would|will|shall|should"
-    r"|do|does|did|is|are|am|was|were|has|may|might|isn't|aren't|don't you|doesn't|won't|wouldn't|couldn't|can't you"
-    r"|have you|any|got any|know any|is it|is there|are there|when (?:do|does|did|is|are|should|can|will|would)"
+    r"(?:what|what's|whats|which|where|where's|how|how's|why|who|who's|whom|"
+    r"whose|can|could|would|will|shall|should"
+    r"|do|does|did|is|are|am|was|were|has|may|might|isn't|aren't|don't you|"
+    r"doesn't|won't|wouldn't|couldn't|can't you"
+    r"|have you|any|got any|know any|is it|is there|are there|when (?:do|does|"
+    r"did|is|are|should|can|will|would)"
     r"|when's|really|right|correct|no|huh|eh|anyone|thoughts|ideas|suggestions|recommendations)\b"
 )
 _ASSENT = re.compile(
-    r"(?:,| -)? (?:ok|okay|alright|all right|please|got it|will you|would you|if you can|thanks)\W*\Z"
+    r"(?:,| -)? (?:ok|okay|alright|all right|please|got it|will you|would you|"
+    r"if you can|thanks)\W*\Z"
+)
+_MAIL_HEAD = re.compile(
+    r"^(?:from|to|subject|sent|date|cc): [^\n]*\n(?:from|to|subject|sent|date|cc): ", re.MULTILINE
 )
 _LINE_BREAKS = re.compile(r"[ \t]*\n[\s]*")
 _BLANK_LINES = 6
 _CUE = re.compile(
-    r"\b(?:i|im|ive|i'm|i've|i'd|we|we're|we've|my|me|always|never|please|don't|dont|avoid|keep|be|answer|respond"
-    r"|reply|speak|talk|write|use|no|stop|skip|from now on|going forward|explain|eli5|only|give|make|format"
-    r"|limit|include|short|brief|concise|as a|as an|ich|bitte|nenn|prefiero|me|soy|odio|por favor|je|j|s'il|"
+    r"\b(?:default|future|otherwise|henceforth|i|im|ive|i'm|i've|i'd|we|we're|"
+    r"we've|my|me|always|never|please|don't|"
+    r"dont|avoid|keep|be|answer|respond"
+    r"|reply|speak|talk|write|use|no|stop|skip|from now on|going forward|"
+    r"explain|eli5|only|give|make|format"
+    r"|limit|include|short|brief|concise|as a|as an|ich|bitte|nenn|prefiero|me|"
+    r"soy|odio|por favor|je|j|s'il|"
     r"llámame|responde|contesta|réponds|répondez|appelle|appelez|mein|mi|mon|ma|antworte|no)\b"
 )
 
@@ -127,7 +168,7 @@ class Place:
 
 
 def own_words(text: str) -> str:
-    """`text` in lower case with the same offsets, and nothing in it that somebody else may have said.
+    """`text` in lower case, offsets kept, without what somebody else may have said.
 
     Quotations and inline code become `BLANK`s, which may still be the object
     of a statement; quoted lines, code blocks and marked-up blocks become line
@@ -148,18 +189,21 @@ def sentences(words: str) -> Iterator[Sentence]:
 
     What follows "Translate this:" is somebody's text, to the end of the
     paragraph when it begins on the same line and to the end of the message
-    when it begins on the next. What follows "imagine …" is pretended to the
-    end of the paragraph.
+    when it begins on the next, as is what follows the head of a mail. What
+    follows "imagine …" is pretended to the end of the paragraph.
     """
     pasted_until = pretended_until = 0
+    mail = _MAIL_HEAD.search(words)
+    words = words[: mail.start()] if mail else words
     for start, end, stop in _pieces(words):
         piece = words[start:end]
-        if _PRETENDED.search(piece):
+        if end > pretended_until and _PRETENDED.search(piece):
             pretended_until = _paragraph_end(words, end)
         if start >= pasted_until and _CUE.search(piece):
             asks = "?" in stop or "？" in stop
             yield from _sentence(words, start, end, asks, start < pretended_until)
-        pasted_until = max(pasted_until, _pasted_until(words, end, piece))
+        if end > pasted_until:
+            pasted_until = _pasted_until(words, end, piece)
 
 
 def places(sentence: Sentence) -> Iterator[Place]:
@@ -167,7 +211,7 @@ def places(sentence: Sentence) -> Iterator[Place]:
     text = sentence.text
     limit = _statement_end(sentence)
     label = _LABEL.match(text)
-    if label and not _OWN_LABEL_RE.match(label[1].strip()) and _speaks_for_another(text, label):
+    if label and not _OWN_LABEL_RE.match(label[1].strip()) and _speaks_for_another(label[1]):
         return
     seen = 0
     blocked = False
@@ -187,11 +231,6 @@ def places(sentence: Sentence) -> Iterator[Place]:
         seen = lead
         if not blocked:
             yield Place(lead, start)
-
-
-_REPORTED_BY_ME = re.compile(
-    r"\b(?:as i|i|like i) (?:\w+ )?(?:said|told|mentioned|say|wrote|think|thought)\b"
-)
 
 
 def attributed(sentence: Sentence) -> bool:
@@ -228,17 +267,9 @@ def _statement_end(sentence: Sentence) -> int:
     return 0
 
 
-def _speaks_for_another(text: str, label: re.Match[str]) -> bool:
+def _speaks_for_another(label: str) -> bool:
     """Whether "Name: …" begins a line of a pasted dialogue."""
-    words = label[1].split()
-    rest = text[label.end() : label.end() + 12]
-    named = len(words) <= 3 and not re.match(
-        r"(?:a|an|the|my|our|one|two|some|here|this|that|so|but|and|i|i'm|we|you|please|because|it|if|for|also)\b",
-        label[1],
-    )
-    return named and bool(
-        re.match(r"(?:i|i'm|i've|i'd|we|my|call|always|never|please|don't)\b", rest)
-    )
+    return len(label.split()) <= 2 and not _NO_SPEAKER.match(label)
 
 
 def announces_text(text: str) -> bool:
@@ -268,7 +299,7 @@ def _paragraph_end(words: str, position: int) -> int:
 
 
 def _pieces(words: str) -> Iterator[tuple[int, int, str]]:
-    """Sentences as start, end and what ended them; abbreviations and wrapped lines do not end one."""
+    """Sentences as start, end and what ended them; not abbreviations or wrapped lines."""
     start = 0
     for match in _END.finditer(words):
         stop = match[0]

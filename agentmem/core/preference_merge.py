@@ -13,14 +13,32 @@ from agentmem.core.preferences import DetectedPreference
 
 # Settings of which one holds at a time, by the words for their values.
 _SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(rf"\b{either(words)}\b"))
+    (
+        name,
+        re.compile(
+            r"(?:use |using |the |with |to use |indent(?:ing)? with |write |answer |in |my )*"
+            rf"{either(words)}(?: (?:for|in|over|on|instead|everywhere|when|only|to)\b.*)?\Z"
+        ),
+    )
     for name, words in (
-        ("indentation", "tabs|spaces|tab indentation|indent with tabs|indent with spaces|indentation"),
-        ("theme", "dark mode|light mode|dark theme|light theme|dark themes|light themes|dark backgrounds"),
+        (
+            "indentation",
+            "tabs|spaces|tab indentation|indent with tabs|indent with spaces|indentation",
+        ),
+        (
+            "theme",
+            "dark mode|light mode|dark theme|light theme|dark themes|light themes|dark backgrounds",
+        ),
         ("units of temperature", "celsius|fahrenheit|kelvin"),
-        ("units", "metric|imperial|si units|kilometers|kilometres|miles|metric units|imperial units"),
+        (
+            "units",
+            "metric|imperial|si units|kilometers|kilometres|miles|metric units|imperial units",
+        ),
         ("clock", "24-hour|12-hour|24 hour|12 hour|24h|12h|am/pm|military time"),
-        ("spelling", "british spelling|american spelling|uk spelling|us spelling|british english|american english"),
+        (
+            "spelling",
+            "british spelling|american spelling|uk spelling|british english|american english",
+        ),
         ("quotes in code", "single quotes|double quotes"),
         ("seat", "window seat|window seats|aisle seat|aisle seats|middle seat"),
     )
@@ -38,27 +56,94 @@ _TASTES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 _STYLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("answers: emojis", re.compile(r"\b(?:emojis?|emoticons?|smileys)\b")),
-    ("answers: language", re.compile(rf"\b(?:in|to|use|speak|only|switch to) {lex.LANGUAGE}\b|^{lex.LANGUAGE}\b")),
-    ("answers: length", re.compile(rf"\b(?:{lex.BRIEF}|{lex.LONG}|(?:under|below|most|than|to|about|around) \w+ (?:words|sentences|lines|paragraphs?))\b")),
+    (
+        "answers: language",
+        re.compile(rf"\b(?:in|to|use|speak|only|switch to) {lex.LANGUAGE}\b|^{lex.LANGUAGE}\b"),
+    ),
+    (
+        "answers: length",
+        re.compile(
+            rf"\b(?:{lex.BRIEF}|{lex.LONG}|(?:under|below|most|than|to|"
+            rf"about|around) \w+ (?:words|sentences|lines|paragraphs?))"
+            rf"\b"
+        ),
+    ),
     ("answers: lists", re.compile(r"\b(?:bullet\w*|bulleted lists?|numbered lists?|lists)\b")),
     ("answers: tone", re.compile(rf"\b(?:{lex.TONE}|tone)\b")),
-    ("answers: jargon", re.compile(r"\b(?:jargon|technical terms|plain english|plain language|simple language|simple terms|layman's terms)\b")),
-)  # fmt: skip
+    (
+        "answers: jargon",
+        re.compile(
+            r"\b(?:jargon|technical terms|plain english|plain language|"
+            r"simple language|simple terms|layman's terms)\b"
+        ),
+    ),
+)
 _DIET = re.compile(
-    r"\b(?:vegan|vegetarian|pescatarian|flexitarian|carnivore|omnivore|plant-based|keto|paleo|kosher|halal"
+    r"\b(?:vegan|vegetarian|pescatarian|flexitarian|carnivore|omnivore|"
+    r"plant-based|keto|paleo|kosher|halal"
     r"|low-carb|mediterranean)\b"
 )
-_LEVEL = re.compile(rf"\b(?:{lex.LEVEL}|new|newish|experienced|familiar|unfamiliar|proficient|fluent|skilled|versed|knowledgeable|competent|good|great|bad|terrible|decent|advanced|inexperienced|rusty|experience|background|knowledge|degree|expertise)\b")
+_LEVEL = re.compile(
+    rf"\b(?:{lex.LEVEL}|new|newish|experienced|familiar|unfamiliar|proficient|"
+    rf"fluent|skilled|versed|knowledgeable|competent|good|great|bad|terrible|"
+    rf"decent|advanced|inexperienced|rusty|experience|background|knowledge|"
+    rf"degree|expertise)\b"
+)
 _LEVEL_OF = re.compile(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
 _COMPARED = re.compile(
-    r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) (.+?) (?:over|rather than|instead of|than|more than) (.+)"
+    r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) "
+    r"(.+?) (?:over|rather than|instead of|than|more than) (.+)"
 )
-_COMPARED_TO = re.compile(r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)")
-_PREFERRED = re.compile(r"\b(?:prefer|rather|only use|always use|exclusively use|switched to|mainly use|mostly use)\b")
+_COMPARED_TO = re.compile(
+    r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)"
+)
+_PREFERRED = re.compile(
+    r"\b(?:prefer|rather|only use|always use|exclusively use|switched to|mainly use|mostly use)\b"
+)
 _TOKEN = re.compile(r"[^\W_][\w'+#.-]*")
 _EMPTY = frozenset(
-    "the a an my our any all some of to in on with for by at very really using use being it that and or from "
-    "as about when is are be do i you your me please always never".split()
+    [
+        "the",
+        "a",
+        "an",
+        "my",
+        "our",
+        "any",
+        "all",
+        "some",
+        "of",
+        "to",
+        "in",
+        "on",
+        "with",
+        "for",
+        "by",
+        "at",
+        "very",
+        "really",
+        "using",
+        "use",
+        "being",
+        "it",
+        "that",
+        "and",
+        "or",
+        "from",
+        "as",
+        "about",
+        "when",
+        "is",
+        "are",
+        "be",
+        "do",
+        "i",
+        "you",
+        "your",
+        "me",
+        "please",
+        "always",
+        "never",
+    ]
 )
 _KEY_WORDS = 6
 
@@ -86,7 +171,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferencePlan:
-    """What to store: `add` is new, `replace` supersedes, `repeated` are ids said again as they stand.
+    """What to store: `add` is new, `replace` supersedes, `repeated` are ids of what was said again.
 
     `overtaken` are statements that a later one in the same batch replaces.
     """
@@ -121,7 +206,7 @@ def subject_key(preference: DetectedPreference) -> str:
         of = _LEVEL_OF.search(subject)
         return f"level: {_words(of[1]) if of else 'general'}"
     for name, pattern in _SETTINGS:
-        if pattern.search(said):
+        if pattern.match(subject):
             return name
     if preference.type == "style":
         for name, pattern in _STYLES:
@@ -163,7 +248,8 @@ def merge_preferences(
     repeated: list[str] = []
     for key, preference in latest.items():
         known_ones = stored.get(key, [])
-        same = [known.id for known in known_ones if _said(known.content) == _said(preference.content)]
+        said = _said(preference.content)
+        same = [known.id for known in known_ones if _said(known.content) == said]
         other = tuple(known.id for known in known_ones if known.id not in same)
         if same and not other:
             repeated += same

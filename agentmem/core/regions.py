@@ -21,13 +21,51 @@ _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
 
 # Tags that only shape the author's own words.
 FORMATTING_TAGS = frozenset(
-    "b i em strong u s p br hr span font small sub sup mark del ins center big".split()
+    [
+        "b",
+        "i",
+        "em",
+        "strong",
+        "u",
+        "s",
+        "p",
+        "br",
+        "hr",
+        "span",
+        "font",
+        "small",
+        "sub",
+        "sup",
+        "mark",
+        "del",
+        "ins",
+        "center",
+        "big",
+    ]
 )
 # Names under which programs paste what they fetched: cut blocks of these count too.
 BLOCK_TAGS = frozenset(
-    "knowledge_context user_profile related_knowledge working_memory source sources document "
-    "documents context tool_result tool_results function_results search_results search_result "
-    "web_page page untrusted quote blockquote".split()
+    [
+        "knowledge_context",
+        "user_profile",
+        "related_knowledge",
+        "working_memory",
+        "source",
+        "sources",
+        "document",
+        "documents",
+        "context",
+        "tool_result",
+        "tool_results",
+        "function_results",
+        "search_results",
+        "search_result",
+        "web_page",
+        "page",
+        "untrusted",
+        "quote",
+        "blockquote",
+    ]
 )
 
 _PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "《": "》"}
