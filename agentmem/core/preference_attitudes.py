@@ -101,7 +101,7 @@ ATTITUDES: tuple[Rule, ...] = (
         rf"offend|wait|think|worry|break|die|forget|argue|fail|make a mistake|do "
         rf"(?:this|that|it)|be|let|get|hurt|disappoint|upset|give up|keep|start|stop|"
         rf"end up|rush|risk|impose|take|ruin|mess|seem|look|feel|make|change|come|"
-        rf"put|say|ask|sit)\b|you to think|any\b|anyone|people|\w+ \w+ to\b|\w+ to "
+        rf"put|say|ask|sit)\b|you to think|any(?=$|[.,])|anyone|people|\w+ \w+ to\b|\w+ to "
         rf"(?!\w+ing))(?P<about>.+)",
         polarity="against",
         confidence=0.6,
@@ -155,10 +155,85 @@ ATTITUDES: tuple[Rule, ...] = (
         confidence=0.75,
         shared=True,
     ),
+    rule(
+        rf"(?:have |'ve )(?:grown|come|learned|learnt) to (?:love|like|enjoy|prefer|value) {REST}",
+        confidence=0.8,
+    ),
+    rule(
+        rf"(?:have |'ve )(?:grown|come|learned|learnt) to (?:hate|dislike|avoid|dread) {REST}",
+        polarity="against",
+        confidence=0.8,
+    ),
+    rule(
+        rf"{ADVERBS}(?:want|need|have|'ve got) to (?:strictly |completely "
+        rf")?(?:avoid|stay away from) "
+        r"(?!the (?:error|bug|crash|problem|issue|situation|case)|using (?:a|the)\b)(?P<about>.+)",
+        polarity="against",
+        confidence=0.6,
+        shared=True,
+    ),
+    rule(
+        rf"(?:don't|do not|dont) wish to (?!be rude|know|intrude|offend|bother){REST}",
+        polarity="against",
+        confidence=0.7,
+    ),
+    rule(
+        rf"(?:don't|do not|dont) find (?!it\b|that|this|any|the (?:file|answer|"
+        rf"option|setting|button))"
+        rf"(?P<about>(?:{WORD},? ){{0,5}}?{WORD}) (?:to be )?{lex.JUDGED}(?=$|"
+        rf"[.,;!]| (?:or|and|at|when)\b)",
+        polarity="against",
+        confidence=0.75,
+        shared=True,
+    ),
+    rule(
+        rf"{ADVERBS}(?:require|demand) (?!help|your|assistance|more|a |an |the |some |further|"
+        r"information|you\b)(?P<about>.+)",
+        confidence=0.6,
+        shared=True,
+    ),
+    rule(
+        rf"{ADVERBS}(?:need|require|want) (?:only |to have )?(?P<about>(?:vegan|"
+        rf"vegetarian|halal|kosher|"
+        r"gluten-free|dairy-free|nut-free|sugar-free|lactose-free|fragrance-free|hypoallergenic|"
+        r"wheelchair|accessible|cruelty-free)\b.+)",
+        confidence=0.75,
+        shared=True,
+    ),
+    rule(
+        rf"{ADVERBS}(?:limit|restrict) (?P<about>my .+)",
+        polarity="against",
+        confidence=0.7,
+        shared=True,
+    ),
     # Aversion and fondness as nouns.
     rule(
+        rf"{HAVE}{SOME}(?:\w+ly )?(?P<about>(?:strict |firm )?(?:no|zero)-[\w-]+ "
+        rf"(?:policy|rule))\b",
+        polarity="against",
+        confidence=0.8,
+    ),
+    rule(
+        rf"{HAVE}(?:\w+ )?(?:ethical|moral|religious|environmental|health|serious ethical) "
+        rf"(?:concerns|qualms|reservations|objections|issues) (?:about|with|"
+        rf"regarding|against|to) {REST}",
+        polarity="against",
+        confidence=0.8,
+        shared=True,
+    ),
+    rule(
+        rf"{HAVE}(?:a lot of |real |some |great |a )?(?:trouble|difficulty|difficulties|hard time) "
+        r"(?P<about>(?:sleeping|seeing|hearing|reading|concentrating|focusing|breathing|walking|"
+        r"climbing|standing|digesting|swallowing|remembering|falling asleep)"
+        r"\b(?! (?:the|this|your|my "
+        r"(?:file|code|screen))).*)",
+        polarity="neutral",
+        confidence=0.7,
+    ),
+    rule(
         rf"{ADVERBS}{HAVE}(?:absolutely |really |basically )?(?:no|zero|little|very "
-        rf"little|not much|low|limited) {MODIFIERS}{lex.WANTING} (?:in|for|to|of|"
+        rf"little|not much|(?:a )?(?:very )?low|(?:a "
+        rf")?limited) {MODIFIERS}{lex.WANTING} (?:in|for|to|of|"
         rf"with|towards?)(?P<about> .+)",
         polarity="against",
         confidence=0.9,

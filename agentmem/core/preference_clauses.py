@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK, either
 from agentmem.core.regions import (
     code_spans,
@@ -24,12 +25,13 @@ from agentmem.core.regions import (
 
 LONGEST_SENTENCE = 1_200
 
-_END = re.compile(r"[.!?…。！？]+[)\]*_]*(?=\s|\Z)|[。！？]+|\n+")
-_ABBREVIATION = re.compile(
+_END = LazyPattern(r"[.!?…。！？]+[)\]*_]*(?=\s|\Z)|[。！？]+|\n+")
+_ABBREVIATION = LazyPattern(
     r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|jr|sr|inc|a\.m|p\.m|no)|\b[a-hj-z])\Z"
 )
-_BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|[a-z]\)|#{1,6})\s+|\s+")
-_LABEL = re.compile(rf"([\w{BLANK}'. -]{{1,30}}?)\s?:\s+")
+_WORD = LazyPattern(r"\S+")
+_BULLET = LazyPattern(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|[a-z]\)|#{1,6})\s+|\s+")
+_LABEL = LazyPattern(rf"([\w{BLANK}'. -]{{1,30}}?)\s?:\s+")
 _OWN_LABEL = either(
     r"""note|ps|p\.s\.|p\.s|fyi|btw|preference|preferences|my preference|my preferences
     reminder|context|background|about me|also|update|edit|info|important|requirement
@@ -41,13 +43,15 @@ _OWN_LABEL = either(
     dietary|food|coding|work|hobbies|interests|editor|thing is
     the thing is|truth is|fun fact|confession|answer|hi|hello|hey"""
 )
-_OWN_LABEL_RE = re.compile(_OWN_LABEL + r"\Z")
-_NO_SPEAKER = re.compile(
-    r"(?:a|an|the|my|our|one|two|some|here|this|that|so|but|and|i|i'm|we|you|please|because|it|if|for"
+_OWN_LABEL_RE = LazyPattern(_OWN_LABEL + r"\Z")
+_NO_SPEAKER = LazyPattern(
+    r"(?:a|an|the|my|our|one|two|some|here|this|that|so|but|and|i|i'm|we|you|"
+    r"please|because|it|if|for"
     r"|also|always|never|call|keep|use)\b"
 )
-_PASTED = re.compile(
-    r"\b(?:translate|translation|summari[sz]e|rewrite|rephrase|paraphrase|"
+_PASTED = LazyPattern(
+    r"\b(?:translate|translation|summari[sz]e|repeat|print|echo|type|pronounce|"
+    r"recite|copy|write|rewrite|rephrase|paraphrase|"
     r"proofread|reword|edit|correct|fix"
     r"|check|improve|polish|grammar|analy[sz]e|classify|parse|extract|annotate|"
     r"transcribe|complete|continue"
@@ -59,11 +63,11 @@ _PASTED = re.compile(
     r"|says?|said|wrote|writes|written|posted|replied|asked|told|goes|reads|"
     r"sings?|character|meaning of)\b"
 )
-_OWN_LIST = re.compile(
+_OWN_LIST = LazyPattern(
     r"\b(?:prefer\w*|rules?|about me|instructions?|background|context|"
     r"requirements?|guidelines?|know about me)\b"
 )
-_PRETENDED = re.compile(
+_PRETENDED = LazyPattern(
     r"\b(?:imagine|suppose|supposing|pretend|pretending|hypothetical(?:ly)?|"
     r"let's say|lets say|let us say|what if"
     r"|role-?play(?:ing)?|role play|fictional|in character|act as|act like|play "
@@ -73,14 +77,14 @@ _PRETENDED = re.compile(
     r"|once upon a time|assume (?:that )?(?:i|we|my)|assuming (?:that )?(?:i|we|"
     r"my)|say (?:that )?(?:i|we)(?:'m| am| are| was| were)?)\b"
 )
-_SUPPOSED = re.compile(
+_SUPPOSED = LazyPattern(
     r"\b(?:if|unless|whether|as if|as though|wish|in case|were|had|should|even "
     r"if|only if|as long as|provided)"
     r" (?:that )?(?:only )?(?:i|we|my|i'm|i'd|i've|we're)\b(?! (?:may|might ask|"
     r"remember|recall|understand|say|ask|tell|specify|request|state|explicitly))"
     r"|\b(?:for example|for instance|e\.g\.?)"
 )
-_REPORTED = re.compile(
+_REPORTED = LazyPattern(
     r"\b(?:(?!(?:i|we|to|always|often|also|just|never|ever|not|have|has|had|"
     r"would|will|\w+ly)\b)[\w'-]+)"
     r" (?:\w+ly |always |often |also |once |just |has |have |had |would |will )?"
@@ -93,23 +97,23 @@ _REPORTED = re.compile(
     r"dijo|cree|dit|pense)\b"
     r"|\baccording to\b|\bin (?:his|her|their) (?:words|opinion|view)\b|\bquote\b"
 )
-_REPORTED_BY_ME = re.compile(
+_REPORTED_BY_ME = LazyPattern(
     r"\b(?:as i|i|like i) (?:\w+ )?(?:said|told|mentioned|say|wrote|think|thought)\b"
 )
-_ATTRIBUTED = re.compile(
+_ATTRIBUTED = LazyPattern(
     r",? (?:he|she|they|it|the [\w-]+|my [\w-]+|[\w-]+) (?:said|says|replied|"
     r"answered|whispered|shouted|asked"
     r"|wrote|thought|explained|added|muttered|told (?:me|us|him|her|them)|"
     r"exclaimed|laughed|yelled|admitted)\b(?: \w+)?[.!,]?\Z"
 )
-_BOUNDARY = re.compile(
+_BOUNDARY = LazyPattern(
     r"[,;:()\u2013\u2014/]+ ?| -{1,2} "
     r"| (?=(?:and|but|so|because|since|as|although|though|while|yet|or|plus|"
     r"cause|'cause|cuz|bc|whereas"
     r"|except|that's why|which is why|therefore|hence|however|when|whenever|where|if|unless)\b)"
 )
-_CONTRAST = re.compile(r"(?:but|so|because|since|although|though|yet|however|whereas|while|;)\b")
-_ASKING = re.compile(
+_CONTRAST = LazyPattern(r"(?:but|so|because|since|although|though|yet|however|whereas|while|;)\b")
+_ASKING = LazyPattern(
     r"(?:(?:so|and|but|then|also|or|well|ok|okay|hey|hi|hello|given that|please) )*"
     r"(?:what|what's|whats|which|where|where's|how|how's|why|who|who's|whom|"
     r"whose|can|could|would|will|shall|should"
@@ -119,16 +123,16 @@ _ASKING = re.compile(
     r"did|is|are|should|can|will|would)"
     r"|when's|really|right|correct|no|huh|eh|anyone|thoughts|ideas|suggestions|recommendations)\b"
 )
-_ASSENT = re.compile(
+_ASSENT = LazyPattern(
     r"(?:,| -)? (?:ok|okay|alright|all right|please|got it|will you|would you|"
     r"if you can|thanks)\W*\Z"
 )
-_MAIL_HEAD = re.compile(
+_MAIL_HEAD = LazyPattern(
     r"^(?:from|to|subject|sent|date|cc): [^\n]*\n(?:from|to|subject|sent|date|cc): ", re.MULTILINE
 )
-_LINE_BREAKS = re.compile(r"[ \t]*\n[\s]*")
+_LINE_BREAKS = LazyPattern(r"[ \t]*\n[\s]*")
 _BLANK_LINES = 6
-_CUE = re.compile(
+_CUE = LazyPattern(
     r"\b(?:default|future|otherwise|henceforth|i|im|ive|i'm|i've|i'd|we|we're|"
     r"we've|my|me|always|never|please|don't|"
     r"dont|avoid|keep|be|answer|respond"
@@ -347,7 +351,7 @@ def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> 
     starts: list[int] = []
     offsets: list[int] = []
     length = 0
-    for match in re.compile(r"\S+").finditer(words, start, end):
+    for match in _WORD.finditer(words, start, end):
         starts.append(length)
         offsets.append(match.start())
         parts.append(match[0])

@@ -101,9 +101,8 @@ IDENTITIES: tuple[Rule, ...] = (
         slot="level",
     ),
     rule(
-        rf"(?:consider|call|describe|identify|see|think of|"
-        rf"regard|{WOULD}(?:consider|call|describe)) (?:myself |ourselves )?(?:as "
-        rf")?(?:to be )?(?:a|an) (?P<about>.+)",
+        rf"(?:(?:{WOULD}|do )?(?:consider|call|describe|see|think of|regard) (?:myself|ourselves) "
+        r"(?:as |to be )*|identify as )(?:a|an) (?P<about>.+)",
         "expertise",
         "neutral",
         confidence=0.75,
@@ -210,7 +209,8 @@ IDENTITIES: tuple[Rule, ...] = (
     rule(
         rf"(?:always|almost always|nearly always|invariably|mainly|mostly|primarily|"
         rf"usually|typically|generally|normally|religiously|tend to|prefer to|try to|"
-        rf"make sure to|like to) (?:{lex.ADVERB} )?{lex.CHOICE}\b (?!into|from the "
+        rf"make sure to|make it a point to|make a point to|like to) "
+        rf"(?:{lex.ADVERB} )?{lex.CHOICE}\b (?!into|from the "
         rf"same|to (?:a|the) point|out of|it\b){REST}",
         confidence=0.75,
         shared=True,

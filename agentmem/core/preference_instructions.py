@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from agentmem.core import preference_lexicon as lex
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK, NAME, WOULD
 from agentmem.core.preference_rules import Found, Polarity, PreferenceType
 
 _POLITE_START = r"(?:(?:please|pls|just|always|and|so|but|also) )*"
-_LIKE_I_AM = re.compile(
+_LIKE_I_AM = LazyPattern(
     r"(?:please |just |can you |could you )?(?:explain|talk|speak|answer|treat|"
     r"teach|write|describe|respond|break|tell|walk|reply)\b(?P<what>(?: [^ "
     r"]+){0,8}?) (?:like|as if|as though) (?:i'm|i am|i were|i was|im|we're|we "
     r"are) (?P<about>.+)"
 )
-_TREAT_ME = re.compile(rf"{_POLITE_START}treat me (?:like|as) (?P<about>(?:a|an) .+)")
-_PRONOUNS = re.compile(rf"{_POLITE_START}use (?P<about>(?:they|she|he|ze|xe)/\w+(?:/\w+)?)")
-_ELI5 = re.compile(r"(?:please |just )?(?P<about>eli ?5)\b")
-_CALL_ME = re.compile(
+_TREAT_ME = LazyPattern(rf"{_POLITE_START}treat me (?:like|as) (?P<about>(?:a|an) .+)")
+_PRONOUNS = LazyPattern(rf"{_POLITE_START}use (?P<about>(?:they|she|he|ze|xe)/\w+(?:/\w+)?)")
+_ELI5 = LazyPattern(r"(?:please |just )?(?P<about>eli ?5)\b")
+_CALL_ME = LazyPattern(
     rf"(?:(?:you|u) (?:can|may|should|could) |(?:just|please|pls|simply|always|"
     rf"kindly|so|do|instead|then) )*"
     rf"(?:call me|refer to me as|address me as|address me by|greet me as|name me)"
@@ -31,16 +30,16 @@ _CALL_ME = re.compile(
     rf"(?=$|[.,;!?)]| and | but | from now| instead| please| not | in | when | "
     rf"rather| because| if you| for short| going| or | thanks)"
 )
-_DONT_CALL_ME = re.compile(
+_DONT_CALL_ME = LazyPattern(
     rf"(?:please |pls |just )?(?:don't|do not|never|stop) (?:ever "
     rf")?(?:call(?:ing)? me|refer(?:ring)? to me as|address(?:ing)? me as) "
     rf"(?!back|later|tomorrow|when|if|at\b|on\b|after|before|again|in\b|out\b|"
     rf"for\b|during)(?P<about>(?:an? )?[\w{BLANK}'.-]+(?: [\w{BLANK}'.-]+)?)(?=$|"
     rf"[.,;!]| and | but | anymore| please| or )"
 )
-_DURABLE = re.compile(rf"\b{lex.LASTINGLY}\b")
-_DURABLE_HEAD = re.compile(rf"(?:(?:and|so|also|ok|okay|but|please) )*{lex.LASTINGLY}\b[, ]*")
-_ALWAYS = re.compile(
+_DURABLE = LazyPattern(rf"\b{lex.LASTINGLY}\b")
+_DURABLE_HEAD = LazyPattern(rf"(?:(?:and|so|also|ok|okay|but|please) )*{lex.LASTINGLY}\b[, ]*")
+_ALWAYS = LazyPattern(
     rf"(?:(?:please|just|pls|kindly|you should|you must|remember to|make sure to|"
     rf"be sure to|make sure you|i want you to|i need you to|i'd like you to|i "
     rf"would like you to|try to|do) )*(?P<how>always|never|don't ever|do not "
@@ -57,7 +56,7 @@ _LENGTHS = (
     r"(?:under|below|within|at most|max|maximum|no more than|less than|fewer than|"
     r"up to|to|between|about|around) (?:a |an |one |two |three |four |five |\d+)"
 )
-_STYLED = re.compile(
+_STYLED = LazyPattern(
     _POLITE
     + r"(?P<about>"
     + rf"keep (?:it|things|everything|this|(?:all )?(?:of )?(?:your |the |my |our )"
@@ -97,12 +96,16 @@ _STYLED = re.compile(
     r"spanish|bullet points|plain text|the facts|british spelling|american "
     r"spelling)\b.*" + r")"
 )
-_FORBIDDEN = re.compile(
+_FORBIDDEN = LazyPattern(
     _POLITE
     + r"(?P<about>"
-    + rf"(?:avoid|skip|drop|omit|no|no more|zero|leave out|cut|cut out|lose|ditch|"
-    rf"refrain from|stop|quit|enough with|go easy on|less|fewer|minimi[sz]e|"
-    rf"limit|without)(?: the| all| any| your| using| adding| giving me| "
+    + rf"(?:no|no more|zero|less|fewer|without)(?: unnecessary| excessive| overly)?"
+    rf"(?: [\w-]+)?? {lex.FORM}(?=$|[.,;!)]| (?:please|pls|thanks|at all|ever|"
+    rf"when|if|unless|and|or|"
+    rf"in (?:your|any|the) (?:answers?|responses?|replies|output))\b).*"
+    + rf"|(?:avoid|skip|drop|omit|leave out|cut|cut out|lose|ditch|"
+    rf"refrain from|stop|quit|enough with|go easy on|minimi[sz]e|"
+    rf"limit)(?: the| all| any| your| using| adding| giving me| "
     rf"including| writing| with| so many| so much| unnecessary| excessive| "
     rf"overly| too much| too many)*(?: [\w-]+)?? {lex.FORM}\b(?! (?:from|in the|"
     rf"in this|on (?:line|page)|table|column|called|field)).*"
@@ -111,7 +114,7 @@ _FORBIDDEN = re.compile(
     rf"just |bother to |have to )*(?:us(?:e|ing)|includ(?:e|ing)|add(?:ing)?|"
     rf"giv(?:e|ing)|writ(?:e|ing)|send(?:ing)?|put(?:ting)?|start(?:ing)?|"
     rf"end(?:ing)?|mak(?:e|ing)|show(?:ing)?|respond(?:ing)?|answer(?:ing)?|"
-    rf"reply(?:ing)?|speak(?:ing)?|talk(?:ing)?|output(?:ting)?|open(?:ing)?|"
+    rf"reply(?:ing)?|speak(?:ing)?|talk(?:ing)?|output(?:ting)?|opening|open|"
     rf"clos(?:e|ing)|begin(?:ning)?|offer(?:ing)?|provid(?:e|ing))\b(?: [^ "
     rf"]+){{0,4}}? (?:{lex.FORM}|{lex.LANGUAGE}|(?:{lex.MANNER}) "
     rf"(?:{lex.ANSWERS}))\b(?! (?:from|in the (?:file|table|code|function)|in "
@@ -129,18 +132,18 @@ _FORBIDDEN = re.compile(
     + rf"|(?:don't|do not|dont|never|stop) be(?:ing)? (?:so |too |overly |that |"
     rf"very |such )*{lex.MANNER}\b.*" + r")"
 )
-_BARE_FORM = re.compile(
+_BARE_FORM = LazyPattern(
     rf"(?P<about>(?:(?:only|just|no|zero|more|less|fewer|please) )?(?:[\w-]+ "
     rf"){{0,2}}?(?:{lex.FORM}|{lex.MANNER} {lex.ANSWERS}|"
     rf"{lex.LANGUAGE}|{lex.BRIEF} {lex.ANSWERS}))(?: only|,? please|,? pls|,? "
     rf"thanks| whenever possible| always| if possible)+[.!]*\Z"
 )
-_BARE_END = re.compile(r"(?:only|please|pls|thanks|possible|always)\W*\Z")
-_ASKED = re.compile(
+_BARE_END = LazyPattern(r"(?:only|please|pls|thanks|possible|always)\W*\Z")
+_ASKED = LazyPattern(
     r"(?:i|we)(?:'d|d)? (?:would|want|need|expect|like|love|prefer|appreciate|"
     r"only|just|really|still|always)\b"
 )
-_WISH = re.compile(
+_WISH = LazyPattern(
     rf"(?:i|we)(?: |(?='))(?:only |always |just |really |still )?(?:want|need|"
     rf"expect|like|{WOULD}like|{WOULD}love|{WOULD}appreciate) (?:only |always "
     rf"|just |your |all |the |my )*(?P<about>(?:{lex.MANNER},? (?:and |but |or "
@@ -148,24 +151,25 @@ _WISH = re.compile(
     rf"feedback|messages|code examples|instructions)\b.*|{lex.ANSWERS} (?:to be |"
     rf"in |with |without |that are )(?:[\w-]+ ){{0,2}}?{lex.STYLE}\b.*)"
 )
-_STYLE = re.compile(
-    r"(?:answer|respond|reply|speak|talk|explain|be|cite|greet|address|apologi[sz]e|summari[sz]e|spell)\b"
+_STYLE = LazyPattern(
+    r"(?:answer|respond|reply|speak|talk|explain|be|cite|greet|address|"
+    r"apologi[sz]e|summari[sz]e|spell)\b"
     rf"|.*\b(?:{lex.FORM}|{lex.ANSWERS}|{lex.LANGUAGE})\b"
 )
-_ONCE = re.compile(
+_ONCE = LazyPattern(
     r"\b(?:for|in|on|of|to|about|with) (?:this|that|the following|the attached|"
     r"the (?:email|document|file|article|essay|readme|report|table|letter|story|"
     r"title|page|post|function|code)) ?(?!chat|conversation|session|thread)\b"
     r"|\b(?:this time|just once|right now)\b"
 )
-_PROVERBIAL = re.compile(
+_PROVERBIAL = LazyPattern(
     r"(?:give up|say never|let (?:us|me|you|them|him|her|it)|be afraid|look "
     r"back|be the same|forget|lose|make (?:us|me|it|them)|remind (?:me|us)|"
     r"leave (?:home|me|us|my)|say die|think about|do (?:that|this|it) again|run "
     r"out|ask (?:for|why))\b|\b(?:in this (?:function|file|script|case|code|"
     r"class)|here)\b"
 )
-_ORDER = re.compile(
+_ORDER = LazyPattern(
     rf"{_POLITE}(?!let me|let's|let us|tell me|be (?:sure|well|safe))"
     rf"(?P<about>(?:{lex.INSTRUCTION}|you (?:should|must|will|have to|need to|"
     rf"are to|can|may)|i (?:want|need|expect|will only|only want|would like)|no|"

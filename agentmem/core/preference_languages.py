@@ -7,8 +7,7 @@ else in these languages, and every other language, is left alone.
 
 from __future__ import annotations
 
-import re
-
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK, LANGUAGE
 from agentmem.core.preference_rules import Found, Rule, rule
 
@@ -145,7 +144,7 @@ _RULES: tuple[Rule, ...] = (
         confidence=0.75,
     ),
 )
-_HEADS = re.compile(
+_HEADS = LazyPattern(
     r"(?:ich|bitte|nenn|mein|antwort|schreib|sprich|por|llám|me |yo|prefiero|a "
     r"mí|no me|odio|detesto|evito"
     r"|nunca|soy|respon|contest|escribe|habla|respónd|s'il|appel|je |j'|répon|écri|parle)"

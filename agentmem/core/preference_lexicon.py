@@ -30,17 +30,18 @@ LIKE = either(
     r"""prefer|like|love|enjoy|adore|favor|favour|value|cherish|relish|fancy|prioritize
     prioritise|gravitate to|gravitate toward|gravitate towards|lean toward|lean towards
     opt for|swear by|live for|crave|care about|care a lot about|care deeply about
-    believe in|delight in|root for|stick to|stick with|live by|get excited about
-    geek out on|geek out about|nerd out on|have always loved|have always liked
-    have always enjoyed|have always preferred"""
+    believe in|believe strongly in|believe firmly in|insist on|insist upon|delight in
+    root for|stick to|stick with|live by|get excited about|geek out on|geek out about
+    nerd out on|have always loved|have always liked|have always enjoyed
+    have always preferred"""
 )
 DISLIKE = either(
     r"""dislike|hate|detest|despise|loathe|abhor|resent|dread|avoid|shun|boycott|oppose
     object to|disapprove of|fear|distrust|mistrust|stay away from|stay clear of
     steer clear of|keep away from|keep clear of|abstain from|refrain from|draw the line at
-    reject|struggle to enjoy|have always hated|have always disliked|have always avoided
-    have never liked|have never enjoyed|have never been into|have never cared for
-    never liked|never cared for|never enjoyed"""
+    reject|struggle to enjoy|choose not to|choose to avoid|opt not to|have always hated
+    have always disliked|have always avoided|have never liked|have never enjoyed
+    have never been into|have never cared for|never liked|never cared for|never enjoyed"""
 )
 NOT = either(r"don't|do not|dont|don’t|no longer|hardly|rarely|seldom|never|can't say i|do n't")
 WANTED = either(
@@ -52,15 +53,15 @@ WANTED = either(
 
 # What somebody does again and again by choice, as opposed to what happens to them.
 CHOICE = either(
-    r"""eat|drink|use|wear|buy|purchase|order|watch|read|listen to|play|cook|bake|write|code
-    program|develop|work|travel|fly|drive|ride|bike|cycle|walk|take|sleep|stay|choose|pick
-    select|go for|go with|go to|shop|pay|tip|consume|smoke|vape|feed|adopt|adhere|follow
-    support|trust|share|post|commit|squash|rebase|deploy|test|format|indent|sit|book|rent
-    dine|eat out|consider|accept|attend|participate|engage|visit|apply|keep|leave|train
-    exercise|work out|invest|date|hire|add|include|start|speak|swim|hike|camp|gamble
-    celebrate|fast|pray|meditate|practice|practise|put|prioritize|prioritise|opt|choose
-    subscribe|stream|download|install|touch|cook with|shop at|shop for|stick|patronize
-    answer|reply|respond|spend|collect|donate|vote|serve|grow|shower"""
+    r"""tolerate|eat|drink|use|wear|buy|purchase|order|watch|read|listen to|play|cook|bake
+    write|code|program|develop|work|travel|fly|drive|ride|bike|cycle|walk|take|sleep|stay
+    choose|pick|select|go for|go with|go to|shop|pay|tip|consume|smoke|vape|feed|adopt
+    adhere|follow|support|trust|share|post|commit|squash|rebase|deploy|test|format|indent
+    sit|book|rent|dine|eat out|consider|accept|attend|participate|engage|visit|apply|keep
+    leave|train|exercise|work out|invest|date|hire|add|include|start|speak|swim|hike|camp
+    gamble|celebrate|fast|pray|meditate|practice|practise|put|prioritize|prioritise|opt
+    choose|subscribe|stream|download|install|touch|cook with|shop at|shop for|stick
+    patronize|answer|reply|respond|spend|collect|donate|vote|serve|grow|shower"""
 )
 # Of those, the ones that say something lasting when simply denied.
 ABSTAINED = either(
@@ -71,8 +72,8 @@ ABSTAINED = either(
 )
 INCAPABLE = either(
     r"""eat|drink|consume|tolerate|stand|bear|digest|stomach|abide|handle|be around|be near
-    participate|take part|wear|swim|ride|stand being|deal well with|cope with|do dairy
-    do gluten"""
+    participate|take part|wear|swim|ride|lift|climb|kneel|bend|stand being|deal well with
+    cope with|do dairy|do gluten"""
 )
 
 AVERSION = either(
@@ -174,7 +175,7 @@ JUDGED = (
     r"|ugly|weird|gross|slow|fast|complicated|overrated|underrated|stressed|"
     r"bland|salty|sweet|bitter"
     r"|tacky|cringy|cringe|messy|heavy|dry|cold|best|better|worse|helpful|"
-    r"clunky|pretentious|calming))"
+    r"clunky|pretentious|calming|funny|tasty|appealing))"
 )
 
 LANGUAGE = either(
@@ -274,7 +275,8 @@ LASTINGLY = either(
     when you suggest|as long as we talk"""
 )
 ROLE_HEAD = (
-    r"(?:[a-z-]+(?:er|or|ist|eer|ian|ant|ee|man|woman|person|smith|wright|medic|ologist|grapher|monger)"
+    r"(?:[a-z-]+(?:er|or|ist|eer|ian|ant|ee|man|woman|person|smith|wright|medic|"
+    r"ologist|grapher|monger)"
     r"|nurse|chef|cook|student|undergrad|undergraduate|postgrad|phd|freshman|"
     r"sophomore|senior|junior"
     r"|doctor|md|dentist|vet|coach|judge|pilot|spy|lawyer|attorney|accountant|"
@@ -287,7 +289,7 @@ ROLE_HEAD = (
     r"tradesperson|clerk|agent|guide|guru"
     r"|scientist|major|graduate|grad|dropout|veteran|soldier|officer|marine|"
     r"monk|priest|rabbi|imam|pastor"
-    r"|host|hostess|waitress|actress|seamstress|artist|model|poet|geek|nerd|"
+    r"|host|hostess|waitress|actress|seamstress|artist|poet|geek|nerd|"
     r"whiz|layman|layperson|linguist"
     r"|midwife|surgeon|physician|pharmacist|therapist|contractor|consultant|"
     r"researcher|economist|chemist"
@@ -301,11 +303,11 @@ LEVEL = either(
 NOT_ROLES = either(
     r"""bit|little|lot|few|tad|touch|hair|while|day|week|month|year|hour|minute|mile|step
     couple|mess|wreck|failure|idiot|fool|loser|moron|disaster|minute|second|long way
-    long time|bit of|stranger here|wreck|mix|part|sort|kind|type|combination|goner
-    dead man|man of my word|human|person|user|customer|subscriber|member|guest|visitor
-    bother|hurry|rush|panic|bind|pickle|fix|jam|slump|bad mood|good mood|problem|burden
-    number|joke|liar|total idiot|huge mess|victim|little bit|free|go|part|no-show|winner
-    teenager now|good place"""
+    long time|bit of|stranger here|wreck|first|last|only|same|best|mix|part|sort|kind|type
+    combination|goner|dead man|man of my word|human|person|user|customer|subscriber|member
+    guest|visitor|bother|hurry|rush|panic|bind|pickle|fix|jam|slump|bad mood|good mood
+    problem|burden|number|joke|liar|total idiot|huge mess|victim|little bit|free|go|part
+    no-show|winner|teenager now|good place"""
 )
 # What an attitude verb's object must not be: the present turn rather than a lasting matter.
 DEICTIC = (

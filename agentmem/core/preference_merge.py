@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentmem.core import preference_lexicon as lex
 from agentmem.core.checks import require_text
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import either
 from agentmem.core.preferences import DetectedPreference
 
 # Settings of which one holds at a time, by the words for their values.
-_SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+_SETTINGS: tuple[tuple[str, LazyPattern], ...] = tuple(
     (
         name,
-        re.compile(
+        LazyPattern(
             r"(?:use |using |the |with |to use |indent(?:ing)? with |write |answer |in |my )*"
             rf"{either(words)}(?: (?:for|in|over|on|instead|everywhere|when|only|to)\b.*)?\Z"
         ),
@@ -44,8 +44,8 @@ _SETTINGS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 # Tastes that exclude each other only when one is preferred.
-_TASTES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(rf"(?:the )?{either(words)}\Z"))
+_TASTES: tuple[tuple[str, LazyPattern], ...] = tuple(
+    (name, LazyPattern(rf"(?:the )?{either(words)}\Z"))
     for name, words in (
         ("hot drink", "tea|coffee"),
         ("pet", "cats|dogs|cat|dog"),
@@ -54,53 +54,53 @@ _TASTES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("editor", "vim|neovim|emacs|vs code|vscode|nano|sublime|intellij|pycharm"),
     )
 )
-_STYLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("answers: emojis", re.compile(r"\b(?:emojis?|emoticons?|smileys)\b")),
+_STYLES: tuple[tuple[str, LazyPattern], ...] = (
+    ("answers: emojis", LazyPattern(r"\b(?:emojis?|emoticons?|smileys)\b")),
     (
         "answers: language",
-        re.compile(rf"\b(?:in|to|use|speak|only|switch to) {lex.LANGUAGE}\b|^{lex.LANGUAGE}\b"),
+        LazyPattern(rf"\b(?:in|to|use|speak|only|switch to) {lex.LANGUAGE}\b|^{lex.LANGUAGE}\b"),
     ),
     (
         "answers: length",
-        re.compile(
+        LazyPattern(
             rf"\b(?:{lex.BRIEF}|{lex.LONG}|(?:under|below|most|than|to|"
             rf"about|around) \w+ (?:words|sentences|lines|paragraphs?))"
             rf"\b"
         ),
     ),
-    ("answers: lists", re.compile(r"\b(?:bullet\w*|bulleted lists?|numbered lists?|lists)\b")),
-    ("answers: tone", re.compile(rf"\b(?:{lex.TONE}|tone)\b")),
+    ("answers: lists", LazyPattern(r"\b(?:bullet\w*|bulleted lists?|numbered lists?|lists)\b")),
+    ("answers: tone", LazyPattern(rf"\b(?:{lex.TONE}|tone)\b")),
     (
         "answers: jargon",
-        re.compile(
+        LazyPattern(
             r"\b(?:jargon|technical terms|plain english|plain language|"
             r"simple language|simple terms|layman's terms)\b"
         ),
     ),
 )
-_DIET = re.compile(
+_DIET = LazyPattern(
     r"\b(?:vegan|vegetarian|pescatarian|flexitarian|carnivore|omnivore|"
     r"plant-based|keto|paleo|kosher|halal"
     r"|low-carb|mediterranean)\b"
 )
-_LEVEL = re.compile(
+_LEVEL = LazyPattern(
     rf"\b(?:{lex.LEVEL}|new|newish|experienced|familiar|unfamiliar|proficient|"
     rf"fluent|skilled|versed|knowledgeable|competent|good|great|bad|terrible|"
     rf"decent|advanced|inexperienced|rusty|experience|background|knowledge|"
     rf"degree|expertise)\b"
 )
-_LEVEL_OF = re.compile(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
-_COMPARED = re.compile(
+_LEVEL_OF = LazyPattern(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
+_COMPARED = LazyPattern(
     r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) "
     r"(.+?) (?:over|rather than|instead of|than|more than) (.+)"
 )
-_COMPARED_TO = re.compile(
+_COMPARED_TO = LazyPattern(
     r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)"
 )
-_PREFERRED = re.compile(
+_PREFERRED = LazyPattern(
     r"\b(?:prefer|rather|only use|always use|exclusively use|switched to|mainly use|mostly use)\b"
 )
-_TOKEN = re.compile(r"[^\W_][\w'+#.-]*")
+_TOKEN = LazyPattern(r"[^\W_][\w'+#.-]*")
 _EMPTY = frozenset(
     [
         "the",

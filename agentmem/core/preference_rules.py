@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentmem.core import preference_lexicon as lex
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK
 
 PreferenceType = Literal["expertise", "style", "domain", "custom"]
@@ -38,7 +39,7 @@ class Rule:
     as in "I like tea and avoid coffee". `vague` ones take any object.
     """
 
-    pattern: re.Pattern[str]
+    pattern: LazyPattern
     type: PreferenceType = "custom"
     polarity: Polarity = "for"
     confidence: float = 0.9
@@ -57,14 +58,14 @@ def rule(
     shared: bool = False,
     vague: bool = False,
 ) -> Rule:
-    return Rule(re.compile(pattern), type, polarity, confidence, slot, shared, vague)
+    return Rule(LazyPattern(pattern), type, polarity, confidence, slot, shared, vague)
 
 
-_SOMETHING = re.compile(rf"[\w{BLANK}]")
-_DEICTIC = re.compile(lex.DEICTIC)
-_GENERIC_IT = re.compile(lex.GENERIC_IT)
-_PASSING = re.compile(rf"\b{lex.PASSING}\b")
-_ABOUT_ANSWERS = re.compile(
+_SOMETHING = LazyPattern(rf"[\w{BLANK}]")
+_DEICTIC = LazyPattern(lex.DEICTIC)
+_GENERIC_IT = LazyPattern(lex.GENERIC_IT)
+_PASSING = LazyPattern(rf"\b{lex.PASSING}\b")
+_ABOUT_ANSWERS = LazyPattern(
     rf"\b(?:(?:{lex.MANNER},? )+(?:answers?|responses?|replies|explanations?|"
     rf"summaries|feedback|messages|writing|communication|instructions)"
     r"|you(?:r)? (?:to )?(?:answer|respond|reply|explain|use|write|keep|give)"
@@ -75,8 +76,8 @@ _ABOUT_ANSWERS = re.compile(
     r"units|imperial units|british spelling"
     r"|american spelling|technical terms|small talk|straight to the point|to the point)\b"
 )
-_EXPERT = re.compile(rf"(?:[\w-]+[ ,/]+(?:and )?){{0,6}}?(?:{lex.ROLE_HEAD}|{lex.LEVEL})\b")
-_NOT_EXPERT = re.compile(
+_EXPERT = LazyPattern(rf"(?:[\w-]+[ ,/]+(?:and )?){{0,6}}?(?:{lex.ROLE_HEAD}|{lex.LEVEL})\b")
+_NOT_EXPERT = LazyPattern(
     r"(?:[\w-]+ ){0,3}?(?:mother|father|mom|dad|mum|parent|brother|sister|wife|"
     r"husband|son|daughter|owner|lover|hater|person|sleeper|member|owl|bird|"
     r"vegan|vegetarian|pescatarian|christian|american|canadian|european|asian|"
@@ -88,11 +89,12 @@ _NOT_EXPERT = re.compile(
     r"believer|survivor|loner|homebody|romantic|optimist|pessimist|realist|"
     r"collector)\b"
 )
-_TURNED = re.compile(
+_LASTING = LazyPattern(lex.LASTING)
+_TURNED = LazyPattern(
     r"(?:not|no|to not|to avoid|avoiding|to stay away|staying away|to steer "
     r"clear|you (?:not|don't|didn't|never|avoid|avoided|skip|skipped))\b"
 )
-_NO_ROLE = re.compile(
+_NO_ROLE = LazyPattern(
     r"(?:[\w-]+ ){0,2}?(?:bit|little|lot|few|while|ago|away|behind|late|early|"
     r"short|into|over|from finishing|old|years? old|month old|year-old|looking|"
     r"trying|going|hoping|wondering|struggling|confused|lost)\b"
@@ -133,6 +135,11 @@ def _trim_role(about: str) -> str | None:
     if not words or len(words) > 7 or _NO_ROLE.match(first):
         return None
     return first
+
+
+def is_role(about: str) -> bool:
+    """Whether `about` names what a person can be, so that "as a …" introduces its author."""
+    return bool(_EXPERT.match(about) or _NOT_EXPERT.match(about) or _LASTING.match(about))
 
 
 def role_type(about: str) -> PreferenceType:

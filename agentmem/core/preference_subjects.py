@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from agentmem.core import preference_lexicon as lex
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_attitudes import ATTITUDES
 from agentmem.core.preference_identity import IDENTITIES
 from agentmem.core.preference_lexicon import NAME, WORD
-from agentmem.core.preference_rules import Found, checked, role_type, rule
+from agentmem.core.preference_rules import Found, checked, is_role, role_type, rule
 
 STATEMENTS = (*ATTITUDES, *IDENTITIES)
 _MY = (
+    rule(
+        r"my (?:religion|faith|beliefs?|diet|culture|condition|allergy|doctor's orders?) "
+        r"(?:strictly )?(?:forbids?|prohibits?|doesn't allow|does not allow|don't allow|rules? out|"
+        r"prevents? me from) (?P<about>.+)",
+        polarity="against",
+        confidence=0.8,
+    ),
     rule(
         rf"my (?:all-time |absolute |all time |number one |top |personal |least |"
         rf"second )*(?:favou?rites?|fave|fav|preferred|go-to|ideal|least favou?rite|"
@@ -158,23 +164,48 @@ OTHER_SUBJECTS = (
     ),
 )
 
-_AS_A = re.compile(
+_EXTREMES = (
+    rule(
+        r"(?:there's |there is )?nothing (?:i (?:hate|dislike|detest) more|"
+        r"(?:annoys|bothers|irritates|"
+        r"frustrates|bores|scares) me more) than (?P<about>.+)",
+        polarity="against",
+    ),
+    rule(r"(?:there's |there is )?nothing i (?:love|like|enjoy) more than (?P<about>.+)"),
+    rule(
+        r"what i (?:really |most |absolutely )?(?:love|like|enjoy|prefer|value)(?: "
+        r"the)?(?: most)? is (?P<about>.+)"
+    ),
+    rule(
+        r"what i (?:really |most |absolutely )?(?:hate|dislike|can't stand|"
+        r"detest)(?: the)?(?: most)? is (?P<about>.+)",
+        polarity="against",
+    ),
+)
+
+_AS_A = LazyPattern(
     rf"(?:as|being|speaking as) (?:a|an) (?!rule|example|instance|aside|"
     rf"alternative|experiment|afterthought|result|matter|last|side|follow|test|"
     rf"reminder|consequence|bonus|start|general|whole|kid|child|starting|way|"
     rf"means|user would|group|team|sign|joke|gift|present|treat|side note|quick|"
     rf"first step)(?P<about>(?:{WORD} ){{0,5}}?{WORD})(?=, )"
 )
-_AS_A_SELF = re.compile(
-    r", (?:i\b|i'm|i've|i'd|my\b|we\b|(?:what|which|how|where|can|could|is|are|"
+_AS_A_SELF = LazyPattern(
+    r", (?:i\b|i'm|i've|i'd|my\b|(?:what|which|how|where|can|could|is|are|"
     r"do|does|should)\b[^,]*\b(?:i|me|my)\b)"
 )
 
 
-def state(text: str, start: int, end: int, *, shared: bool) -> Found | None:
-    """What the predicate at `start` says of its speaker; `shared` when its "I" was left out."""
+def state(
+    text: str, start: int, end: int, *, shared: bool = False, plural: bool = False
+) -> Found | None:
+    """What the predicate at `start` says of its speaker.
+
+    `shared` when its "I" was left out, `plural` when its subject is "we", which
+    says nothing of what one person knows or studies.
+    """
     for known in STATEMENTS:
-        if shared and not known.shared:
+        if (shared and not known.shared) or (plural and known.slot in ("field", "level", "job")):
             continue
         match = known.pattern.match(text, start, end)
         if match and (found := checked(known, match)):
@@ -184,8 +215,8 @@ def state(text: str, start: int, end: int, *, shared: bool) -> Found | None:
 
 def describe(text: str, start: int, end: int) -> Found | None:
     """What a clause with a subject other than "I" says of its speaker."""
-    if text.startswith("my ", start):
-        for known in _MY:
+    if text.startswith(("my ", "nothing ", "there's ", "there is ", "what i "), start):
+        for known in (*_MY, *_EXTREMES):
             match = known.pattern.match(text, start, end)
             if match and (found := checked(known, match)):
                 return found
@@ -201,6 +232,6 @@ def describe(text: str, start: int, end: int) -> Found | None:
 def introduce(text: str, start: int) -> Found | None:
     """What "As a …, I …" says its speaker is."""
     match = _AS_A.match(text, start)
-    if match and _AS_A_SELF.match(text, match.end()):
+    if match and is_role(match["about"]) and _AS_A_SELF.match(text, match.end()):
         return Found(role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role")
     return None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_clauses import (
     Place,
     Sentence,
@@ -36,8 +37,8 @@ from agentmem.types import Message
 
 LONGEST_STATEMENT = 300
 
-_OPENERS = re.compile(
-    r"(?:"
+_OPENERS = LazyPattern(
+    r"(?:(?:"
     + either(
         r"""and|but|so|also|well|oh|ok|okay|plus|because|since|as|although|though|even though
     while|yet|or|cause|'cause|cuz|bc|whereas|however|therefore|hence|then|that's why
@@ -54,9 +55,7 @@ _OPENERS = re.compile(
     i should mention|i should mention that|i should say|i should add|i should add that
     i want you to know|i want you to know that|i'd like you to know
     i'd like you to know that|i have to say|i have to say that|i must say|i must admit
-    i must admit that|i have to admit|i'll admit|i admit|i confess|i think|i think that
-    i guess|i feel like|i feel that|i feel|i believe|i believe that|i suppose|i realized
-    i realized that|i realised that|i've realized that|i find that|i told you
+    i must admit that|i have to admit|i'll admit|i admit|i confess|i told you
     i told you that|i said|i mentioned|i mentioned that|as i said|as i mentioned
     like i said|as you know|i forgot to mention|i forgot to mention that|i forgot to say
     let me tell you|the thing is|the truth is|truth is|fact is|thing is|it's just that
@@ -68,13 +67,15 @@ _OPENERS = re.compile(
     i'm someone who|i'm the kind of person who|i'm the type of person who
     i am the type of person who|i'm a person who"""
     )
-    + r",? )+"
+    + r",? )|(?:i (?:think|guess|feel|feel like|believe|suppose|realized|realised|"
+    r"find)|i've realized)"
+    r"(?: that)? (?=(?:i|we|my|im)\b))+"
 )
-_SUBJECT = re.compile(
+_SUBJECT = LazyPattern(
     r"(?:(?:i|we)(?: (?:myself|personally|for one|too|definitely))?|(?:both "
     r")?(?:me|my [\w-]+(?: [\w-]+)?|[\w-]+) and i)(?:,? (?=[\w])|(?=')|(?=m ))"
 )
-_NEW_CLAUSE = re.compile(
+_NEW_CLAUSE = LazyPattern(
     r"(?:(?:and|but|so|or|yet|plus|because|since|as|although|though|then|also|"
     r"however|therefore|hence|which is why|that's why) )*"
     r"(?:i|i'm|i've|i'd|i'll|im|we|we're|we've|you|you're|he|she|they|they're|"
@@ -85,30 +86,30 @@ _NEW_CLAUSE = re.compile(
     r"|tend to|refuse|can't|cannot|won't|will not|only|exclusively|keep|explain|"
     r"use|answer|find|have|am|strongly|strictly)\b"
 )
-_SUBORDINATE = re.compile(r"(?:when|whenever|if|unless|while|where)\b")
-_SHARED_HEAD = re.compile(
+_SUBORDINATE = LazyPattern(r"(?:when|whenever|if|unless|while|where)\b")
+_SHARED_HEAD = LazyPattern(
     r"(?!(?:i|we|you|he|she|they|it|my|your|the|a|an|so|too|more|many|lots|such|"
     r"much (?!prefer))\b)[a-z']"
 )
-_AMBIGUOUS = re.compile(
+_AMBIGUOUS = LazyPattern(
     r"(?:(?:really|also|just|still|truly|do|absolutely|always) )*(?:love|like|"
     r"value|fear|fancy|favou?r|hate|dread|dislike|work|use|study|practice|find|"
     r"have|am|are) "
 )
-_JOINED = re.compile(r"(?:and|but|yet|or)\b")
-_VERB_OBJECT = re.compile(r"(?:to|my|the|a|an|all|any|being|\w+ing|when|it when)\b")
-_TRAILING = re.compile(
+_JOINED = LazyPattern(r"(?:and|but|yet|or)\b")
+_VERB_OBJECT = LazyPattern(r"(?:to|my|the|a|an|all|any|being|\w+ing|when|it when)\b")
+_TRAILING = LazyPattern(
     r"(?:[\s,;:–—-]|\b(?:and|but|so|or|because|since|as|please|though|although)\b)+\Z",
     re.IGNORECASE,
 )
-_REASON = re.compile(
+_REASON = LazyPattern(
     r"[.;!]|,? (?:because|since|due to|so that|so|as (?:i|it|they|he|she|a "
     r"result)|when|whenever|while|if|unless|but|and i|rather than"
     r"|instead of|over|even|especially|particularly|though|although|which|"
     r"thanks to|for (?:ethical|health|medical|religious|environmental|personal) "
     r"reasons|in order to)\b"
 )
-_GREETING_NAME = re.compile(
+_GREETING_NAME = LazyPattern(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening))(?: there| all| "
     r"everyone)?[,!.]? (?P<lead>i'm|i am|my name is|this is|im) "
     r"(?P<about>[\w'-]+)(?=$|[.,!]| and | from | here)"
@@ -219,7 +220,8 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         shared = False
         if subject := _SUBJECT.match(spoken, start):
             self_named = True
-            found = found or state(spoken, subject.end(), end, shared=False)
+            plural = spoken.startswith("we", start)
+            found = found or state(spoken, subject.end(), end, plural=plural)
         else:
             self_named = self_named or spoken.startswith(("i,", "i "), start)
             found = found or describe(spoken, start, end)
