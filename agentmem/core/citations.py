@@ -1,0 +1,301 @@
+"""Number sources, print them, and check the numbers an answer cites (P12).
+
+A page that both the web search and the memory found is one citation and says
+so. In an answer, `[1]`, `[1, 2]`, `[1-3]`, `【1】`, `[^1]`, `[Source 1]` and links
+such as `[1](https://…)` are citations; `(1)` is not, since lists and asides
+look the same, and nothing inside code is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Literal, get_args
+
+from agentmem.core.checks import require_choice, require_count, require_text
+from agentmem.errors import InvalidInput
+from agentmem.types import require_instant
+
+SourceKind = Literal["web", "memory", "both"]
+CitationStyle = Literal["text", "markdown", "json"]
+
+LABELS: dict[str, str] = {
+    "web": "Web Source",
+    "memory": "Knowledge Base",
+    "both": "Web Source, also in the Knowledge Base",
+}
+LONGEST_URL = 2_000
+WIDEST_RANGE = 1_000
+
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]+"
+)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@^=\"'$])")
+_WEB_URL = re.compile(r"https?://[^\s/?#]+", re.IGNORECASE)
+_URL_PARTS = re.compile(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
+_TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|mc_[ce]id|igshid)(?:=|\Z)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Something that was found and may be cited, before it has a number."""
+
+    source: SourceKind
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    date: date | None = None
+    memory_id: str = ""
+
+    def __post_init__(self) -> None:
+        require_choice(self.source, get_args(SourceKind), "source")
+        for name in ("url", "title", "quote", "memory_id"):
+            require_text(getattr(self, name), name)
+        _require_date(self.date)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """A numbered source; `more_memory_ids` are further memories of the same page."""
+
+    index: int
+    source: SourceKind
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    date: date | None = None
+    memory_id: str = ""
+    more_memory_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_count(self.index, "index", least=1)
+        require_choice(self.source, get_args(SourceKind), "source")
+        for name in ("url", "title", "quote", "memory_id"):
+            require_text(getattr(self, name), name)
+        for memory_id in self.more_memory_ids:
+            require_text(memory_id, "more_memory_ids")
+        _require_date(self.date)
+
+    @property
+    def label(self) -> str:
+        """Where it came from, in the words shown to people."""
+        return LABELS[self.source]
+
+
+def number_sources(found: Iterable[Source], *, start: int = 1) -> tuple[Citation, ...]:
+    """One citation a page, numbered from `start` in the order of their first appearance.
+
+    Two sources are the same page when `page_key` of their urls agrees; where
+    one has no url, when their memory ids do; with neither, when title and quote
+    do. The first one's title, quote and date stand; what it left empty a later
+    one fills.
+    """
+    require_count(start, "start", least=1)
+    numbered: list[Citation] = []
+    places: dict[tuple[str, ...], int] = {}
+    for source in found:
+        place = _place(numbered, places, source)
+        if place is None:
+            place = len(numbered)
+            numbered.append(_cite(source, start + place))
+        else:
+            numbered[place] = _join(numbered[place], source)
+        for key in _keys(source):
+            places.setdefault(key, place)
+    return tuple(numbered)
+
+
+def page_key(url: str) -> str:
+    """What two addresses of one page share: no scheme, fragment, default port or tracking."""
+    match = _URL_PARTS.match(url.strip())
+    if match is None:
+        return url.strip()
+    scheme, host, path, query = match.groups(default="")
+    host = host.rpartition("@")[2].lower()
+    host = re.sub(r":(?:80|443)\Z", "", host).removeprefix("www.")
+    kept = [part for part in query[1:].split("&") if part and not _TRACKING.match(part)]
+    prefix = "" if scheme.lower() in ("", "http", "https") else scheme.lower() + ":"
+    return prefix + host + path.rstrip("/") + ("?" + "&".join(kept) if kept else "")
+
+
+def find_citation(citations: Sequence[Citation], source: Source) -> Citation | None:
+    """The citation `source` became, or None."""
+    places: dict[tuple[str, ...], int] = {}
+    for place, citation in enumerate(citations):
+        for key in _keys(citation):
+            places.setdefault(key, place)
+    found = _place(citations, places, source)
+    return None if found is None else citations[found]
+
+
+def format_citations(citations: Sequence[Citation], style: CitationStyle = "text") -> str:
+    """The list of sources under "Web Source" and "Knowledge Base"; empty for none.
+
+    Titles and quotes are one line each and cannot be read as markup, a further
+    source or a heading. In text, square brackets become round ones; Markdown
+    escapes them and links only http addresses; JSON keeps every character.
+    """
+    require_choice(style, get_args(CitationStyle), "style")
+    require_distinct(citations)
+    if style == "json":
+        return json.dumps([_as_json(citation) for citation in citations], ensure_ascii=False)
+    lines: list[str] = []
+    for heading, kinds in (("Web Source", ("web", "both")), ("Knowledge Base", ("memory",))):
+        listed = [citation for citation in citations if citation.source in kinds]
+        if listed:
+            lines += [""] if lines else []
+            lines += [f"**{heading}**", ""] if style == "markdown" else [heading]
+            write = _markdown_line if style == "markdown" else _text_line
+            lines += [write(citation) for citation in listed]
+    return "\n".join(lines)
+
+
+def require_distinct(citations: Sequence[Citation]) -> None:
+    """Refuse two citations with one number: nobody could tell which one is cited."""
+    seen: set[int] = set()
+    for citation in citations:
+        if citation.index in seen:
+            raise InvalidInput(
+                "citations",
+                citation.index,
+                "use a number twice",
+                remedy="Number them together with number_sources().",
+            )
+        seen.add(citation.index)
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without characters that are not seen or change direction."""
+    return " ".join(_INVISIBLE.sub(" ", text).split())
+
+
+def safe_url(url: str) -> str:
+    """`url` with everything percent-encoded that could end it or be read as markup."""
+    kept = "".join(
+        character
+        if character.isalnum() or character in "-._~:/?#@!$&*+,;=%"
+        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+        for character in clean(url)
+    )
+    return kept if len(kept) <= LONGEST_URL else ""
+
+
+def _require_date(value: date | None) -> None:
+    if isinstance(value, datetime):
+        require_instant(value, "date")
+    elif value is not None and not isinstance(value, date):
+        raise InvalidInput(
+            "date", value, "is not a date", remedy="Pass a date or an aware datetime."
+        )
+
+
+def _keys(source: Source | Citation) -> list[tuple[str, ...]]:
+    """What identifies the page of `source`, the surest first."""
+    more = source.more_memory_ids if isinstance(source, Citation) else ()
+    ids = [("memory", memory_id) for memory_id in (source.memory_id, *more) if memory_id]
+    if source.url.strip():
+        return [("url", page_key(source.url)), *ids]
+    return list(ids) or [("text", source.title, source.quote)]
+
+
+def _place(
+    citations: Sequence[Citation], places: dict[tuple[str, ...], int], source: Source
+) -> int | None:
+    for key in _keys(source):
+        place = places.get(key)
+        if place is None:
+            continue
+        # One memory under two addresses is two pages; under one or none it is one.
+        if key[0] == "memory" and source.url.strip() and citations[place].url:
+            continue
+        return place
+    return None
+
+
+def _cite(source: Source, index: int) -> Citation:
+    return Citation(
+        index=index,
+        source=source.source,
+        url=source.url.strip(),
+        title=source.title,
+        quote=source.quote,
+        date=source.date,
+        memory_id=source.memory_id,
+    )
+
+
+def _join(known: Citation, source: Source) -> Citation:
+    ids = dict.fromkeys((known.memory_id, *known.more_memory_ids, source.memory_id))
+    memory_id, *more = [memory_id for memory_id in ids if memory_id] or [""]
+    return replace(
+        known,
+        source=known.source if known.source == source.source else "both",
+        url=known.url or source.url.strip(),
+        title=known.title or source.title,
+        quote=known.quote or source.quote,
+        date=known.date or source.date,
+        memory_id=memory_id,
+        more_memory_ids=tuple(more),
+    )
+
+
+def _day(citation: Citation) -> str:
+    if citation.date is None:
+        return ""
+    return date(citation.date.year, citation.date.month, citation.date.day).isoformat()
+
+
+def _notes(citation: Citation) -> list[str]:
+    both = ["also in the Knowledge Base"] if citation.source == "both" else []
+    return [note for note in (_day(citation), *both) if note]
+
+
+def _text_line(citation: Citation) -> str:
+    def plain(text: str) -> str:
+        return clean(text).translate(str.maketrans("[]【】", "()()"))
+
+    title = plain(citation.title)
+    url = safe_url(citation.url)
+    parts = [part for part in (title, url) if part] or [plain(citation.memory_id) or "untitled"]
+    line = f"[{citation.index}] " + " – ".join(parts)
+    if notes := _notes(citation):
+        line += f" ({', '.join(notes)})"
+    quote = plain(citation.quote)
+    return f'{line}\n    "{quote}"' if quote else line
+
+
+def _markdown_line(citation: Citation) -> str:
+    def escaped(text: str) -> str:
+        return _MARKDOWN.sub(r"\\\1", clean(text))
+
+    url = safe_url(citation.url)
+    title = escaped(citation.title) or escaped(url) or escaped(citation.memory_id) or "untitled"
+    if _WEB_URL.match(url):
+        address = url.replace("&", "&amp;")  # Markdown reads entities in addresses too
+        title = f"[{title}](<{address}>)"
+    elif citation.title and url:
+        title = f"{title} {escaped(url)}"
+    line = f"- \\[{citation.index}\\] {title}"
+    if notes := _notes(citation):
+        line += f" ({', '.join(notes)})"
+    quote = escaped(citation.quote)
+    return f"{line}: “{quote}”" if quote else line
+
+
+def _as_json(citation: Citation) -> dict[str, object]:
+    return {
+        "index": citation.index,
+        "source": citation.source,
+        "label": citation.label,
+        "title": citation.title,
+        "url": citation.url,
+        "quote": citation.quote,
+        "date": _day(citation),
+        "memory_ids": [
+            memory_id for memory_id in (citation.memory_id, *citation.more_memory_ids) if memory_id
+        ],
+    }

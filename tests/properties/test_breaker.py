@@ -1,0 +1,133 @@
+"""The breaker under any interleaving of callers and any clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from agentmem.core.breaker import Breaker, BreakerSettings, Decision, allow, fail, succeed
+from agentmem.testing import ManualClock
+
+
+class BreakerMachine(RuleBasedStateMachine):
+    """P31 Breaker. Opens after the set number of failures in a row, refuses while it cools down, tries exactly once afterwards, closes when that trial succeeds; under any interleaving and clock."""
+
+    @initialize(
+        limit=st.integers(1, 4),
+        cooldown=st.sampled_from((0.0, 1.0, 300.0)),
+        timeout=st.sampled_from((0.5, 60.0, 600.0)),
+    )
+    def start(self, limit: int, cooldown: float, timeout: float) -> None:
+        self.settings = BreakerSettings(
+            failure_limit=limit, cooldown_seconds=cooldown, trial_timeout_seconds=timeout
+        )
+        self.clock = ManualClock()
+        self.breaker = Breaker()
+        self.running: list[Decision] = []  # permitted calls that have not reported
+        # The truth, kept apart: the calls that count, and what the callers lived through.
+        self.row = 0
+        self.current: list[Decision] = []
+        self.trial: Decision | None = None
+        self.tripped = False
+        self.since = self.clock.now()  # when the wait began, or the earliest time seen since
+
+    @rule(seconds=st.sampled_from((0.0, 0.5, 1.0, 59.0, 299.0, 300.0, 1e6)) | st.floats(0, 1e5))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(seconds=st.floats(0.001, 1e7))
+    def the_clock_jumps_back(self, seconds: float) -> None:
+        self.clock.advance(-seconds)
+        self.ask()  # somebody looks at the new time, from where the wait starts again
+
+    @rule()
+    def ask(self) -> None:
+        decision, self.breaker = allow(self.breaker, self.clock.now(), settings=self.settings)
+        self.since = min(self.since, self.clock.now())
+        waited = (self.clock.now() - self.since).total_seconds()
+        limit = (
+            self.settings.cooldown_seconds
+            if self.trial is None
+            else self.settings.trial_timeout_seconds
+        )
+        assert decision.allowed == (decision.ticket is not None)
+        if decision.permission == "call":
+            assert not self.tripped
+            self.current.append(decision)
+            self.running.append(decision)
+        elif decision.permission == "trial":
+            assert self.tripped
+            assert waited >= limit
+            self.trial = decision
+            self.since = self.clock.now()
+            self.running.append(decision)
+        else:
+            assert self.tripped
+            assert waited < limit
+            assert 0 < decision.retry_after_seconds <= limit
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), worked=st.booleans())
+    def report(self, data: st.DataObject, worked: bool) -> None:
+        decision = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
+        assert decision.ticket is not None
+        if worked:
+            self.breaker = succeed(self.breaker, decision.ticket)
+        else:
+            self.breaker = fail(
+                self.breaker, decision.ticket, self.clock.now(), settings=self.settings
+            )
+        if decision is self.trial:
+            self.trial = None
+            self.tripped = not worked
+            self.row = 0 if worked else self.row + 1
+            self.since = self.clock.now()
+            self.current.clear()
+        elif any(decision is call for call in self.current):
+            self.row = 0 if worked else self.row + 1
+            if self.row >= self.settings.failure_limit:
+                self.tripped = True
+                self.since = self.clock.now()
+                self.current.clear()  # what still runs from before no longer counts
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def a_caller_dies(self) -> None:
+        self.running.pop()
+
+    @invariant()
+    def it_is_open_exactly_when_it_tripped(self) -> None:
+        if not hasattr(self, "settings"):
+            return
+        assert (self.breaker.state == "closed") == (not self.tripped)
+        assert (self.breaker.state == "half_open") == (self.trial is not None)
+        assert self.breaker.failures == self.row
+        assert self.tripped or self.row < self.settings.failure_limit
+
+    @invariant()
+    def it_never_hangs(self) -> None:
+        """After both waits somebody may call, whatever happened before."""
+        if not hasattr(self, "settings"):
+            return
+        wait = max(self.settings.cooldown_seconds, self.settings.trial_timeout_seconds)
+        now = self.clock.now()
+        _, breaker = allow(self.breaker, now, settings=self.settings)
+        decision, _ = allow(breaker, now + timedelta(seconds=wait), settings=self.settings)
+        assert decision.allowed
+
+
+TestBreaker = BreakerMachine.TestCase
+
+
+def test_many_askers_at_once_get_one_trial() -> None:
+    """Several threads ask in the half-open moment; the lock of the shell makes it a sequence."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    breaker = Breaker(state="open", failures=3, opened_at=start, ticket=1)
+    granted = []
+    for _ in range(50):
+        decision, breaker = allow(breaker, start + timedelta(seconds=300))
+        granted.append(decision.permission)
+    assert granted.count("trial") == 1
+    assert granted.count("refuse") == 49
