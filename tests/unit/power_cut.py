@@ -73,12 +73,11 @@ def place(content: bytearray, offset: int, data: bytes) -> None:
 class Disk:
     """Files by path; after `operations_left` writes and syncs the power goes."""
 
-    def __init__(self, folder: Path, *, operations_left: int, capacity: int = 1 << 40) -> None:
+    def __init__(self, folder: Path, *, operations_left: int) -> None:
         self.files: dict[str, File] = {
             str(path): File(path.read_bytes()) for path in folder.iterdir() if path.is_file()
         }
         self.left = operations_left
-        self.capacity = capacity
         self.dead = False
         self.syncs = 0
 
@@ -87,11 +86,6 @@ class Disk:
         if self.left < 0 or self.dead:
             self.dead = True
             raise apsw.IOError("the power is gone")
-
-    def require_room(self, file: File, end: int) -> None:
-        used = sum(len(f.current) for f in self.files.values())
-        if used + max(0, end - len(file.current)) > self.capacity:
-            raise apsw.FullError("no room")
 
     def save_torn(self, folder: Path, source: random.Random) -> None:
         """Write what is left of the files after the cut to a real folder."""
@@ -111,7 +105,6 @@ class _OpenFile:
         return bytes(self._file.current[offset : offset + amount])
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        self._disk.require_room(self._file, offset + len(data))
         self._disk.spend()
         self._file.write(offset, bytes(data))
         if self._path.endswith("-wal") and offset < 32:

@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
 from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
+from agentmem.errors import InvalidInput, InvalidText
 from agentmem.stores.entries import check_entries, require_ids
 from agentmem.stores.rules import check_source_entries
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
@@ -60,11 +62,11 @@ class SqliteStore:
         migrations: tuple[Step, ...] = MIGRATIONS,
     ) -> None:
         self._closed = True  # until there is something to close
-        self.path = Path(require_text(os.fspath(path), "path"))
+        self.path = Path(_require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
         require_number(busy_seconds, "busy_seconds", low=0)
         self._names = NameCache()
-        self._checked_below_bytes = require_count(checked_below_bytes, "checked_below_bytes")
+        require_count(checked_below_bytes, "checked_below_bytes")
         self._database = Database(
             self.path,
             durability=durability,
@@ -72,7 +74,7 @@ class SqliteStore:
             connect=connect,
             new_secret=lambda: random_bytes(32),
             migrations=migrations,
-            prepare=self._prepare,
+            prepare=partial(_prepare, self._names, checked_below_bytes),
         )
         self.feed = SqliteFeed(self._database, self._names)
         self.upkeep = upkeep.SqliteUpkeep(self._database, self._names)
@@ -83,11 +85,6 @@ class SqliteStore:
         self.links = SqliteLinks(self._database, self._names, family="link")
         self.contradictions = SqliteLinks(self._database, self._names, family="contradiction")
         self._closed = False
-
-    def _prepare(self, database: Database) -> None:
-        upkeep.check_small(database, self._names, below_bytes=self._checked_below_bytes)
-        if database.writable:
-            erasing.clean_files(database, wait_seconds=0)
 
     @property
     def folder(self) -> Path:
@@ -346,3 +343,20 @@ class SqliteStore:
         if not self._closed and self._database.has_connections():
             warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
             self.close()
+
+
+def _require_path(path: str | os.PathLike[str]) -> str:
+    try:
+        written = os.fspath(path)
+    except TypeError:
+        raise InvalidInput("path", path, "is not a path", remedy="Pass a str or Path.") from None
+    if not require_text(written, "path") or "\x00" in written:
+        raise InvalidText("path", written, "names no file", remedy="Pass a path to a file.")
+    return written
+
+
+def _prepare(names: NameCache, checked_below_bytes: int, database: Database) -> None:
+    """Look at a store that was just opened, and finish an erasure that was cut short."""
+    upkeep.check_small(database, names, below_bytes=checked_below_bytes)
+    if database.writable:
+        erasing.clean_files(database, wait_seconds=0)

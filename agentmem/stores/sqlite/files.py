@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentmem.errors import NotAStore, StoreReadOnly, StoreTooNew
+from agentmem.errors import NotAStore, StoreError, StoreReadOnly, StoreTooNew
 from agentmem.stores.sqlite.schema import APPLICATION_ID
 
 _MAGIC = b"SQLite format 3\x00"
-_MARK = struct.Struct("<8sQq")
+_MARK = struct.Struct("<8sq")
 _EMPTY_TREE = b"\x00\x00"
 _OPEN: Counter[tuple[int, int]] = Counter()
 _OPEN_LOCK = threading.Lock()
@@ -47,7 +47,7 @@ def inspect(path: Path, *, known_version: int) -> bool:
     try:
         with path.open("rb") as file:
             header = file.read(108)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except IsADirectoryError:
         raise not_a_store(path, "it is a folder") from None
@@ -55,6 +55,10 @@ def inspect(path: Path, *, known_version: int) -> bool:
         raise StoreReadOnly(
             f"{path} cannot be read.", remedy="Check the permissions of the file."
         ) from None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read ({error.strerror}).", remedy="Use another path."
+        ) from error
     if not header:
         return False
     if not header.startswith(_MAGIC) or len(header) < 108:
@@ -229,8 +233,10 @@ class Mark:
                 self._mark = os.open(self._mark_path, os.O_RDWR | os.O_CREAT, 0o600)
             if self._log is None:
                 self._log = os.open(beside(self._path, "-wal"), os.O_RDONLY)
-            body = _MARK.pack(os.pread(self._log, 8, 16), 0, commits)
-            os.pwrite(self._mark, body + zlib.crc32(body).to_bytes(4, "little"), 0)
+            os.lseek(self._log, 16, os.SEEK_SET)
+            body = _MARK.pack(os.read(self._log, 8), commits)
+            os.lseek(self._mark, 0, os.SEEK_SET)
+            os.write(self._mark, body + zlib.crc32(body).to_bytes(4, "little"))
 
     def missing(self, commits: int, log: LogHead | None) -> int:
         """How many acknowledged commits are gone, seen from a store that has `commits`."""
@@ -243,7 +249,7 @@ class Mark:
             return 0
         if zlib.crc32(body) != int.from_bytes(content[_MARK.size :], "little"):
             return 0
-        salts, _, marked = _MARK.unpack(body)
+        salts, marked = _MARK.unpack(body)
         if log.whole and salts != log.salts:
             return 0  # a later log: everything marked went into the file before it began
         return max(0, int(marked) - commits)
