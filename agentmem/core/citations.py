@@ -98,6 +98,8 @@ def number_sources(found: Iterable[Source], *, start: int = 1) -> tuple[Citation
     numbered: list[Citation] = []
     places: dict[tuple[str, ...], int] = {}
     for source in found:
+        if not isinstance(source, Source):
+            raise InvalidInput("found", source, "is not a Source", remedy="Wrap it in Source(…).")
         place = _place(numbered, places, source)
         if place is None:
             place = len(numbered)
@@ -158,6 +160,10 @@ def require_distinct(citations: Sequence[Citation]) -> None:
     """Refuse two citations with one number: nobody could tell which one is cited."""
     seen: set[int] = set()
     for citation in citations:
+        if not isinstance(citation, Citation):
+            raise InvalidInput(
+                "citations", citation, "holds no Citation", remedy="Use number_sources()."
+            )
         if citation.index in seen:
             raise InvalidInput(
                 "citations",

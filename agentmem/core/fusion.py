@@ -10,7 +10,7 @@ both get there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agentmem.core.checks import require_number, require_text, require_unit
@@ -78,7 +78,9 @@ def min_max(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]
 
     Relative: the best of a bad lot is 1 too, so no threshold should look at it.
     """
-    leg = [(item, require_number(score, f"score of {item!a}")) for item, score in pairs]
+    leg = [
+        (item, require_number(score, f"score of {item!a}")) for item, score in _pairs(pairs, "leg")
+    ]
     if not leg:
         return ()
     low = min(score for _, score in leg)
@@ -117,11 +119,20 @@ def from_cosine(cosine: float, *, floor: float = 0.0) -> float:
 
 def _best(pairs: Iterable[tuple[str, float]], leg: str) -> dict[str, float]:
     best: dict[str, float] = {}
-    for item, score in pairs:
+    for item, score in _pairs(pairs, leg):
         value = require_number(score, f"score of {item!a} in {leg!a}")
-        require_text(item, "id")
         best[item] = max(value, best.get(item, value))
     return best
+
+
+def _pairs(pairs: Iterable[tuple[str, float]], leg: str) -> Iterator[tuple[str, float]]:
+    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes | Mapping):
+        raise InvalidInput(leg, pairs, "is not a list", remedy="Pass pairs of id and score.")
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidInput(leg, pair, "is not a pair", remedy="Pass pairs of id and score.")
+        require_text(pair[0], "id")
+        yield pair[0], pair[1]
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:

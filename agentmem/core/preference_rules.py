@@ -89,6 +89,7 @@ _NOT_EXPERT = LazyPattern(
     r"believer|survivor|loner|homebody|romantic|optimist|pessimist|realist|"
     r"collector)\b"
 )
+_OF_THIS = LazyPattern(r"\b(?:this|that|these|those|your)\b")
 _LASTING = LazyPattern(lex.LASTING)
 _TURNED = LazyPattern(
     r"(?:not|no|to not|to avoid|avoiding|to stay away|staying away|to steer "
@@ -106,6 +107,8 @@ def checked(rule: Rule, match: re.Match[str]) -> Found | None:
     about = match["about"].strip()
     start, end = match.span("about")
     value = match.groupdict().get("value")
+    if value and _OF_THIS.search(about):
+        return None
     if value and not about:  # "My favourite is tea" is about tea
         return Found(rule.type, rule.polarity, *match.span("value"), rule.confidence)
     if not _SOMETHING.search(about):

@@ -168,8 +168,10 @@ def preferences_from_messages(
 
     Only messages with the role "user" are read, and of those only their text:
     tool results, images and files are not. `strip` removes the messages and
-    blocks this package injected; pass `agentmem.core.context.strip`.
+    blocks this package injected; without it whole blocks are recognised by their tags.
     """
+    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
+        raise InvalidMessage("messages", messages, "is not a list", remedy="Pass a list of dicts.")
     turns = list(messages)
     for turn in turns:
         if not isinstance(turn, Mapping):

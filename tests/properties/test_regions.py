@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.core.regions import (
@@ -18,6 +18,7 @@ MARKS = ("`", "``", "```", "~~~", "\n", "    ", "> ", '"', "'", "“", "”", "�
 
 
 @given(texts() | st.lists(st.sampled_from(MARKS), max_size=30).map("".join))
+@example("`a`\n```\nx\n```\n")
 def test_spans_are_in_order_and_inside(text: str) -> None:
     """S14 Regions. The code, quotations and elements of any text are spans inside it, in order, without overlap."""
     for find in (code_spans, quotation_spans, element_spans, quoted_line_spans):

@@ -168,5 +168,9 @@ def test_other_bad_input_is_refused() -> None:
         resolve_citations(None, ())  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidInput, match="twice"):
         resolve_citations("", [Citation(index=1, source="web"), Citation(index=1, source="web")])
+    with pytest.raises(InvalidInput, match="number_sources"):
+        resolve_citations("", ["https://example.com"])  # type: ignore[list-item]  # what the test is about
+    with pytest.raises(InvalidInput, match="Source"):
+        number_sources(["https://example.com"])  # type: ignore[list-item]  # what the test is about
     with pytest.raises(InvalidInput, match="style"):
         format_citations((), "html")  # type: ignore[arg-type]  # what the test is about

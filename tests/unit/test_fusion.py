@@ -101,6 +101,20 @@ def test_what_cannot_be_fused_is_refused() -> None:
         reciprocal_rank({"l": [("a", 0.5)]}, k=-1)
     with pytest.raises(InvalidNumber):
         saturate(1.0, half_at=0)
+    bad_legs: tuple[Any, ...] = (
+        None,
+        "ab",
+        {"a": 1.0},
+        [("a",)],
+        [("a", 1.0, 2.0)],
+        [5],
+        [(None, 1.0)],
+    )
+    for bad in bad_legs:
+        with pytest.raises(InvalidInput):
+            weighted({"l": bad})
+        with pytest.raises(InvalidInput):
+            min_max(bad)
     with pytest.raises(InvalidInput, match="Name each leg"):
         reciprocal_rank([[("a", 0.5)]])  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidText):

@@ -225,6 +225,7 @@ NOT_STATED = [
     "I like this",
     "I love it!",
     "I like that idea",
+    "My favourite thing about this code is the naming",
     "I love you",
     "Use a for loop",
     "Write a formal email",
@@ -441,6 +442,9 @@ def test_bad_input_is_refused() -> None:
         detect_preferences("I like \ud800")
     with pytest.raises(InvalidMessage):
         preferences_from_messages(["I like tea"])  # type: ignore[list-item]  # what the test is about
+    for bad in (None, "I like tea", {"role": "user"}, 5):
+        with pytest.raises(InvalidMessage):
+            preferences_from_messages(bad)  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidInput):
         DetectedPreference(type="mood", content="x", subject="x")  # type: ignore[arg-type]  # what the test is about
 
