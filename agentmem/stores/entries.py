@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+_FIRST_MOMENT = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+_LAST_MOMENT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 NO_POSITION = 1 << 62
 """Stands for "no position": after all that have one, in the order they came."""
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
@@ -32,9 +34,13 @@ def make_entry(
     *,
     terms: NDArray[np.uint64] | None = None,
     frequencies: NDArray[np.uint16] | None = None,
+    text_flags: int = 0,
     vectors: Mapping[EmbedderId, NDArray[np.float32]] | None = None,
 ) -> Entry:
-    """`memory` ready to be stored; `terms` and `frequencies` as `core.lexical.hash_terms` gives."""
+    """`memory` ready to be stored; `terms` and `frequencies` as `core.lexical.hash_terms` gives.
+
+    `text_flags` are eight bits about the text that ranking looks at.
+    """
     import numpy as np
 
     if terms is None or frequencies is None:
@@ -48,6 +54,7 @@ def make_entry(
         terms=terms.astype("<u8", copy=False).tobytes(),
         frequencies=frequencies.astype("<u2", copy=False).tobytes(),
         length=int(frequencies.sum(dtype=np.int64)),
+        text_flags=text_flags,
         vectors=tuple(
             (embedder, pack_vector(embedder, v)) for embedder, v in (vectors or {}).items()
         ),
@@ -89,12 +96,10 @@ def name_id(name: str) -> int:
 def to_microseconds(moment: datetime, name: str = "moment") -> int:
     """Microseconds since 1970 UTC, exact."""
     count = (moment - EPOCH) // MICROSECOND
-    try:
-        EPOCH + timedelta(microseconds=count)
-    except OverflowError:
+    if not _FIRST_MOMENT <= count <= _LAST_MOMENT:
         raise InvalidInput(
             name, moment, "is outside the years 1 to 9999 in UTC", remedy="Use a nearer moment."
-        ) from None
+        )
     return count
 
 
@@ -149,6 +154,8 @@ def check_entry(entry: Entry) -> None:
             "terms", len(entry.terms), "and frequencies differ", remedy="Use make_entry()."
         )
     require_count(entry.length, "length")
+    if not 0 <= require_count(entry.text_flags, "text_flags") < 256:
+        raise InvalidNumber("text_flags", entry.text_flags, "is more than eight bits")
     for embedder, vector in entry.vectors:
         if len(vector) != 4 * embedder.dimensions:
             raise BadVector(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentmem.stores.entries import NO_POSITION, name_id, to_microseconds
 from agentmem.stores.values import Entry, IndexRows
@@ -26,6 +26,7 @@ _FIELDS = [
     ("length", "<i4"), ("count", "<i4"),
 ]  # fmt: skip
 DELETED, SUPERSEDED = 1, 2
+TEXT_FLAGS_SHIFT = 8
 ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
 _LONGEST = (1 << 31) - 1
 
@@ -37,19 +38,28 @@ def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
         terms=entry.terms,
         frequencies=entry.frequencies,
         length=entry.length,
+        text_flags=entry.text_flags,
         owner=owner,
         strand=strand,
     )
 
 
 def pack_terms(
-    memory: Memory, *, terms: bytes, frequencies: bytes, length: int, owner: int, strand: int
+    memory: Memory,
+    *,
+    terms: bytes,
+    frequencies: bytes,
+    length: int,
+    text_flags: int,
+    owner: int,
+    strand: int,
 ) -> bytes:
     """The blob of a memory with these terms."""
     head = _HEAD.pack(
         owner,
         (DELETED if memory.deleted_at is not None else 0)
-        | (SUPERSEDED if memory.superseded_by is not None else 0),
+        | (SUPERSEDED if memory.superseded_by is not None else 0)
+        | text_flags << TEXT_FLAGS_SHIFT,
         strand,
         place_of(memory),
         name_id(memory.speaker),
@@ -68,16 +78,16 @@ def place_of(memory: Memory) -> int:
     return NO_POSITION if memory.position is None else memory.position
 
 
-def unpack_terms(data: bytes) -> tuple[bytes, bytes, int]:
-    """The terms, frequencies and length inside a blob."""
-    *_, length, count = _HEAD.unpack_from(data)
+def unpack_terms(data: bytes) -> dict[str, Any]:
+    """What a blob holds that the memory itself does not, as `pack_terms` takes it."""
+    _, flags, *_, length, count = _HEAD.unpack_from(data)
     middle = _HEAD.size + 8 * count
-    return data[_HEAD.size : middle], data[middle:], length
-
-
-def well_formed(data: bytes) -> bool:
-    """Whether a blob has the size its head says."""
-    return len(data) >= _HEAD.size and (len(data) == _HEAD.size + 10 * _HEAD.unpack_from(data)[-1])
+    return {
+        "terms": data[_HEAD.size : middle],
+        "frequencies": data[middle:],
+        "length": length,
+        "text_flags": flags >> TEXT_FLAGS_SHIFT,
+    }
 
 
 def to_index_rows(

@@ -38,6 +38,7 @@ class Entry:
     terms: bytes = b""
     frequencies: bytes = b""
     length: int = 0
+    text_flags: int = 0
     vectors: tuple[tuple[EmbedderId, bytes], ...] = ()
     versions: tuple[Version, ...] = ()
 
@@ -112,7 +113,8 @@ class IndexRows:
 
     `previous` is the row before it in the same source and session (0: none),
     `strand` numbers that pair within its owner (0: none). Speakers and kinds are `name_id`s.
-    `flags`: 1 deleted, 2 superseded. Moments are microseconds since 1970 UTC;
+    `flags`: 1 deleted, 2 superseded, from bit 8 on the entry's `text_flags`. Moments are
+    microseconds since 1970 UTC;
     open validity is the smallest or largest int64. The terms of row i are
     `terms[term_offsets[i]:term_offsets[i + 1]]`, the counts likewise.
     """

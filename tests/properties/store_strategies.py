@@ -126,6 +126,7 @@ def make(memory: Memory, terms: dict[int, int], vectors: dict[EmbedderId, Any]) 
         memory,
         terms=np.array(sorted(terms), np.uint64),
         frequencies=np.array([terms[term] for term in sorted(terms)], np.uint16),
+        text_flags=len(memory.text) % 256,
         vectors={space: np.array(vector, np.float32) for space, vector in vectors.items()},
     )
 

@@ -21,7 +21,7 @@ from agentmem.stores.sqlite import files
 from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
 from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
-from agentmem.stores.sqlite.transactions import Connection, Read, Write
+from agentmem.stores.sqlite.transactions import Connection, Numbers, Read, Write
 from agentmem.stores.values import Durability
 
 _IDLE_READERS = 8
@@ -78,6 +78,8 @@ class Database:
         self._idle: list[Connection] = []
         self._stand_ins: list[Connection] = []
         self._mark = files.Mark(self.path)
+        self._last_ledger: tuple[str, Ledger] | None = None
+        self._numbers = Numbers()
         self._opened_file: tuple[int, int] | None = None
 
     # Reading
@@ -159,29 +161,40 @@ class Database:
     @contextmanager
     def write(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
         """A transaction; committed and durable when the block ends, undone when it raises."""
-        with self._exclusive(wait_seconds) as connection:
-            ledger = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
-            if ledger is None:
-                raise corrupt("its ledger is missing")
-            transaction = Write(connection, str(ledger[0]))
-            yield transaction
-            if transaction.abandoned:
-                connection.execute("ROLLBACK")
-                return
-            commits = transaction.finish()
-            connection.execute("COMMIT")
-            if self.durability == "full":
-                self._mark.write(commits)
+        wait = self.busy_seconds if wait_seconds is None else wait_seconds
+        self._take_turn(wait)
+        try:
+            with typed(str(self.path)):
+                connection = self._ready_writer()
+                try:
+                    transaction = self._begin(connection, wait)
+                    yield transaction
+                    self._end(transaction)
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+        finally:
+            self._writing.release()
 
-    @contextmanager
-    def _exclusive(self, wait_seconds: float | None) -> Iterator[Connection]:
-        with self.alone(wait_seconds=wait_seconds) as connection:
-            try:
-                self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait_seconds)
-                yield connection
-            except BaseException:
-                self._roll_back(connection)
-                raise
+    def _begin(self, connection: Connection, wait: float) -> Write:
+        self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
+        found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
+        if found is None:
+            raise corrupt("its ledger is missing")
+        text = str(found[0])
+        last, self._last_ledger = self._last_ledger, None
+        parsed = last[1] if last is not None and last[0] == text else None
+        return Write(connection, text, parsed=parsed, numbers=self._numbers)
+
+    def _end(self, transaction: Write) -> None:
+        if transaction.abandoned:
+            transaction.connection.execute("ROLLBACK")
+            return
+        written = transaction.finish()
+        transaction.connection.execute("COMMIT")
+        self._last_ledger = (written, transaction.ledger)
+        if self.durability == "full":
+            self._mark.write(transaction.ledger.commits)
 
     def _roll_back(self, connection: Connection) -> None:
         try:
@@ -195,24 +208,28 @@ class Database:
     @contextmanager
     def alone(self, *, wait_seconds: float | None = None) -> Iterator[Connection]:
         """The writing connection outside a transaction, for VACUUM and checkpoints."""
+        self._take_turn(self.busy_seconds if wait_seconds is None else wait_seconds)
+        try:
+            with typed(str(self.path)):
+                yield self._ready_writer()
+        finally:
+            self._writing.release()
+
+    def _take_turn(self, wait: float) -> None:
         self._require_open()
-        wait = self.busy_seconds if wait_seconds is None else wait_seconds
         if not self._writing.acquire(timeout=wait):
             raise StoreBusy(
                 f"Another thread held {self.path} for {wait:g} s.",
                 remedy="Try again, or raise busy_seconds.",
             )
-        try:
-            with typed(str(self.path)):
-                with self._lock:
-                    self._require_open()
-                    self._ensure_ready(create=True)
-                    if self._writer is None:
-                        self._writer = self._retrying(lambda: self._connect_to("rw"))
-                    connection = self._writer
-                yield connection
-        finally:
-            self._writing.release()
+
+    def _ready_writer(self) -> Connection:
+        with self._lock:
+            self._require_open()
+            self._ensure_ready(create=True)
+            if self._writer is None:
+                self._writer = self._retrying(lambda: self._connect_to("rw"))
+            return self._writer
 
     def vacuum(self, *, wait_seconds: float | None = None) -> None:
         """Write the whole file anew, without what is unused."""

@@ -17,7 +17,6 @@ from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
 from agentmem.stores.sqlite.rows import COLUMN, read_memories
 from agentmem.stores.sqlite.schema import (
     ARTIFACTS,
-    CHANGES,
     HISTORY,
     INDEX_FILES,
     INDEXED,
@@ -85,7 +84,7 @@ def erase_rows(
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
     write.log("erase", rows)
     write.log("update", moved - set(rows))
-    set_value(write, "erased_seq", str(write.ledger.tally(CHANGES.name)[2]))
+    set_value(write, "erased_seq", str(write.ledger.seq()))
     kept = write.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
     names_left = {name for row in kept for name in json.loads(row[2])}
     set_value(write, _PENDING, json.dumps(sorted(names_left | {row[1] for row in index_files})))

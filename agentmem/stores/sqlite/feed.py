@@ -12,7 +12,7 @@ from agentmem.stores import packing
 from agentmem.stores.entries import pack_vector, require_file_name
 from agentmem.stores.sqlite import reading
 from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import SEAL, corrupt, require_sealed, row_checksum, seal
+from agentmem.stores.sqlite.ledger import SEAL, Row, corrupt, require_sealed, row_checksum, seal
 from agentmem.stores.sqlite.names import (
     INTEGERS,
     NameCache,
@@ -28,6 +28,7 @@ from agentmem.stores.sqlite.schema import (
     EMBEDDINGS,
     INDEX_FILES,
     INDEXED,
+    MEMORIES,
     SETTINGS,
 )
 from agentmem.stores.sqlite.transactions import Read, vector_key, vectors_tally
@@ -63,7 +64,7 @@ class SqliteFeed:
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
         with self._database.read() as read:
-            return read.ledger.tally(CHANGES.name)[2]
+            return read.ledger.seq()
 
     def data_version(self) -> int:
         """Changes whenever any process committed; cheaper than `seq`."""
@@ -73,16 +74,19 @@ class SqliteFeed:
         """What was written after `since_seq`, oldest first."""
         require_count(since_seq, "since_seq")
         with self._database.read() as read:
-            found = read.rows(CHANGES, "WHERE seq > ? ORDER BY seq", (since_seq,))
-            last = read.ledger.tally(CHANGES.name)[2]
-        complete = len(found) == max(0, last - since_seq)
-        if found and (found[-1][0] != last or found[-1][0] - found[0][0] != len(found) - 1):
-            raise corrupt("its change log has gaps")
-        items = tuple(
+            last, last_row = read.ledger.seq(), read.ledger.tally(MEMORIES.name)[2]
+            lines = _lines_since(read, since_seq)
+        if lines is None:
+            return Changes(seq=last, complete=False, items=())
+        before, later = lines
+        items = [
             Change(seq=seq, operation=operation, first=first, last=final)
-            for seq, operation, first, final in found
-        )
-        return Changes(seq=last, complete=complete and since_seq <= last, items=items)
+            for seq, _, operation, first, final in later
+        ]
+        if since_seq - before < last_row:
+            new = Change(seq=last, operation="put", first=since_seq - before + 1, last=last_row)
+            items.insert(0, new)
+        return Changes(seq=last, complete=True, items=tuple(items))
 
     def index_rows(
         self,
@@ -266,14 +270,34 @@ class SqliteFeed:
             write.abandoned = not known
 
 
+def _lines_since(read: Read, seq: int) -> tuple[int, list[Row]] | None:
+    """How many lines of the change log stand before `seq`, and those after it.
+
+    None when the log does not reach back that far. What is not in the log
+    between two lines are new rows, one a number.
+    """
+    if seq > read.ledger.seq():
+        return None
+    earlier = read.rows(CHANGES, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", (seq,))
+    later = read.rows(CHANGES, "WHERE seq > ? ORDER BY seq", (seq,))
+    last = read.ledger.tally(CHANGES.name)[2]
+    before = int(earlier[0][1]) if earlier else 0
+    numbers = [row[1] for row in later]
+    if numbers == list(range(before + 1, last + 1)):
+        return before, later
+    if earlier or numbers != list(range(last - len(numbers) + 1, last + 1)):
+        raise corrupt("its change log has gaps")
+    return None
+
+
 def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
-    found = read.rows(CHANGES, "WHERE seq > ?", (seq,))
-    if len(found) < read.ledger.tally(CHANGES.name)[2] - seq:
-        return set(rows)  # the log does not reach back that far
+    lines = _lines_since(read, seq)
+    if lines is None:
+        return set(rows)
     return {
         row
         for row in rows
-        for _, operation, first, last in found
+        for _, _, operation, first, last in lines[1]
         if operation == "update" and first <= row <= last
     }
 

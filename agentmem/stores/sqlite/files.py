@@ -10,6 +10,7 @@ was committed than SQLite recovers, the store refuses to open.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import struct
 import threading
@@ -223,20 +224,18 @@ class Mark:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._mark_path = beside(path, "-mark")
-        self._mark: int | None = None
+        self._mark: mmap.mmap | None = None
         self._log: int | None = None
 
     def write(self, commits: int) -> None:
         """Note that `commits` are durable. Failing here loses nothing, so it is not an error."""
         with contextlib.suppress(OSError):
             if self._mark is None:
-                self._mark = os.open(self._mark_path, os.O_RDWR | os.O_CREAT, 0o600)
+                self._mark = _map_file(self._mark_path, _MARK.size + 4)
             if self._log is None:
                 self._log = os.open(beside(self._path, "-wal"), os.O_RDONLY)
-            os.lseek(self._log, 16, os.SEEK_SET)
-            body = _MARK.pack(os.read(self._log, 8), commits)
-            os.lseek(self._mark, 0, os.SEEK_SET)
-            os.write(self._mark, body + zlib.crc32(body).to_bytes(4, "little"))
+            body = _MARK.pack(_read_at(self._log, 8, 16), commits)
+            self._mark[:] = body + zlib.crc32(body).to_bytes(4, "little")
 
     def missing(self, commits: int, log: LogHead | None) -> int:
         """How many acknowledged commits are gone, seen from a store that has `commits`."""
@@ -256,10 +255,29 @@ class Mark:
 
     def close(self, *, clean: bool) -> None:
         """Let go of the files; after a `clean` close there is no log, so no mark is needed."""
-        for descriptor in (self._mark, self._log):
-            if descriptor is not None:
-                os.close(descriptor)
+        if self._mark is not None:
+            self._mark.close()
+        if self._log is not None:
+            os.close(self._log)
         self._mark = self._log = None
         if clean:
             with contextlib.suppress(OSError):
                 self._mark_path.unlink()
+
+
+def _read_at(descriptor: int, count: int, place: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, place)
+    os.lseek(descriptor, place, os.SEEK_SET)
+    return os.read(descriptor, count)
+
+
+def _map_file(path: Path, size: int) -> mmap.mmap:
+    """A small file as memory: writing to it costs no call, and it survives a killed process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, size)
+        return mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)

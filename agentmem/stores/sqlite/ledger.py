@@ -10,13 +10,12 @@ read; a row that has gone missing is seen when a whole table is read.
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from agentmem.errors import StoreCorrupt
-from agentmem.stores.sqlite.schema import Table
+from agentmem.stores.sqlite.schema import CHANGES, MEMORIES, Table
 
 SEAL = 4
 _RESIDUE = 0x2144DF1C
@@ -104,39 +103,54 @@ class Ledger:
 
     def __init__(self, data: str | None = None) -> None:
         self.tallies: dict[str, list[int]] = {}
+        self._written: dict[str, str] = {}
+        self._changed: set[str] = set()
         self.commits = 0
         if data is not None:
             self._read(data)
 
-    def _read(self, data: object) -> None:
+    def _read(self, data: str) -> None:
         try:
-            if not isinstance(data, str):
-                raise TypeError("not text")
             body, _, check = data.rpartition("#")
             if hashlib.blake2b(body.encode(), digest_size=8).hexdigest() != check:
                 raise ValueError("checksum")
-            read = json.loads(body)
-            self.commits = read.pop("commits")
-            self.tallies = read
-        except (ValueError, TypeError, KeyError, UnicodeError):
+            commits, *tallies = body.split("|")
+            self.commits = int(commits)
+            for written in filter(None, tallies):
+                name, numbers = written.split("=")
+                self._written[name] = written
+                count, total, last = map(int, numbers.split(","))
+                self.tallies[name] = [count, total, last]
+        except (ValueError, UnicodeError):
             raise corrupt("its ledger cannot be read") from None
 
     def write(self) -> str:
         """The text that stands in the file."""
-        body = json.dumps({"commits": self.commits, **self.tallies}, separators=(",", ":"))
+        for name in self._changed:
+            count, total, last = self.tallies[name]
+            self._written[name] = f"{name}={count},{total},{last}"
+        self._changed.clear()
+        body = f"{self.commits}|{'|'.join(self._written.values())}"
         return body + "#" + hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
 
     def tally(self, name: str) -> list[int]:
         """`[count, sum of checksums, last key]` of a table, or of one embedder's vectors."""
-        return self.tallies.setdefault(name, [0, 0, 0])
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = [0, 0, 0]
+        return tally
+
+    def _to_change(self, name: str) -> list[int]:
+        self._changed.add(name)
+        return self.tally(name)
 
     def add(self, name: str, checksums: Sequence[int]) -> None:
-        tally = self.tally(name)
+        tally = self._to_change(name)
         tally[0] += len(checksums)
         tally[1] = (tally[1] + sum(checksums)) & _WRAP
 
     def remove(self, name: str, checksums: Sequence[int]) -> None:
-        tally = self.tally(name)
+        tally = self._to_change(name)
         tally[0] -= len(checksums)
         tally[1] = (tally[1] - sum(checksums)) & _WRAP
         if tally[0] < 0:
@@ -144,9 +158,13 @@ class Ledger:
 
     def take(self, name: str, count: int) -> range:
         """`count` keys that were never given out before."""
-        tally = self.tally(name)
+        tally = self._to_change(name)
         tally[2] += count
         return range(tally[2] - count + 1, tally[2] + 1)
+
+    def seq(self) -> int:
+        """How many rows and changes there ever were: grows with every write indexes must see."""
+        return self.tally(MEMORIES.name)[2] + self.tally(CHANGES.name)[2]
 
     def require(self, name: str, checksums: Sequence[int]) -> None:
         """Refuse a whole table whose rows are not those that were written."""

@@ -54,8 +54,12 @@ def find_owner(read: Read, owner: Owner) -> int | None:
 
 def intern_owner(write: Write, owner: Owner) -> int:
     """The number of this owner, new if it has none yet."""
+    known = write.numbers(OWNERS)
+    if owner in known:
+        return known[owner]
     found = find_owner(write, owner)
     if found is not None:
+        known[owner] = found
         return found
     (key,) = write.take(OWNERS)
     visibility, scope = owner
@@ -67,13 +71,17 @@ def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand
     """The numbers of these strands, and which of them are new."""
     numbers: dict[Strand, int] = {}
     new: list[Row] = []
+    known = write.numbers(STRANDS)
     for strand in dict.fromkeys(strands):
+        if strand in known:
+            numbers[strand] = known[strand]
+            continue
         owner, url, session = strand
         found = write.rows(
             STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
         )
         if found:
-            numbers[strand] = found[0][0]
+            numbers[strand] = known[strand] = found[0][0]
         else:
             (numbers[strand],) = write.take(STRANDS)
             new.append((numbers[strand], *strand))
@@ -149,8 +157,13 @@ def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
 
 def intern_embedder(write: Write, embedder: EmbedderId) -> int:
     """The number of this vector space, new if it has none yet."""
+    known = write.numbers(EMBEDDERS)
+    if embedder in known:
+        return known[embedder]
     found = find_embedder(write, embedder)
-    if found is None:
+    if found is not None:
+        known[embedder] = found
+    else:
         (found,) = write.take(EMBEDDERS)
         write.insert(EMBEDDERS, [(found, embedder.name, embedder.version, embedder.dimensions)])
     return found

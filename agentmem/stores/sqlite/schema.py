@@ -7,7 +7,7 @@ or keep one inside their blob; see `ledger.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
 EMBEDDER_SHIFT = 40
@@ -20,22 +20,26 @@ class Table:
     name: str
     columns: tuple[str, ...]
     packed: bool = False
+    key: str = field(init=False)
+    stored: tuple[str, ...] = field(init=False)
+    """The columns as they stand in the file."""
+    insert_sql: str = field(init=False)
+    _select: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        return self.columns[0]
-
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """The columns as they stand in the file."""
-        return self.columns if self.packed else (*self.columns, "checksum")
-
-    def insert_sql(self) -> str:
-        marks = ", ".join("?" * len(self.stored))
-        return f"INSERT INTO {self.name} ({', '.join(self.stored)}) VALUES ({marks})"  # noqa: S608 # our own names
+    def __post_init__(self) -> None:
+        stored = self.columns if self.packed else (*self.columns, "checksum")
+        listed, marks = ", ".join(stored), ", ".join("?" * len(stored))
+        made = {
+            "key": self.columns[0],
+            "stored": stored,
+            "insert_sql": f"INSERT INTO {self.name} ({listed}) VALUES ({marks})",  # noqa: S608 # our own names
+            "_select": f"SELECT {listed} FROM {self.name} ",  # noqa: S608 # our own names
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
     def select_sql(self, condition: str) -> str:
-        return f"SELECT {', '.join(self.stored)} FROM {self.name} {condition}"  # noqa: S608 # our own names
+        return self._select + condition
 
 
 OWNERS = Table(
@@ -60,7 +64,7 @@ USAGE = Table(name="usage", columns=("row", "retrieved", "cited", "ignored", "la
 EMBEDDERS = Table(name="embedders", columns=("embedder", "name", "version", "dimensions"))
 EMBEDDINGS = Table(name="embeddings", columns=("key", "data"), packed=True)
 HISTORY = Table(name="history", columns=("version", "row", "replaced_at", "data"))
-CHANGES = Table(name="changes", columns=("seq", "operation", "first", "last"))
+CHANGES = Table(name="changes", columns=("seq", "number", "operation", "first", "last"))
 SNAPSHOTS = Table(
     name="snapshots", columns=("snapshot", "id", "owner", "created_at", "mentions", "data")
 )
@@ -133,8 +137,8 @@ _FIRST = (
         data TEXT NOT NULL, checksum INTEGER NOT NULL)""",
     "CREATE INDEX history_by_row ON history (row)",
     """CREATE TABLE changes (
-        seq INTEGER PRIMARY KEY, operation TEXT NOT NULL, first INTEGER NOT NULL,
-        last INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+        seq INTEGER PRIMARY KEY, number INTEGER NOT NULL, operation TEXT NOT NULL,
+        first INTEGER NOT NULL, last INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
     """CREATE TABLE snapshots (
         snapshot INTEGER PRIMARY KEY, id TEXT NOT NULL, owner INTEGER NOT NULL,
         created_at INTEGER NOT NULL, mentions TEXT NOT NULL, data TEXT NOT NULL,

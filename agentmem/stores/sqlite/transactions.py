@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from agentmem.stores.sqlite.ledger import Ledger, Row, checked, checksum, row_checksum
-from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, Table
+from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, MEMORIES, Table
 from agentmem.stores.values import Operation
 
 KEPT_CHANGES = 100_000
@@ -31,16 +32,17 @@ class Connection(Protocol):
 class Read:
     """One state of the store, to be read."""
 
-    def __init__(self, connection: Connection, ledger: str) -> None:
+    def __init__(
+        self, connection: Connection, ledger: str, *, parsed: Ledger | None = None
+    ) -> None:
         self.connection = connection
         self._ledger = ledger
-        self._parsed: Ledger | None = None
+        if parsed is not None:
+            self.ledger = parsed
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
-        if self._parsed is None:
-            self._parsed = Ledger(self._ledger)
-        return self._parsed
+        return Ledger(self._ledger)
 
     def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """The rows that meet `condition`, each tested against its checksum, without it."""
@@ -51,6 +53,27 @@ class Read:
         return self.connection.execute(sql, parameters).fetchall()
 
 
+class Numbers:
+    """The numbers of owners, strands and embedders, as long as their tables do not change.
+
+    The ledger's tally of a table says whether it is still the same; a
+    transaction that has changed the table itself looks everything up.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[list[int], dict[Any, int]]] = {}
+
+    def of(self, name: str, tally: list[int] | None) -> dict[Any, int]:
+        then, known = self._known.get(name, (None, {}))
+        if then != tally or len(known) > 10_000:
+            known = {}
+            self._known[name] = (list(tally or ()), known)
+        return known
+
+    def forget(self) -> None:
+        self._known = {}
+
+
 class Write(Read):
     """A transaction that keeps the ledger in step with what it writes.
 
@@ -59,22 +82,45 @@ class Write(Read):
 
     abandoned = False
 
+    def __init__(
+        self,
+        connection: Connection,
+        ledger: str,
+        *,
+        parsed: Ledger | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        super().__init__(connection, ledger, parsed=parsed)
+        self._numbers = Numbers() if numbers is None else numbers
+        self._touched: set[str] = set()
+
+    def numbers(self, table: Table) -> dict[Any, int]:
+        """Numbers of this table that are known from before, to be looked up and added to."""
+        if table.name in self._touched:
+            return {}
+        return self._numbers.of(table.name, self.ledger.tallies.get(table.name))
+
     def take(self, table: Table, count: int = 1) -> range:
         """Keys for new rows."""
         return self.ledger.take(table.name, count)
 
     def insert(self, table: Table, rows: Sequence[Row], *, tally: str = "") -> None:
         """Add rows, given without checksums (or sealed, for packed tables)."""
-        if not table.packed:
-            rows = [(*row, checksum(table, row)) for row in rows]
-        if len(rows) == 1:
-            self.connection.execute(table.insert_sql(), rows[0])
+        self._touched.add(table.name)
+        if table.packed:
+            sums = [row_checksum(table, row) for row in rows]
         else:
-            self.connection.executemany(table.insert_sql(), rows)
-        self.ledger.add(tally or table.name, [row_checksum(table, row) for row in rows])
+            sums = [checksum(table, row) for row in rows]
+            rows = [(*row, total) for row, total in zip(rows, sums, strict=True)]
+        if len(rows) == 1:
+            self.connection.execute(table.insert_sql, rows[0])
+        else:
+            self.connection.executemany(table.insert_sql, rows)
+        self.ledger.add(tally or table.name, sums)
 
     def change(self, table: Table, row: Row, /, **values: Any) -> Row:
         """Write `values` over those of `row` (as read, without checksum); gives the new row."""
+        self._touched.add(table.name)
         names = [name for name in values if row[table.columns.index(name)] != values[name]]
         if not names:
             return row
@@ -93,6 +139,7 @@ class Write(Read):
 
     def delete(self, table: Table, keys: Sequence[int], *, tally: str = "") -> list[Row]:
         """Remove the rows with these keys; gives what they were, tested."""
+        self._touched.add(table.name)
         gone: list[Row] = []
         for key in keys:
             for row in self.connection.execute(
@@ -106,34 +153,47 @@ class Write(Read):
                 )
         return gone
 
-    def log(self, operation: Operation, rows: Iterable[int]) -> None:
-        """Tell indexes that `rows` changed; neighbouring rows make one line."""
-        runs: list[list[int]] = []
-        for row in sorted(set(rows)):
-            if runs and runs[-1][1] == row - 1:
-                runs[-1][1] = row
-            else:
-                runs.append([row, row])
-        keys = self.take(CHANGES, len(runs))
+    def log(self, operation: Operation, rows: Collection[int]) -> None:
+        """Tell indexes that old `rows` changed; neighbouring rows make one line.
+
+        New rows need no line: the ledger's sequence counts rows and lines together.
+        """
+        runs = _runs(rows)
         if not runs:
             return
+        numbers = self.take(CHANGES, len(runs))
+        rows_before = self.ledger.tally(MEMORIES.name)[2]
         self.insert(
             CHANGES,
-            [(seq, operation, first, last) for seq, (first, last) in zip(keys, runs, strict=True)],
+            [
+                (rows_before + number, number, operation, first, last)
+                for number, (first, last) in zip(numbers, runs, strict=True)
+            ],
         )
-        if keys[-1] // 4096 != (keys[0] - 1) // 4096:
-            self._forget_old_changes(keys[-1] - KEPT_CHANGES)
+        if numbers[-1] // 4096 != (numbers[0] - 1) // 4096:
+            self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
 
     def _forget_old_changes(self, last: int) -> None:
-        old = self.connection.execute(CHANGES.select_sql("WHERE seq <= ?"), (last,)).fetchall()
+        old = self.connection.execute(CHANGES.select_sql("WHERE number <= ?"), (last,)).fetchall()
         self.ledger.remove(CHANGES.name, [row_checksum(CHANGES, row) for row in old])
-        self.connection.execute("DELETE FROM changes WHERE seq <= ?", (last,))
+        self.connection.execute("DELETE FROM changes WHERE number <= ?", (last,))
 
-    def finish(self) -> int:
-        """Write the ledger; gives the number of this commit."""
+    def finish(self) -> str:
+        """Write the ledger; gives it as it was written."""
         self.ledger.commits += 1
-        self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (self.ledger.write(),))
-        return self.ledger.commits
+        written = self.ledger.write()
+        self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
+        return written
+
+
+def _runs(rows: Collection[int]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    for row in sorted(set(rows)):
+        if runs and runs[-1][1] == row - 1:
+            runs[-1][1] = row
+        else:
+            runs.append([row, row])
+    return runs
 
 
 def vectors_tally(embedder: int) -> str:

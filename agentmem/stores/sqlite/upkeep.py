@@ -21,7 +21,6 @@ from agentmem.stores.sqlite.ledger import opened, row_checksum
 from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
 from agentmem.stores.sqlite.rows import COLUMN, read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
-    CHANGES,
     EMBEDDER_SHIFT,
     EMBEDDINGS,
     INDEX_FILES,
@@ -64,7 +63,7 @@ class SqliteUpkeep:
                 last_sync=from_microseconds(int(sync[0][2])) if sync else None,
                 embedders=tuple(_coverage(read, owners)),
                 jobs=job_counts(read, owners),
-                seq=read.ledger.tally(CHANGES.name)[2],
+                seq=read.ledger.seq(),
                 schema_version=version,
                 location=str(self._database.path),
             )
@@ -219,12 +218,9 @@ def _problems(read: Read, names: NameCache) -> Iterator[str]:
             yield f"row {row[0]} has no terms"
             continue
         data = opened(row[0], blobs[row[0]])
-        terms, frequencies, length = packing.unpack_terms(data)
         expected = packing.pack_terms(
             memory,
-            terms=terms,
-            frequencies=frequencies,
-            length=length,
+            **packing.unpack_terms(data),
             owner=row[COLUMN["owner"]],
             strand=row[COLUMN["strand"]] or 0,
         )

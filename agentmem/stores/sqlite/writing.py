@@ -24,7 +24,6 @@ from agentmem.stores.sqlite.names import (
     INTEGERS,
     NameCache,
     all_embedders,
-    find_owner,
     integers,
     intern_embedder,
     intern_owner,
@@ -74,7 +73,12 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     """Store checked entries under new rows."""
     if not entries:
         return ()
-    edges = [edge for entry in entries for edge in supersession_edges(entry.memory)]
+    edges = [
+        edge
+        for entry in entries
+        if entry.memory.supersedes is not None or entry.memory.superseded_by is not None
+        for edge in supersession_edges(entry.memory)
+    ]
     if edges:
         refuse_cycles(edges, lambda memory_id: _newer_than(write, memory_id))
     owned = [owned_by(entry.memory) for entry in entries]
@@ -103,7 +107,6 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     for row, entry in zip(rows, entries, strict=True):
         for version in entry.versions:
             keep_version(write, row, version.memory, version.replaced_at)
-    write.log("put", rows)
     write.log("update", moved)
     return tuple(rows)
 
@@ -140,7 +143,8 @@ def _strands_of(write: Write, owned: Sequence[tuple[int, Memory]]) -> _Strands:
 
 def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) -> None:
     by_embedder: dict[int, list[Row]] = {}
-    numbers = {e: intern_embedder(write, e) for entry in entries for e, _ in entry.vectors}
+    spaces = dict.fromkeys(e for entry in entries for e, _ in entry.vectors)
+    numbers = {embedder: intern_embedder(write, embedder) for embedder in spaces}
     for row, entry in zip(rows, entries, strict=True):
         for embedder, vector in entry.vectors:
             key = vector_key(numbers[embedder], row)
@@ -212,9 +216,7 @@ def rewrite(
 
     With `relink`, the rows that follow its old and new place are logged.
     """
-    owner = row[COLUMN["owner"]]
-    if (known := find_owner(write, owned_by(memory))) != owner:
-        owner = intern_owner(write, owned_by(memory)) if known is None else known
+    owner = intern_owner(write, owned_by(memory))
     (strand,) = _strands_of(write, [(owner, memory)]).numbers
     values = (row[0], memory.id, owner, strand, *memory_values(memory))
     places = {place(row), place(values)}
@@ -227,12 +229,10 @@ def rewrite(
         raise corrupt(f"the terms of row {row[0]} are missing")
     blob = found[0]
     if entry is None:
-        terms, frequencies, length = packing.unpack_terms(opened(row[0], blob[1]))
+        kept = packing.unpack_terms(opened(row[0], blob[1]))
+        packed = packing.pack_terms(memory, **kept, owner=owner, strand=strand or 0)
     else:
-        terms, frequencies, length = entry.terms, entry.frequencies, entry.length
-    packed = packing.pack_terms(
-        memory, terms=terms, frequencies=frequencies, length=length, owner=owner, strand=strand or 0
-    )
+        packed = packing.pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     write.change(INDEXED, blob, data=seal(row[0], packed))
     write.log("update", after - {row[0]})
     return written
