@@ -20,12 +20,15 @@ _PREPEND = frozenset(
 
 
 def extends(char: str) -> bool:
-    """Whether `char` belongs to the character before it."""
+    """Whether `char` belongs to the character before it.
+
+    So does one this Python's Unicode does not know yet: it may be a mark.
+    """
     if char < "\u0300":
         return False
     return (
         char in (_ZWNJ, _ZWJ)
-        or category(char)[0] == "M"
+        or category(char) in ("Mn", "Mc", "Me", "Cn")
         or "\U0001f3fb" <= char <= "\U0001f3ff"  # skin tones
         or "\U000e0020" <= char <= "\U000e007f"  # tags of flags
         or char in _ALSO_EXTEND

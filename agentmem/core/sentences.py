@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from unicodedata import category, normalize
 
 from agentmem.core.abbreviations import (
     ABBREVIATIONS,
@@ -58,6 +59,8 @@ _NO_SPACE_SCRIPTS = re.compile(
     "[\u2e80-\u303f\u3040-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
     "\U00020000-\U0003ffff]"
 )
+# R&D. and ?c=d. end with a letter that is not an initial.
+_JOINS_A_LETTER = "&=/_"
 _LONGEST_WORD = 24
 _FAR_BACK = 200
 
@@ -192,6 +195,8 @@ def _is_end(text: str, mark: int, end: int, sentence_start: int) -> bool:
     if not after:
         return True
     if any(char in _ALWAYS for char in marks):
+        if after.isascii() and not after.isspace() and _in_address(text, mark):
+            return False
         return _is_unspaced_end(marks, before, text[last_mark + 1 : end], after)
     if not after.isspace():
         return (
@@ -273,14 +278,18 @@ def _is_abbreviation(text: str, mark: int, following: str) -> bool:
     first = mark
     while first > 0 and mark - first < _LONGEST_WORD:
         char = text[first - 1]
-        if not (char.isalpha() or char == "." or extends(char)):
+        if not (char.isalpha() or char == "." or category(char)[0] == "M"):
             break
         first -= 1
-    word = text[first:mark].lstrip(".")
+    while first < mark and not text[first].isalpha():
+        first += 1
+    word = normalize("NFC", text[first:mark])
     before = text[first - 1] if first else ""
     if not word:
         return _is_ordinal(text, mark, following)
-    if before in ("'", "’") or (before.isdigit() and len(word) == 1):
+    if (before in ("'", "’") and text[first - 2 : first - 1].isalpha()) or (
+        before.isdigit() and len(word) == 1
+    ):
         return False  # don't. and 5m.
     segments = word.split(".")
     if len(segments) > 1 and max(map(len, segments)) <= 3 and min(map(len, segments)) <= 1:
@@ -289,7 +298,7 @@ def _is_abbreviation(text: str, mark: int, following: str) -> bool:
     if len(segments) == 1 and len(last) == 1 and last.upper() != last.lower():
         if before == "-":
             return text[first - 2 : first - 1] == "."  # J.-P., but not vitamin-C.
-        return not before or before.isspace() or before in _OPENERS
+        return not before or before not in _JOINS_A_LETTER
     folded = last.casefold()
     if folded in ABBREVIATIONS:
         return True
