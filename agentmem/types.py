@@ -170,7 +170,7 @@ class Hit:
 
 def require_instant(value: datetime | None, name: str) -> None:
     """Refuse a datetime without a time zone: it means a different moment on every machine."""
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+    if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
         raise InvalidInput(
             name,
             value,

@@ -1,0 +1,275 @@
+"""Make a conversation fit: media goes first, then the oldest messages, then memories.
+
+Seen from the inside, each ring gets what the rings before it leave:
+
+    fixed  ·  steps of the present turn  ·  memories  ·  earlier messages  ·  media
+
+and once a ring had to leave something out, the rings outside it are left out
+altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from agentmem.core.budget import BudgetReport, Fate, Outcome, Shrink, fill
+from agentmem.core.checks import require_count
+from agentmem.core.history import Unit, current_index, group_turns
+from agentmem.core.message_parts import SYSTEM_ROLES, media_kind, media_parts, without_media
+from agentmem.core.packagers import TYPES, MessageCounter, Types, rule_for
+from agentmem.core.packages import DEFAULT_WEIGHTS, ContentPackage, ScoreWeights
+from agentmem.protocols import TokenCounter
+from agentmem.types import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimPlan:
+    """What to send: `messages` in their order, and the packages that go with them.
+
+    `kept_indices` says where each message stood; one whose media was left out
+    is a copy with a short note in its place, listed in `stripped_indices`.
+    """
+
+    messages: tuple[Message, ...]
+    kept_indices: tuple[int, ...]
+    dropped_indices: tuple[int, ...]
+    stripped_indices: tuple[int, ...]
+    packages: tuple[ContentPackage, ...]
+    report: BudgetReport
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def used_tokens(self) -> int:
+        return self.report.used_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """A unit of messages, counted without the media that can be taken off it."""
+
+    unit: Unit
+    package: ContentPackage
+    media: tuple[tuple[int, Message, ContentPackage], ...] = ()
+    """The place of a message, the message without its media, and that media."""
+
+
+def trim(
+    messages: Sequence[Message],
+    limit_tokens: int,
+    *,
+    count_message: MessageCounter,
+    now: datetime,
+    packages: Iterable[ContentPackage] = (),
+    weights: ScoreWeights = DEFAULT_WEIGHTS,
+    shrink: Shrink | None = None,
+    count: TokenCounter | None = None,
+    whole_turns: bool = True,
+    current: int | None = None,
+    types: Types = TYPES,
+) -> TrimPlan:
+    """The part of a conversation that fits in `limit_tokens` (P17).
+
+    System prompt and current message always stay; if they and the fixed
+    `packages` do not fit, `FixedContentTooLarge` is raised. Otherwise goes, in
+    this order and only as far as needed: media, both in `packages` and inside
+    earlier messages (lowest score first); earlier messages, oldest first and in
+    whole turns, so an answer goes with its question; memories and all other
+    packages (lowest score first); at last the steps of the present turn, oldest
+    first. A tool call and its results stay or go together, and a tool result
+    without a call is never the first message.
+
+    `whole_turns=False` drops message by message instead: more of the history
+    fits, but it may then open with an answer whose question is gone, which
+    some providers refuse. Each message is counted once, one with media twice.
+    """
+    require_count(limit_tokens, "limit_tokens")
+    if current is None:
+        current = current_index(messages)
+    pieces = [
+        _piece(unit, messages, current=current, count_message=count_message, types=types)
+        for unit in group_turns(messages, whole_turns=whole_turns, current=current)
+    ]
+    others = list(packages)
+
+    # The fixed ring: one fill over all of it, which raises when it is too large.
+    fixed = [piece for piece in pieces if piece.unit.fixed]
+    fixed_packages = [p for p in others if not p.can_drop]
+    room = fill(
+        [*(piece.package for piece in fixed), *fixed_packages], limit_tokens, now=now
+    ).left_tokens
+    outcome = {piece.unit: _kept(piece.package, "fixed: always sent", "fixed") for piece in fixed}
+    fates = list(fill(fixed_packages, limit_tokens, now=now).fates)
+
+    recent = [p for p in pieces if p.unit.recent and not p.unit.fixed]
+    outcome |= _keep_newest(recent, room)
+    room -= sum(outcome[piece.unit].tokens for piece in recent)
+    closed = any(not outcome[piece.unit].sent for piece in recent)
+
+    loose = [p for p in others if p.can_drop and not _is_media(p, types)]
+    if closed:
+        offered = _drop(loose, "trimmed: memories go before the steps of this turn")
+    else:
+        offered = fill(loose, room, now=now, weights=weights, shrink=shrink, count=count).fates
+    fates += offered
+    room -= sum(fate.tokens for fate in offered)
+    closed = closed or any(fate.outcome != "kept" for fate in offered)
+
+    earlier = [p for p in pieces if not p.unit.recent and not p.unit.fixed]
+    outcome |= _keep_newest(earlier, -1 if closed else room)
+    closed = closed or any(not outcome[piece.unit].sent for piece in earlier)
+    _drop_leading_orphans(pieces, outcome)
+    room -= sum(outcome[piece.unit].tokens for piece in earlier)
+
+    inside = [item for piece in pieces if outcome[piece.unit].sent for item in piece.media]
+    media = [p for p in others if p.can_drop and _is_media(p, types)]
+    media += [package for _, _, package in inside]
+    if closed:
+        shown = _drop(media, "trimmed: media goes before messages")
+    else:
+        shown = fill(media, room, now=now, weights=weights).fates
+    bare = _messages_without_media(inside, shown)
+    return _plan(messages, pieces, outcome, bare, (*fates, *shown), limit_tokens=limit_tokens)
+
+
+def _piece(
+    unit: Unit,
+    messages: Sequence[Message],
+    *,
+    current: int | None,
+    count_message: MessageCounter,
+    types: Types,
+) -> _Piece:
+    tokens = 0
+    media: list[tuple[int, Message, ContentPackage]] = []
+    for place in unit.indices:
+        whole = require_count(count_message(messages[place]), "count_message(message)")
+        tokens += whole
+        parts = () if unit.fixed else media_parts(messages[place])
+        if not parts:
+            continue
+        bare = without_media(messages[place])
+        saved = whole - require_count(count_message(bare), "count_message(message)")
+        if saved <= 0:
+            continue
+        tokens -= saved
+        kind = f"media-{media_kind(parts[0])}"
+        package = ContentPackage(
+            id=f"message-{place:04d}-media",
+            type=kind,
+            content=parts,
+            tokens=saved,
+            # Later in the conversation is nearer to what is asked now.
+            relevance=(place + 1) / len(messages),
+            priority=rule_for(kind, types).priority,
+        )
+        media.append((place, bare, package))
+    first = unit.indices[0]
+    if current in unit.indices:
+        kind = "message-current"
+    else:
+        system = messages[first]["role"] in SYSTEM_ROLES
+        kind = "system-prompt" if system else "message-recent"
+    package = ContentPackage(
+        id=f"message-{first:04d}",
+        type=kind,
+        content=_content([messages[place] for place in unit.indices]),
+        tokens=tokens,
+        relevance=(first + 1) / len(messages),
+        can_drop=not unit.fixed,
+        priority=rule_for(kind, types).priority,
+        metadata={"indices": unit.indices},
+    )
+    return _Piece(unit=unit, package=package, media=tuple(media))
+
+
+def _keep_newest(pieces: Sequence[_Piece], room: int) -> dict[Unit, Fate]:
+    """Keep the newest pieces up to the first that does not fit; none if `room` is negative."""
+    outcome: dict[Unit, Fate] = {}
+    full = room < 0
+    reason = "trimmed: messages go before memories"
+    for piece in reversed(pieces):
+        tokens = piece.package.tokens
+        if not full and tokens > room:
+            full = True
+            why = f"trimmed, oldest first: needs {tokens:,}, {room:,} left"
+            reason = "trimmed: older than one that did not fit"
+        elif full:
+            why = reason
+        else:
+            outcome[piece.unit] = _kept(piece.package, f"kept: needs {tokens:,}, {room:,} left")
+            room -= tokens
+            continue
+        outcome[piece.unit] = _dropped(piece.package, why)
+    return outcome
+
+
+def _drop_leading_orphans(pieces: Sequence[_Piece], outcome: dict[Unit, Fate]) -> None:
+    """Take tool results without a call off the front, where every provider refuses them."""
+    for piece in pieces:
+        if not outcome[piece.unit].sent or piece.package.type == "system-prompt":
+            continue
+        if not piece.unit.orphan or piece.unit.fixed:
+            return
+        why = "left out: its tool call is not in the conversation"
+        outcome[piece.unit] = _dropped(piece.package, why)
+
+
+def _messages_without_media(
+    inside: Sequence[tuple[int, Message, ContentPackage]], shown: Sequence[Fate]
+) -> dict[int, Message]:
+    sent = {id(fate.package) for fate in shown if fate.sent}
+    return {place: bare for place, bare, package in inside if id(package) not in sent}
+
+
+def _plan(
+    messages: Sequence[Message],
+    pieces: Sequence[_Piece],
+    outcome: dict[Unit, Fate],
+    bare: dict[int, Message],
+    fates: Sequence[Fate],
+    *,
+    limit_tokens: int,
+) -> TrimPlan:
+    kept = sorted(place for unit, fate in outcome.items() if fate.sent for place in unit.indices)
+    out = {place: bare.get(place, messages[place]) for place in kept}
+    said: list[Fate] = []
+    for piece in pieces:
+        fate = outcome[piece.unit]
+        if fate.sent and bare:
+            content = _content([out[place] for place in piece.unit.indices])
+            fate = replace(fate, sent=replace(fate.sent, content=content))
+        said.append(fate)
+    own = {id(package) for piece in pieces for _, _, package in piece.media}
+    steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
+    lost = bool(steps) and max(steps) not in out
+    return TrimPlan(
+        messages=tuple(out.values()),
+        kept_indices=tuple(kept),
+        dropped_indices=tuple(place for place in range(len(messages)) if place not in out),
+        stripped_indices=tuple(sorted(bare)),
+        packages=tuple(fate.sent for fate in fates if fate.sent and id(fate.package) not in own),
+        report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
+        warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
+    )
+
+
+def _is_media(package: ContentPackage, types: Types) -> bool:
+    return rule_for(package.type, types).component == "media"
+
+
+def _kept(package: ContentPackage, reason: str, outcome: Outcome = "kept") -> Fate:
+    return Fate(package=package, outcome=outcome, reason=reason, sent=package)
+
+
+def _dropped(package: ContentPackage, reason: str) -> Fate:
+    return Fate(package=package, outcome="dropped", reason=reason)
+
+
+def _drop(packages: Sequence[ContentPackage], reason: str) -> tuple[Fate, ...]:
+    return tuple(_dropped(package, reason) for package in packages)
+
+
+def _content(messages: Sequence[Message]) -> Message | tuple[Message, ...]:
+    return messages[0] if len(messages) == 1 else tuple(messages)
