@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 
 from agentmem.core.block import (
@@ -33,6 +33,7 @@ __all__ = [
     "Source",
     "Trust",
     "clean",
+    "is_rendered",
     "parse_context",
     "render_context",
     "source_of",
@@ -66,11 +67,7 @@ def render_body(block: ContextBlock) -> str:
         lines += [render_profile_line(line) for line in block.user_profile]
         lines.append("</user_profile>")
     if block.related_knowledge:
-        count = len(block.related_knowledge)
-        lines.append(f'<related_knowledge count="{count}" total_found="{block.total_found}">')
-        lines.append(f"Showing {count} of {block.total_found} sources")
-        lines += [render_source(s, at) for at, s in enumerate(block.related_knowledge, start=1)]
-        lines.append("</related_knowledge>")
+        lines.append(render_knowledge(block.related_knowledge, block.total_found))
     if block.working_memory:
         lines.append("<working_memory>")
         lines += map(render_pointer, block.working_memory)
@@ -79,6 +76,18 @@ def render_body(block: ContextBlock) -> str:
         lines += ("<conversation_summary>", escape_text(block.summary), "</conversation_summary>")
     lines.append("</knowledge_context>")
     return "\n".join(lines)
+
+
+def render_knowledge(sources: Sequence[Source], total_found: int) -> str:
+    """The knowledge section of cleaned sources, in the order given."""
+    return "\n".join(
+        (
+            f'<related_knowledge count="{len(sources)}" total_found="{total_found}">',
+            f"Showing {len(sources)} of {total_found} sources",
+            *(render_source(source, at) for at, source in enumerate(sources, start=1)),
+            "</related_knowledge>",
+        )
+    )
 
 
 def render_profile_line(line: str) -> str:
@@ -185,6 +194,12 @@ def parse_context(text: str, *, secret: bytes | None = None) -> ContextBlock:
             remedy="The text was altered after it was rendered.",
         )
     return block
+
+
+def is_rendered(text: str) -> bool:
+    """Whether `text` has the two lines of a whole block; what is between is not looked at."""
+    frame = _FRAME.fullmatch(text)
+    return frame is not None and frame["begin"] == frame["end"]
 
 
 def _read_body(body: str) -> ContextBlock | None:
