@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import count
 
 from agentmem.core.skeleton import INVISIBLE, see
 
@@ -67,6 +68,8 @@ _SQUARE_TOKENS = (
     "|cls|sep|mask|pad|unk|bos|eos|modelsettings|model_settings|end_of_text"
 )
 # One pattern per first character: a scan for a literal is many times faster than for a choice.
+MOST_ROUNDS = 16  # text that still changes after so many is nothing but an attack
+_NO_SYNTAX = str.maketrans(dict.fromkeys("<>[]&%\\", " "))
 _VERBOSE = re.VERBOSE | re.IGNORECASE | re.MULTILINE
 _ANGLE = re.compile(
     rf"""
@@ -103,15 +106,16 @@ def clean_text(text: str) -> str:
     Line breaks become `\\n`; blank lines at either end go. The table in
     docs/block.md lists every change.
     """
-    if _UNUSUAL.search(text):
-        text = _drop_invisible(_BREAKS.sub("\n", text))
-    while True:
-        cleaned = _neutralise(text).rstrip()
+    for rounds in count(1):
+        if rounds % MOST_ROUNDS == 0:
+            text = text.translate(_NO_SYNTAX)
+        cleaned = _neutralise(_drop_invisible(text)).rstrip()
         if blank := _FIRST_LINES.match(cleaned):
             cleaned = cleaned[blank.end() :]
         if cleaned == text:
-            return cleaned
+            break
         text = cleaned
+    return text
 
 
 def clean_line(text: str, *, limit_characters: int) -> str:
@@ -145,6 +149,9 @@ def unescape(text: str) -> str:
 
 
 def _drop_invisible(text: str) -> str:
+    if not _UNUSUAL.search(text):
+        return text
+    text = _BREAKS.sub("\n", text)
     characters = set(text)
     if any(map(_is_invisible, characters)):
         text = _INVISIBLE.sub("", text)

@@ -60,6 +60,7 @@ _CONFUSABLE: Mapping[str, str] = MappingProxyType(
 _DROPPED = re.compile(
     f"[{INVISIBLE}\u200c\u200d\ufe0e\ufe0f\u0300-\u036f\u20d0-\u20ff\ufe20-\ufe2f]"
 )
+_AMPERSANDS = re.compile(r"&(?:amp;|#0{0,6}38;|#x0{0,6}26;)*", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f]")
 _ESCAPE = re.compile(
     r"""
@@ -164,34 +165,40 @@ def _decodings(text: str) -> list[tuple[int, int, str]]:
         return []
     found: list[tuple[int, int, str]] = []
     for match in _ESCAPE.finditer(text):
-        escape = match[0]
-        if escape[0] == "&":
-            plain = html.unescape("&" + re.split(r"&|amp;|#0*38;|#[xX]0*26;", escape)[-1])
-            if plain != escape:
-                found.append((match.start(), match.end(), plain))
-        elif escape[0] == "%":
-            found += _percent(escape, match.start())
-        elif escape[-1] == "}" or (letter := escape.lstrip("\\"))[0] in "xX":
-            code = int(escape.lstrip("\\")[1:].strip("{}"), 16)
-            found.append((match.start(), match.end(), chr(min(code, 0x10FFFF))))
-        elif len(letter) >= 5 and letter[0] in "uU":
-            found += _units(escape, match.start())
-        else:
-            last = escape[-1]
-            found.append((match.start(), match.end(), _CONTROL_LETTERS.get(last, last)))
+        decode = _DECODERS[match[0][0]]
+        found += decode(match[0], match.start())
     return found
+
+
+def _entity(escape: str, start: int) -> list[tuple[int, int, str]]:
+    name = _AMPERSANDS.sub("", escape)
+    plain = html.unescape("&" + name)
+    end = start + len(escape)
+    while plain not in ("", "&") and name and plain[-1] == name[-1]:
+        plain, name, end = plain[:-1], name[:-1], end - 1  # "&ltb" is "<" and "b"
+    return [(start, end, plain)] if plain != "&" or end - start > 1 else []
+
+
+def _backslash(escape: str, start: int) -> list[tuple[int, int, str]]:
+    letters = escape.lstrip("\\")
+    end = start + len(escape)
+    if len(letters) < 2:
+        return [(start, end, _CONTROL_LETTERS.get(letters, letters or "\\"))]
+    if letters[0] in "uU" and letters[1] != "{":
+        return _units(escape, start)
+    return [(start, end, chr(min(int(letters[1:].strip("{}"), 16), 0x10FFFF)))]
 
 
 def _percent(run: str, start: int) -> list[tuple[int, int, str]]:
     octets = [(int(m[1], 16), start + m.start(), start + m.end()) for m in _BYTE.finditer(run)]
     raw = bytes(octet for octet, _, _ in octets)
-    try:
-        chars = [(char, len(char.encode("utf-8"))) for char in raw.decode("utf-8")]
-    except UnicodeDecodeError:
-        chars = [(char, 1) for char in raw.decode("latin-1")]
     found: list[tuple[int, int, str]] = []
     at = 0
-    for char, width in chars:
+    while at < len(raw):
+        width = 1 if raw[at] < 0xC0 else 2 if raw[at] < 0xE0 else 3 if raw[at] < 0xF0 else 4
+        char = raw[at : at + width].decode("utf-8", "replace")
+        if len(char) != 1 or char == "\ufffd":
+            width, char = 1, "\ufffd"
         found.append((octets[at][1], octets[at + width - 1][2], char))
         at += width
     return found
@@ -208,6 +215,9 @@ def _units(run: str, start: int) -> list[tuple[int, int, str]]:
         else:
             found.append((first, last, chr(unit)))
     return found
+
+
+_DECODERS = MappingProxyType({"&": _entity, "%": _percent, "\\": _backslash})
 
 
 def _apply(text: str, changes: list[tuple[int, int, str]]) -> tuple[str, _Layer] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, overload
 
 from agentmem.core.checks import require_text
@@ -19,6 +18,7 @@ from agentmem.core.context import BEGIN_LINE, STUB
 from agentmem.core.echoes import echoes
 from agentmem.core.injection import as_dict, is_reference, is_stub
 from agentmem.core.message_parts import makes_calls
+from agentmem.core.quotations import Quotations
 from agentmem.core.skeleton import Seen, see
 
 _TAG = re.compile(
@@ -32,13 +32,13 @@ _TAG = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _WORDS = ("agentmem", "knowledge", "source", "stored_result")
-_DISTINCTIVE = ("knowledge_context", "related_knowledge")
+_ROOT = "knowledge_context"
+_DISTINCTIVE = (_ROOT, "related_knowledge")
 _WITH_ATTRIBUTES = ("related_knowledge", "source", "stored_result")
 _LETTER = re.compile(r"[^\W_]")
-_FENCE = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_PREFIX = re.compile(r"[ \t]*((?:[>|#;*]|//)[ \t]?)+")
 _REST_OF_LINE = re.compile(r"[ \t]*\n?")
-_EMPTY_FENCE = re.compile(r"(^[ \t>]*(`{3,}|~{3,})[^\n`]*\n)\Z", re.MULTILINE)
+_OPENING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[^\n`]*\n")
+_CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*(?:\n|\Z)")
 _BEGIN_LETTERS = "".join(_LETTER.findall(BEGIN_LINE.format(boundary="")))
 _SKIPPED_KEYS = ("role", "type", "id", "name", "tool_call_id", "tool_use_id", "call_id")
 
@@ -49,11 +49,9 @@ class _Mark:
 
     name: str
     opens: bool
-    start: int
-    end: int
-    text_start: int
-    text_end: int
     certain: bool
+    view: tuple[int, int]
+    place: tuple[int, int]
 
 
 @overload
@@ -108,11 +106,9 @@ def _emptied(new: Any, old: Any) -> bool:
 def _strip_text(text: str, known: Collection[bytes]) -> str:
     seen = see(text)
     lowered = seen.text.lower()
-    regions: list[tuple[int, int]] = []
     if any(word in lowered for word in _WORDS):
         marks = _accepted(_marks(seen), seen.text)
-        regions = _regions(marks, seen, text)
-    text = _without(text, regions)
+        text = _without(text, _regions(marks, seen, text)) if marks else text
     if known:
         text = _without(text, echoes(text, known))
     return text.replace(STUB, "")
@@ -123,11 +119,11 @@ def _marks(seen: Seen) -> list[_Mark]:
     marks: list[_Mark] = []
     for match in _TAG.finditer(seen.text):
         if line := match["line"]:
-            name, opens, certain = "line", line.lower() == "begins", True
+            name, opens, certain = _ROOT, line.lower() == "begins", True
         else:
             name, opens = match["name"].lower(), not match["close"]
             certain = opens and name in _WITH_ATTRIBUTES and bool(match["attributes"])
-        marks.append(_Mark(name, opens, *match.span(), *seen.span(*match.span()), certain))
+        marks.append(_Mark(name, opens, certain, match.span(), seen.span(*match.span())))
     return marks
 
 
@@ -136,37 +132,26 @@ def _accepted(marks: list[_Mark], seen: str) -> list[_Mark]:
 
     A tag alone in a sentence touches nothing and pairs with nothing certain.
     """
-    touching = [
-        not _LETTER.search(seen, before.end, after.start) for before, after in pairwise(marks)
-    ]
-    for at, touches in enumerate(touching):
-        pair = marks[at : at + 2]
-        if touches and any(mark.name in _DISTINCTIVE for mark in pair):
-            for mark in pair:
-                mark.certain = True
-    changed = True
-    while changed:
-        changed = False
-        for at, mark in enumerate(marks):
-            if mark.certain:
-                continue
-            beside = (at > 0 and touching[at - 1] and marks[at - 1].certain) or (
-                at < len(touching) and touching[at] and marks[at + 1].certain
-            )
-            if beside or _pairs(marks, at):
-                mark.certain = changed = True
+    beside: list[list[int]] = [[] for _ in marks]
+    latest: dict[str, int] = {}
+    for at, mark in enumerate(marks):
+        if at and not _LETTER.search(seen, marks[at - 1].view[1], mark.view[0]):
+            beside[at].append(at - 1)
+            beside[at - 1].append(at)
+            if mark.name in _DISTINCTIVE or marks[at - 1].name in _DISTINCTIVE:
+                mark.certain = marks[at - 1].certain = True
+        pair = latest.get(mark.name)
+        if pair is not None and marks[pair].opens and not mark.opens:
+            beside[at].append(pair)
+            beside[pair].append(at)
+        latest[mark.name] = at
+    reached = [at for at, mark in enumerate(marks) if mark.certain]
+    while reached:
+        for other in beside[reached.pop()]:
+            if not marks[other].certain:
+                marks[other].certain = True
+                reached.append(other)
     return [mark for mark in marks if mark.certain]
-
-
-def _pairs(marks: list[_Mark], at: int) -> bool:
-    """Whether the nearest mark of the same name, on the side this one faces, is certainly ours."""
-    mark = marks[at]
-    others = marks[at + 1 :] if mark.opens else marks[:at][::-1]
-    root = mark.name == "knowledge_context"
-    for other in others:
-        if other.name == mark.name or (root and other.name == "line"):
-            return other.certain and other.opens != mark.opens
-    return False
 
 
 def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]:
@@ -175,119 +160,72 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
     What follows an opening mark or precedes a closing one belongs to a block,
     as far as the quotation reaches.
     """
-    regions = [(mark.text_start, mark.text_end) for mark in marks]
-    for before, after in zip([None, *marks], [*marks, None], strict=True):
-        start = before.text_end if before else 0
-        end = after.text_start if after else len(text)
+    quotations = Quotations(text, seen)
+    limits = [quotations.around(mark.view, mark.place, opens=mark.opens) for mark in marks]
+    fences = _fences(marks, quotations, text)
+    regions = [mark.place for mark in marks]
+    for at in range(len(marks) + 1):
+        before = marks[at - 1] if at else None
+        after = marks[at] if at < len(marks) else None
+        start = before.place[1] if before else 0
+        end = after.place[0] if after else len(text)
         if before and before.opens:
-            regions.append((start, min(end, _quoted(before, marks, seen, text)[1])))
+            regions.append((start, min(end, (limits[at - 1] or fences[at - 1])[1])))
         if after and not after.opens:
-            regions.append((max(start, _quoted(after, marks, seen, text)[0]), end))
-        if before and after and not _LETTER.search(seen.text, before.end, after.start):
+            regions.append((max(start, (limits[at] or fences[at])[0]), end))
+        if before and after and not _LETTER.search(seen.text, before.view[1], after.view[0]):
             regions.append((start, end))
-        if after and after.opens and _is_rest_of_begin_line(seen.text[: after.start]):
+        if after and after.opens and not before and _is_rest_of_line(seen.text, after.view[0]):
             regions.append((start, end))
-    return sorted(regions)
+    return regions
 
 
-def _is_rest_of_begin_line(text: str) -> bool:
-    letters = "".join(_LETTER.findall(text[-2 * len(BEGIN_LINE) :]))
-    return len(text) <= 2 * len(BEGIN_LINE) and bool(letters) and _BEGIN_LETTERS.endswith(letters)
+def _is_rest_of_line(seen: str, end: int) -> bool:
+    """Whether the view up to `end` is what is left of a begin line whose start was cut off."""
+    if end > 2 * len(BEGIN_LINE):
+        return False
+    letters = "".join(_LETTER.findall(seen[:end]))
+    return bool(letters) and _BEGIN_LETTERS.endswith(letters)
 
 
-def _quoted(mark: _Mark, marks: list[_Mark], seen: Seen, text: str) -> tuple[int, int]:
-    """From where to where the text around a mark is one quotation: the most a cut block fills."""
-    if escapes := _newline_escapes(mark, seen, text):
-        delimiter = re.compile(r"(?<!\\)" + r"\\" * (escapes - 1) + '"')
-        ends = [m.start() for m in delimiter.finditer(text, mark.text_end)][:1]
-        starts = [m.end() for m in delimiter.finditer(text, 0, mark.text_start)][-1:]
-        return (starts or [0])[0], (ends or [len(text)])[0]
-    line_start = text.rfind("\n", 0, mark.text_start) + 1
-    if prefix := _PREFIX.match(text, line_start, mark.text_start):
-        return _prefixed(text, mark, prefix[1].strip())
-    return _fenced(text, mark, marks)
-
-
-def _newline_escapes(mark: _Mark, seen: Seen, text: str) -> int:
-    """How many backslashes write a line break around the mark: 0 where it is a real one."""
-    after, before = seen.text.find("\n", mark.end), seen.text.rfind("\n", 0, mark.start)
-    for at in (after, before) if mark.opens else (before, after):
-        if at >= 0:
-            start, end = seen.span(at, at + 1)
-            written = text[start:end]
-            return written.count("\\") if written[-1:] in ("n", "r") else 0
-    return 0
-
-
-def _prefixed(text: str, mark: _Mark, symbol: str) -> tuple[int, int]:
-    """The run of lines around the mark that have the prefix; a blank line ends it.
-
-    A line without prefix that is not blank continues a paragraph of the
-    quotation, as in Markdown.
-    """
-    start = text.rfind("\n", 0, mark.text_start) + 1
-    while start > 0:
-        above = text.rfind("\n", 0, start - 1) + 1
-        line = text[above : start - 1].strip()
-        if not line.startswith(symbol):
-            break
-        start = above
-    end = mark.text_end
-    while (line_end := text.find("\n", end)) >= 0:
-        below = text.find("\n", line_end + 1)
-        if not text[line_end : below if below >= 0 else len(text)].strip():
-            return start, line_end
-        end = line_end + 1
-    return start, len(text)
-
-
-def _fenced(text: str, mark: _Mark, marks: list[_Mark]) -> tuple[int, int]:
-    """The code fence that a block fills from its first line or to its last, else the whole text.
+def _fences(marks: list[_Mark], quotations: Quotations, text: str) -> list[tuple[int, int]]:
+    """For each mark the fence that its block fills from the first line or to the last, if any.
 
     Fences in the quoted content look like the real one, so the farthest counts.
     """
+    found: list[tuple[int, int]] = []
     start, end = 0, len(text)
-    for other in marks:
-        if other.text_start <= mark.text_start and (above := _fence_above(text, other)):
-            start = above
-            end = max((m.start() for m in _FENCE.finditer(text, other.text_end)), default=end)
-        elif other.text_start >= mark.text_start and not start and _fence_below(text, other):
-            first = _FENCE.search(text, 0, mark.text_start)
-            start = min(first.end() + 1, mark.text_start) if first else 0
-    return start, end
-
-
-def _fence_above(text: str, mark: _Mark) -> int:
-    """Where the mark's line starts if the line above it is a fence, else 0."""
-    line_start = text.rfind("\n", 0, mark.text_start) + 1
-    above = text.rfind("\n", 0, max(0, line_start - 1)) + 1
-    return line_start if line_start and _FENCE.match(text, above, line_start - 1) else 0
-
-
-def _fence_below(text: str, mark: _Mark) -> bool:
-    below = text.find("\n", mark.text_end) + 1
-    return bool(below and _FENCE.match(text, below))
+    for mark in marks:
+        above = quotations.fence_above(mark.place[0])
+        if above is not None:
+            start, end = above, quotations.last_fence(mark.place[1])
+        found.append((start, end))
+    below = False
+    for at in range(len(marks) - 1, -1, -1):
+        below = below or quotations.fence_below(marks[at].place[1])
+        if below and not found[at][0]:
+            found[at] = (min(quotations.first_fence(), marks[at].place[0]), found[at][1])
+    return found
 
 
 def _without(text: str, regions: list[tuple[int, int]]) -> str:
     """`text` without the regions, their line prefixes and the fence that held nothing else."""
-    kept = ""
+    kept: list[str] = []
     done = 0
     for start, end in _merged(regions):
-        before = text[done:start]
+        before = text[done : max(done, start)]
+        done = max(done, end)
         line = before.rpartition("\n")[2]
         if not line.strip(" \t>"):
-            before = before[: len(before) - len(line)]
-            following = _REST_OF_LINE.match(text, end)
-            done = following.end() if following else end
-        else:
-            done = end
-        kept += before
-        closing = _FENCE.match(text, done)
-        opening = _EMPTY_FENCE.search(kept)
-        if closing and opening:
-            kept, done = kept[: opening.start()], min(len(text), closing.end() + 1)
-    return kept + text[done:]
+            before = before.removesuffix(line) if line else before
+            following = _REST_OF_LINE.match(text, done)
+            done = following.end() if following else done
+            opening = before.rfind("\n", 0, -1) + 1
+            closing = _CLOSING_FENCE.match(text, done)
+            if closing and _OPENING_FENCE.fullmatch(before, opening):
+                before, done = before[:opening], closing.end()
+        kept.append(before)
+    return "".join((*kept, text[done:]))
 
 
 def _merged(regions: list[tuple[int, int]]) -> list[tuple[int, int]]:
