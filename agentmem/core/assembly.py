@@ -80,9 +80,9 @@ def build_block(
         return text, cost(reference_messages(text, framing=framing, role=role))
 
     frame_tokens = sealed(ContextBlock())[1]
-    margin = 0
+    margin = profile_margin = 0
     while True:
-        left = max(0, limit_tokens - frame_tokens - margin)
+        left = max(0, limit_tokens - frame_tokens - profile_margin)
         most = left if profile_tokens is None else min(left, profile_tokens)
         lines, profile, spent = _fill_section(
             user_profile,
@@ -92,7 +92,7 @@ def build_block(
             show=clean_profile_line,
             render=render_profile_line,
         )
-        left -= spent
+        left = max(0, left - spent - margin)
         most = left if knowledge_tokens is None else min(left, knowledge_tokens)
         knowledge = fill_knowledge(
             offered, most, count=counted, truncate=truncate, total_found=total_found
@@ -122,8 +122,13 @@ def build_block(
             return replace(
                 built, block=replace(block, total_tokens=tokens), text=text, tokens=tokens
             )
-        # The whole cost more than its parts with this counter: leave that much more room.
-        margin = max(2 * margin, margin + tokens - limit_tokens)
+        # The whole cost more than its parts with this counter: leave that much more room,
+        # at the profile's expense only when nothing else is left.
+        over = tokens - limit_tokens
+        if knowledge.shown or kept or block.summary:
+            margin = max(2 * margin, margin + over)
+        else:
+            profile_margin = max(2 * profile_margin, profile_margin + over)
 
 
 def fit_block(

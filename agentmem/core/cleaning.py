@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count
 
-from agentmem.core.skeleton import INVISIBLE, see
+from agentmem.core.skeleton import INVISIBLE, Seen, see
 
 _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
@@ -74,7 +74,7 @@ _VERBOSE = re.VERBOSE | re.IGNORECASE | re.MULTILINE
 _ANGLE = re.compile(
     rf"""
     <\s*\| (?=\s*/?[\w▁]) [^|<>\n]{{1,80}} \|\s*>
-    | <[\s/!?\\]{{0,8}} (?:{_OWN_TAGS}) (?![\w-]) (?:[^<>]{{0,400}}>)?
+    | <[\s/!?\\]{{0,8}} (?P<own>{_OWN_TAGS}) (?:[^<>]{{0,400}}>)?
     | <<{{0,2}}[\s/\\]{{0,8}} (?:{_ANGLE_TOKENS}) \s{{0,8}}/?\s{{0,8}} >{{1,3}}
     | <[\s/\\]{{0,8}} (?:antml:\w{{1,40}}|invoke|parameter) (?:\s[^<>]{{0,400}})? >
     """,
@@ -90,6 +90,7 @@ _ROLE = re.compile(
     """,
     _VERBOSE,
 )
+_NAME = re.compile(r"[\w-]")
 _BRACKETS = re.compile(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
 _IMAGE = re.compile(r"([!！﹗︕])(?=[\[［﹇])")
 _LINK = re.compile(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
@@ -173,7 +174,7 @@ def _neutralise(text: str) -> str:
         text = _DEFINITION.sub(r"\1 ", _LINK.sub(r"\1 ", text))
         text = _IMAGE.sub(r"\1 ", text)
     seen = see(text)
-    changes = sorted(_dangers(seen.text))
+    changes = sorted(_dangers(seen))
     pieces: list[str] = []
     done = 0
     for first, last, before, inner_first, inner_last, after in changes:
@@ -190,22 +191,32 @@ _Change = tuple[int, int, str, int, int, str]
 """Replace first–last by: a text, what stands at inner first–last, another text."""
 
 
-def _dangers(seen: str) -> Iterator[_Change]:
-    if "<" in seen:
-        yield from (_rounded(match) for match in _ANGLE.finditer(seen))
-    if "[" in seen:
-        yield from (_rounded(match) for match in _SQUARE.finditer(seen))
-    if ":" in seen:
-        for match in _ROLE.finditer(seen):
+def _dangers(seen: Seen) -> Iterator[_Change]:
+    view = seen.text
+    if "<" in view:
+        for match in _ANGLE.finditer(view):
+            if match["own"] is None or _ends_name(seen, match.end("own")):
+                yield _rounded(match)
+    if "[" in view:
+        yield from (_rounded(match) for match in _SQUARE.finditer(view))
+    if ":" in view:
+        for match in _ROLE.finditer(view):
             first, last = match.span(match.lastindex or 0)
             yield first, last, "(", first, last, ")"
-    lowered = seen.lower()
+    lowered = view.lower()
     if "knowledge" in lowered:
-        for match in _ROOT.finditer(seen):
+        for match in _ROOT.finditer(view):
             yield *match.span(), "knowledge-context", match.end(), match.end(), ""
     if "agentmem" in lowered:
-        for match in _BRAND.finditer(seen):
+        for match in _BRAND.finditer(view):
             yield *match.span(), "agentmem_reference", match.end(), match.end(), ""
+
+
+def _ends_name(seen: Seen, end: int) -> bool:
+    """Whether a tag's name ends here: `<sources>` is another tag, unless something hides there."""
+    if not _NAME.match(seen.text, end):
+        return True
+    return seen.span(end, end + 1)[0] > seen.span(end - 1, end)[1]
 
 
 def _rounded(match: re.Match[str]) -> _Change:

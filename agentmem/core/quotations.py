@@ -1,11 +1,13 @@
 """How far the text around a place is one quotation: the most that a cut block can fill.
 
 A block that lost its end runs on to the end of what quotes it: a JSON string,
-lines with a prefix such as `> `, a code fence, or else the whole text.
+lines that all start with `>`, or else the whole text. A code fence
+is no limit, since fences in the quoted content look the same.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -13,8 +15,9 @@ from collections import defaultdict
 from agentmem.core.skeleton import Seen
 
 _QUOTE = re.compile(r'(\\*)"')
-_FENCE = re.compile(r"^[ \t>]*(?:`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_PREFIX = re.compile(r"[ \t]*((?:(?:[>|#;*]|//)[ \t]?)+)")
+_PREFIX = re.compile(
+    r"[ \t]*>[> \t]*"
+)  # the block itself writes every ">" of its content as "&gt;"
 
 Span = tuple[int, int]
 
@@ -25,90 +28,89 @@ class Quotations:
     def __init__(self, text: str, seen: Seen) -> None:
         self._text = text
         self._seen = seen
-        self._breaks = [m.start() for m in re.finditer("\n", seen.text)]
-        self._lines = [m.start() for m in re.finditer("\n", text)]
-        self._fences = [m.span() for m in _FENCE.finditer(text)]
-        self._fence_starts = {start for start, _ in self._fences}
-        self._quotes: dict[int, list[Span]] | None = None
-        self._prefixed: dict[str, list[Span]] = {}
+        self._lines = [match.start() for match in re.finditer("\n", text)]
+        self._strings: dict[int, list[Span]] | None = None
+        self._is_json: bool | None = None
+        self._runs: list[Span] | None = None
 
-    def around(self, view: Span, place: Span, *, opens: bool) -> Span | None:
-        """The JSON string or prefixed lines around `place`, which stands at `view` in the view."""
-        if backslashes := self._backslashes(view, opens=opens):
-            return self._string(place, backslashes - 1)
-        start = self._line_start(place[0])
-        if prefix := _PREFIX.match(self._text, start, place[0]):
-            return self._lines_with(prefix[1].split()[0], place)
-        return None
+    def around(self, view: Span) -> Span:
+        """The quotation around the place that the view shows at `view`."""
+        place = self._seen.span(*view)
+        escapes = self._escapes(view)
+        if escapes:
+            return self._string(place, escapes - 1)
+        at = bisect_left(self._lines, place[0])
+        line = self._lines[at - 1] + 1 if at else 0
+        if _PREFIX.fullmatch(self._text, line, place[0]):
+            return self._run(place)
+        return 0, len(self._text)
 
-    def fence_above(self, position: int) -> int | None:
-        """Where a fence's content starts, if `position` is in its first line."""
-        start = self._line_start(position)
-        return start if start and self._line_start(start - 1) in self._fence_starts else None
+    def _escapes(self, view: Span) -> int:
+        """With how many backslashes a JSON string writes the line break next to our markup.
 
-    def fence_below(self, position: int) -> bool:
-        """Whether the line after the one with `position` is a fence."""
-        at = bisect_left(self._lines, position)
-        return at < len(self._lines) and self._lines[at] + 1 in self._fence_starts
-
-    def first_fence(self) -> int:
-        """Where the text's first fence ends."""
-        return self._fences[0][1] + 1 if self._fences else 0
-
-    def last_fence(self, after: int) -> int:
-        """Where the last fence after `after` starts, or the end of the text."""
-        if self._fences and self._fences[-1][0] >= after:
-            return self._fences[-1][0]
-        return len(self._text)
-
-    def _line_start(self, position: int) -> int:
-        at = bisect_left(self._lines, position)
-        return self._lines[at - 1] + 1 if at else 0
-
-    def _backslashes(self, view: Span, *, opens: bool) -> int:
-        """How many backslashes write a line break here: 0 where it is a real one."""
-        after = bisect_left(self._breaks, view[1])
-        before = bisect_left(self._breaks, view[0]) - 1
-        for at in (after, before) if opens else (before, after):
-            if 0 <= at < len(self._breaks):
-                start, end = self._seen.span(self._breaks[at], self._breaks[at] + 1)
-                return self._text.count("\\", start, end) if self._text[end - 1] in "nr" else 0
+        0 where the line break is a real one, and where quotes are not escaped
+        to the same depth, as in a Python literal.
+        """
+        seen = self._seen.text
+        for at in (view[0] - 1, view[1]):
+            if 0 <= at < len(seen) and seen[at] == "\n":
+                start, end = self._seen.span(at, at + 1)
+                escapes = end - start - 1 if self._text[end - 1] == "n" else 0
+                return escapes if escapes and self._escapes_quotes(view, 2 * escapes - 1) else 0
         return 0
 
+    def _escapes_quotes(self, view: Span, backslashes: int) -> bool:
+        start, end = self._seen.span(*view)
+        quote = self._text.find('"', start, end)
+        if quote >= 0:
+            written = self._text[max(start, quote - backslashes - 1) : quote]
+            return len(written) - len(written.rstrip("\\")) == backslashes
+        if self._is_json is None:
+            try:
+                json.loads(self._text)
+                self._is_json = True
+            except (ValueError, RecursionError):
+                self._is_json = False
+        return self._is_json
+
     def _string(self, place: Span, backslashes: int) -> Span:
-        if self._quotes is None:
-            self._quotes = defaultdict(list)
+        if self._strings is None:
+            self._strings = defaultdict(list)
             for match in _QUOTE.finditer(self._text):
-                self._quotes[len(match[1])].append(match.span())
-        quotes = self._quotes.get(backslashes, [])
-        at = bisect_left(quotes, (place[1], 0))
+                self._strings[len(match[1])].append(match.span())
+        quotes = self._strings.get(backslashes, [])
+        after = bisect_left(quotes, (place[1], 0))
         before = bisect_right(quotes, (place[0], 0)) - 1
         start = quotes[before][1] if before >= 0 else 0
-        return start, quotes[at][0] if at < len(quotes) else len(self._text)
+        return start, quotes[after][0] if after < len(quotes) else len(self._text)
 
-    def _lines_with(self, symbol: str, place: Span) -> Span:
-        """The lines around `place` that start with `symbol`; a blank line ends them.
+    def _run(self, place: Span) -> Span:
+        """The lines around `place` that all start with `>`, blank ones between them aside.
 
-        A line that is not blank and has no prefix goes on with the paragraph
-        above it, as in Markdown.
+        Where a line without it follows directly, the quotation goes on in a
+        way nobody can tell, as in Markdown: then it is the whole text.
         """
-        if symbol not in self._prefixed:
-            self._prefixed[symbol] = self._runs(symbol)
-        runs = self._prefixed[symbol]
-        return runs[bisect_right(runs, (place[0], len(self._text))) - 1]
+        if self._runs is None:
+            self._runs = self._find_runs()
+        at = bisect_right(self._runs, (place[0], len(self._text))) - 1
+        return self._runs[at]
 
-    def _runs(self, symbol: str) -> list[Span]:
+    def _find_runs(self) -> list[Span]:
         runs: list[Span] = []
         start = 0
-        inside = False
+        blank = inside = False
         for end in (*self._lines, len(self._text)):
             line = self._text[start:end].strip()
-            if inside and line:
-                runs[-1] = (runs[-1][0], end)
-            elif line.startswith(symbol):
-                runs.append((start, end))
+            if line.startswith(">"):
+                if inside:
+                    runs[-1] = (runs[-1][0], end)
+                else:
+                    runs.append((start, end))
                 inside = True
-            else:
+            elif line:
+                if inside and not blank:
+                    runs[-1] = (runs[-1][0], len(self._text))
                 inside = False
+            blank = not line
             start = end + 1
         return runs

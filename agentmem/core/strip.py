@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, overload
 
 from agentmem.core.checks import require_text
@@ -32,7 +33,20 @@ _TAG = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _WORDS = ("agentmem", "knowledge", "source", "stored_result")
+_LINE = "line"
 _ROOT = "knowledge_context"
+_DEPTH = MappingProxyType(
+    {
+        _LINE: 0,
+        _ROOT: 1,
+        "user_profile": 2,
+        "related_knowledge": 2,
+        "working_memory": 2,
+        "conversation_summary": 2,
+        "source": 3,
+        "stored_result": 3,
+    }
+)
 _DISTINCTIVE = (_ROOT, "related_knowledge")
 _WITH_ATTRIBUTES = ("related_knowledge", "source", "stored_result")
 _LETTER = re.compile(r"[^\W_]")
@@ -119,7 +133,7 @@ def _marks(seen: Seen) -> list[_Mark]:
     marks: list[_Mark] = []
     for match in _TAG.finditer(seen.text):
         if line := match["line"]:
-            name, opens, certain = _ROOT, line.lower() == "begins", True
+            name, opens, certain = _LINE, line.lower() == "begins", True
         else:
             name, opens = match["name"].lower(), not match["close"]
             certain = opens and name in _WITH_ATTRIBUTES and bool(match["attributes"])
@@ -135,16 +149,17 @@ def _accepted(marks: list[_Mark], seen: str) -> list[_Mark]:
     beside: list[list[int]] = [[] for _ in marks]
     latest: dict[str, int] = {}
     for at, mark in enumerate(marks):
-        if at and not _LETTER.search(seen, marks[at - 1].view[1], mark.view[0]):
+        if at and _touch(marks[at - 1], mark, seen):
             beside[at].append(at - 1)
             beside[at - 1].append(at)
             if mark.name in _DISTINCTIVE or marks[at - 1].name in _DISTINCTIVE:
                 mark.certain = marks[at - 1].certain = True
-        pair = latest.get(mark.name)
+        name = _ROOT if mark.name == _LINE else mark.name
+        pair = latest.get(name)
         if pair is not None and marks[pair].opens and not mark.opens:
             beside[at].append(pair)
             beside[pair].append(at)
-        latest[mark.name] = at
+        latest[name] = at
     reached = [at for at, mark in enumerate(marks) if mark.certain]
     while reached:
         for other in beside[reached.pop()]:
@@ -154,6 +169,16 @@ def _accepted(marks: list[_Mark], seen: str) -> list[_Mark]:
     return [mark for mark in marks if mark.certain]
 
 
+def _touch(before: _Mark, after: _Mark, seen: str) -> bool:
+    """Whether two marks follow each other as they do in a block, with no word between them."""
+    step = _DEPTH[after.name] - _DEPTH[before.name]
+    if before.opens:
+        follows = after.opens and step == 1
+    else:
+        follows = step == 0 if after.opens else step == -1
+    return follows and not _LETTER.search(seen, before.view[1], after.view[0])
+
+
 def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]:
     """The spans of `text` that a block fills.
 
@@ -161,8 +186,7 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
     as far as the quotation reaches.
     """
     quotations = Quotations(text, seen)
-    limits = [quotations.around(mark.view, mark.place, opens=mark.opens) for mark in marks]
-    fences = _fences(marks, quotations, text)
+    limits = [quotations.around(mark.view) for mark in marks]
     regions = [mark.place for mark in marks]
     for at in range(len(marks) + 1):
         before = marks[at - 1] if at else None
@@ -170,10 +194,10 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
         start = before.place[1] if before else 0
         end = after.place[0] if after else len(text)
         if before and before.opens:
-            regions.append((start, min(end, (limits[at - 1] or fences[at - 1])[1])))
+            regions.append((start, min(end, limits[at - 1][1])))
         if after and not after.opens:
-            regions.append((max(start, (limits[at] or fences[at])[0]), end))
-        if before and after and not _LETTER.search(seen.text, before.view[1], after.view[0]):
+            regions.append((max(start, limits[at][0]), end))
+        if before and after and _touch(before, after, seen.text):
             regions.append((start, end))
         if after and after.opens and not before and _is_rest_of_line(seen.text, after.view[0]):
             regions.append((start, end))
@@ -186,26 +210,6 @@ def _is_rest_of_line(seen: str, end: int) -> bool:
         return False
     letters = "".join(_LETTER.findall(seen[:end]))
     return bool(letters) and _BEGIN_LETTERS.endswith(letters)
-
-
-def _fences(marks: list[_Mark], quotations: Quotations, text: str) -> list[tuple[int, int]]:
-    """For each mark the fence that its block fills from the first line or to the last, if any.
-
-    Fences in the quoted content look like the real one, so the farthest counts.
-    """
-    found: list[tuple[int, int]] = []
-    start, end = 0, len(text)
-    for mark in marks:
-        above = quotations.fence_above(mark.place[0])
-        if above is not None:
-            start, end = above, quotations.last_fence(mark.place[1])
-        found.append((start, end))
-    below = False
-    for at in range(len(marks) - 1, -1, -1):
-        below = below or quotations.fence_below(marks[at].place[1])
-        if below and not found[at][0]:
-            found[at] = (min(quotations.first_fence(), marks[at].place[0]), found[at][1])
-    return found
 
 
 def _without(text: str, regions: list[tuple[int, int]]) -> str:
