@@ -356,12 +356,12 @@ def lenient(text: str) -> str:
         text = re.sub(r"\\+([<>/_\"'])", r"\1", text)
         text = unicodedata.normalize("NFKC", text)
         text = text.translate(str.maketrans("‹›⟨⟩〈〉❮❯˂˃", "<>" * 5))
-        text = "".join(
+        hidden = [
             c
-            for c in text
-            if unicodedata.category(c) not in ("Cf", "Cs")
-            and (c in "\n\t" or unicodedata.category(c) != "Cc")
-        )
+            for c in set(text)
+            if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs")
+        ]
+        text = text.translate(dict.fromkeys(map(ord, hidden)))
         text = re.sub("[\ufe00-\ufe0f\u034f\U000e0000-\U000e0fff]", "", text)
         if text == before:
             break
