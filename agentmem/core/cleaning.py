@@ -1,0 +1,227 @@
+"""Make any text harmless to show inside the block, and still readable.
+
+`clean_text` and `clean_line` change what is shown, never what is stored.
+Both are idempotent (K1). `escape_text` and `escape_attribute` then write the
+cleaned text as XML; `unescape` is their inverse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import count
+
+from agentmem.core.skeleton import INVISIBLE, Seen, see
+
+_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_UNUSUAL = re.compile(r"[^\n\t -~]")
+
+# Characters that NFKC turns into markup, and spaces of odd widths that can carry hidden bits.
+_PLAIN = (
+    dict.fromkeys("＜﹤", "<")
+    | dict.fromkeys("＞﹥", ">")
+    | dict.fromkeys("＆﹠", "&")
+    | {"＂": '"', "＇": "'"}
+    | dict.fromkeys(map(chr, (0x1680, *range(0x2000, 0x200B), 0x205F)), " ")
+)
+_TO_PLAIN = str.maketrans(_PLAIN)
+
+_EMOJI = (
+    "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u231a-\u23ff\u24c2\u25a0-\u27bf\u2934\u2935"
+    "\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+# Scripts whose spelling uses joiners: Arabic, Syriac, the Indic family, Tibetan, Myanmar,
+# Khmer, Mongolian.
+_JOINING = (
+    "\u0610-\u061a\u0620-\u06dc\u06de-\u06ff\u0710-\u077f\u08a0-\u08e1\u08e3-\u0dff\u0f00-\u109f"
+    "\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\ufb50-\ufdcf\ufe70-\ufefc"
+)
+_STRAY_SELECTOR = re.compile(
+    f"(?<![{_EMOJI}])(?<![0-9#*](?=\ufe0f\u20e3))[\ufe0e\ufe0f]|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
+)
+_STRAY_JOINER = re.compile(
+    f"\u200d(?![{_EMOJI}])(?![{_JOINING}])"
+    f"|\u200d(?=[{_EMOJI}])(?<![{_EMOJI}\ufe0f]\u200d)"
+    f"|\u200c(?![{_JOINING}])"
+    f"|[\u200c\u200d](?=[{_JOINING}])(?<![{_JOINING}][\u200c\u200d])"
+)
+
+# Control tokens of chat templates that a bracket makes live, and our own tags.
+_OWN_TAGS = (
+    "knowledge[_-]?context|user_profile|related_knowledge|source|working_memory|stored_result"
+    "|conversation_summary"
+)
+_ANGLE_TOKENS = (
+    "s|bos|eos|pad|unk|mask|sep|cls|sop|eop|inst|sys|system|assistant|user|human|developer|model"
+    "|start_of_turn|end_of_turn|end_of_text|endoftext|im_start|im_end|begin_of_text|eot_id"
+    "|start_header_id|end_header_id|start_of_image|image|image_soft_token|image_pad|video|audio"
+    "|tools?|tool_calls?|tool_use|tool_response|tool_results?|tool_code|tool_outputs?|functions?"
+    "|function_calls?|function_results?|function_response|invoke|parameters?|think|thinking"
+    "|scratchpad|instructions?|system_prompt|system-reminder|extra_id_[0-9]{1,3}"
+    "|unused[0-9]{1,3}|reserved_[0-9]{1,3}|0x[0-9a-f]{2}"
+)
+_SQUARE_TOKENS = (
+    "inst|sys|system|system_prompt|available_tools|tool_calls?|tool_results?|tool_content|args"
+    "|call_id|think|img|img_break|img_end|audio|begin_audio|prefix|middle|suffix|gmask|smask|sop"
+    "|cls|sep|mask|pad|unk|bos|eos|modelsettings|model_settings|end_of_text"
+)
+# One pattern per first character: a scan for a literal is many times faster than for a choice.
+MOST_ROUNDS = 16  # text that still changes after so many is nothing but an attack
+_NO_SYNTAX = str.maketrans(dict.fromkeys("<>[]&%\\", " "))
+_VERBOSE = re.VERBOSE | re.IGNORECASE | re.MULTILINE
+_ANGLE = re.compile(
+    rf"""
+    <\s*\| (?=\s*/?[\w▁]) [^|<>\n]{{1,80}} \|\s*>
+    | <[\s/!?\\]{{0,8}} (?P<own>{_OWN_TAGS}) (?:[^<>]{{0,400}}>)?
+    | <<{{0,2}}[\s/\\]{{0,8}} (?:{_ANGLE_TOKENS}) \s{{0,8}}/?\s{{0,8}} >{{1,3}}
+    | <[\s/\\]{{0,8}} (?:antml:\w{{1,40}}|invoke|parameter) (?:\s[^<>]{{0,400}})? >
+    """,
+    _VERBOSE,
+)
+_SQUARE = re.compile(rf"\[[\s/\\]{{0,8}} (?:{_SQUARE_TOKENS}) \s{{0,8}} \]", _VERBOSE)
+_ROOT = re.compile(r"knowledge\s{0,8}_+\s{0,8}context", re.IGNORECASE)
+_BRAND = re.compile(r"agentmem\W{1,8}reference", re.IGNORECASE)
+_ROLE = re.compile(
+    r"""
+    ^[^\w\n(]{0,80} (?: (human|assistant|system|user|developer)
+    | \#[^\w\n(]{0,8} (instructions?|response|input|output) ) (?=[\s*_]{0,8}:)
+    """,
+    _VERBOSE,
+)
+_NAME = re.compile(r"[\w-]")
+_BRACKETS = re.compile(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
+_IMAGE = re.compile(r"([!！﹗︕])(?=[\[［﹇])")
+_LINK = re.compile(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
+_DEFINITION = re.compile(
+    r"^([^\w\n]{0,12}[\[［﹇][^\n]{0,200}?[\]］﹈])(?=[:：﹕︓])", re.MULTILINE
+)
+_FIRST_LINES = re.compile(r"(?:[^\S\n]*\n)+")
+_SPACES = re.compile(r"\s+")
+
+
+def clean_text(text: str) -> str:
+    """`text` as the block may show it: visible characters, nothing a reader takes for markup.
+
+    Line breaks become `\\n`; blank lines at either end go. The table in
+    docs/block.md lists every change.
+    """
+    for rounds in count(1):
+        if rounds % MOST_ROUNDS == 0:
+            text = text.translate(_NO_SYNTAX)
+        cleaned = _neutralise(_drop_invisible(text)).rstrip()
+        if blank := _FIRST_LINES.match(cleaned):
+            cleaned = cleaned[blank.end() :]
+        if cleaned == text:
+            break
+        text = cleaned
+    return text
+
+
+def clean_line(text: str, *, limit_characters: int) -> str:
+    """`clean_text` on one line, white space collapsed, cut with `…` past `limit_characters`."""
+    if len(text) > 20 * limit_characters:
+        text = text[: 20 * limit_characters]  # a title of megabytes is not worth reading whole
+    while True:
+        line = _SPACES.sub(" ", clean_text(text)).strip()
+        if len(line) > limit_characters:
+            line = line[: limit_characters - 1].rstrip() + "…"
+        if line == text:
+            return line
+        text = line
+
+
+def escape_text(text: str) -> str:
+    """`text` as XML character data."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def escape_attribute(text: str) -> str:
+    """`text` as the inside of a double-quoted XML attribute."""
+    return escape_text(text).replace('"', "&quot;")
+
+
+def unescape(text: str) -> str:
+    """The text that `escape_text` or `escape_attribute` wrote."""
+    return (
+        text.replace("&quot;", '"').replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
+    )
+
+
+def _drop_invisible(text: str) -> str:
+    if not _UNUSUAL.search(text):
+        return text
+    text = _BREAKS.sub("\n", text)
+    characters = set(text)
+    if any(map(_is_invisible, characters)):
+        text = _INVISIBLE.sub("", text)
+    if not characters.isdisjoint("\ufe0e\ufe0f"):
+        text = _STRAY_SELECTOR.sub("", text)
+    if not characters.isdisjoint("\u200c\u200d"):
+        text = _STRAY_JOINER.sub("", text)
+    return text if characters.isdisjoint(_PLAIN) else text.translate(_TO_PLAIN)
+
+
+@lru_cache(maxsize=4096)
+def _is_invisible(char: str) -> bool:
+    return bool(_INVISIBLE.match(char))
+
+
+def _neutralise(text: str) -> str:
+    """`text` without live links, control tokens, forged tags and role labels."""
+    if "]" in text or not text.isascii():
+        text = _DEFINITION.sub(r"\1 ", _LINK.sub(r"\1 ", text))
+        text = _IMAGE.sub(r"\1 ", text)
+    seen = see(text)
+    changes = sorted(_dangers(seen))
+    pieces: list[str] = []
+    done = 0
+    for first, last, before, inner_first, inner_last, after in changes:
+        start, end = seen.span(first, last)
+        if start < done:
+            continue  # inside what was just replaced; the next round looks again
+        inner_start, inner_end = seen.span(inner_first, inner_last)
+        pieces += (text[done:start], before, text[inner_start:inner_end], after)
+        done = end
+    return "".join((*pieces, text[done:])) if pieces else text
+
+
+_Change = tuple[int, int, str, int, int, str]
+"""Replace first–last by: a text, what stands at inner first–last, another text."""
+
+
+def _dangers(seen: Seen) -> Iterator[_Change]:
+    view = seen.text
+    if "<" in view:
+        for match in _ANGLE.finditer(view):
+            if match["own"] is None or _ends_name(seen, match.end("own")):
+                yield _rounded(match)
+    if "[" in view:
+        yield from (_rounded(match) for match in _SQUARE.finditer(view))
+    if ":" in view:
+        for match in _ROLE.finditer(view):
+            first, last = match.span(match.lastindex or 0)
+            yield first, last, "(", first, last, ")"
+    lowered = view.lower()
+    if "knowledge" in lowered:
+        for match in _ROOT.finditer(view):
+            yield *match.span(), "knowledge-context", match.end(), match.end(), ""
+    if "agentmem" in lowered:
+        for match in _BRAND.finditer(view):
+            yield *match.span(), "agentmem_reference", match.end(), match.end(), ""
+
+
+def _ends_name(seen: Seen, end: int) -> bool:
+    """Whether a tag's name ends here: `<sources>` is another tag, unless something hides there."""
+    if not _NAME.match(seen.text, end):
+        return True
+    return seen.span(end, end + 1)[0] > seen.span(end - 1, end)[1]
+
+
+def _rounded(match: re.Match[str]) -> _Change:
+    """The same words in round brackets, which no template and no parser takes for a token."""
+    inside = _BRACKETS.fullmatch(match[0])
+    first, last = inside.span(1) if inside else (0, len(match[0]))
+    closed = ")" if match[0][-1] in ">]" else ""
+    return *match.span(), "(", match.start() + first, match.start() + last, closed

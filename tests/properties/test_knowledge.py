@@ -1,0 +1,209 @@
+"""Properties of filling the knowledge section and of building the whole block."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agentmem.core.assembly import build_block, fit_block, message_tokens
+from agentmem.core.block import clean_profile_line, clean_source
+from agentmem.core.context import ContextBlock, Pointer, Source, parse_context, render_knowledge
+from agentmem.core.injection import Framing, ReferenceRole, inject, reference_messages
+from agentmem.core.knowledge import Candidate, fill_knowledge
+from agentmem.core.sentences import truncate_at_sentence
+from agentmem.protocols import TokenCounter
+from tests.properties.attacks import SECRET, any_texts, blocks
+from tests.properties.strategies import texts, units, word_counter
+
+
+def by_character(text: str, /) -> int:
+    return len(text)
+
+
+def by_byte(text: str, /) -> int:
+    return len(text.encode("utf-8"))
+
+
+def by_halves(text: str, /) -> int:
+    """Counts a whole as more than its parts, which a real tokenizer does now and then."""
+    return len(text) // 3 + len(text) ** 2 // 50_000
+
+
+COUNTERS: tuple[TokenCounter, ...] = (word_counter, by_character, by_byte, by_halves)
+counters = st.sampled_from(COUNTERS)
+prose = st.lists(st.sampled_from(("One two three. ", "It rains! ", "Dr. Smith left at 1.5 p.m. ", "日本語。", "x < y & z. ")), max_size=20).map("".join)  # fmt: skip
+
+
+def candidates(most: int = 8) -> st.SearchStrategy[list[Candidate]]:
+    sources = st.builds(
+        Source, text=prose | any_texts(), url=texts(20), title=texts(20), retrieved=st.dates()
+    )
+    rows = st.lists(st.tuples(sources, units()), max_size=most)
+    return rows.map(
+        lambda found: [
+            Candidate(id=f"c{at}", source=source, score=score)
+            for at, (source, score) in enumerate(found)
+        ]
+    )
+
+
+limits = st.integers(0, 400) | st.integers(0, 4000)
+
+
+@given(candidates(), limits, counters, st.randoms(use_true_random=False))
+def test_no_lower_score_is_in_while_a_higher_one_is_out(
+    found: list[Candidate], limit: int, count: TokenCounter, shuffled: random.Random
+) -> None:
+    """P7 Score order. Under a tight budget no lower-scored chunk is in while a higher-scored one is out."""
+    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    scores = {c.id: c.score for c in found}
+    fates = {fate.id: fate for fate in fill.fates}
+    assert set(fates) == set(scores)  # every candidate has one fate and a reason
+    assert len(fill.fates) == len(found)
+    assert all(fate.reason for fate in fill.fates)
+    inside = [i for i, fate in fates.items() if fate.outcome != "dropped"]
+    outside = [i for i, fate in fates.items() if fate.outcome == "dropped"]
+    assert min((scores[i] for i in inside), default=1) >= max(
+        (scores[i] for i in outside), default=0
+    )
+
+    originals = {c.id: c.source.text for c in found}
+    shown_ids = [fate.id for fate in fill.fates if fate.outcome != "dropped"]
+    for number, (source, shown_id) in enumerate(zip(fill.sources, shown_ids, strict=True), start=1):
+        last = number == len(fill.sources)
+        assert source.cut == (fates[shown_id].outcome == "cut")
+        assert not source.cut or last  # only the last one may be cut
+        assert (
+            originals[shown_id].startswith(source.text)
+            if source.cut
+            else source.text == originals[shown_id]
+        )
+    assert fill.tokens <= limit
+    if fill.shown:
+        assert fill.tokens == count(render_knowledge(fill.shown, len(found)))
+
+    shuffled.shuffle(found)
+    assert fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence) == fill
+
+
+@given(candidates(5), st.integers(0, 3000), counters)
+def test_the_first_to_be_left_out_did_not_fit(
+    found: list[Candidate], limit: int, count: TokenCounter
+) -> None:
+    """K10 No waste. With a counter that adds up, the best source left out did not fit into what was left."""
+    if count is by_halves:
+        count = by_character
+    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    out = [fate for fate in fill.fates if fate.outcome == "dropped"]
+    if out and not (fill.sources and fill.sources[-1].cut):
+        source = next(c.source for c in found if c.id == out[0].id)
+        assert count(render_knowledge((*fill.shown, clean_source(source)), len(found))) > limit - 8
+
+
+@given(
+    blocks(),
+    candidates(5),
+    st.integers(0, 600) | st.integers(0, 6000),
+    counters,
+    st.sampled_from(("pair", "single")),
+    st.sampled_from(("assistant", "user")),
+)
+def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given by Hypothesis
+    offered: ContextBlock,
+    found: list[Candidate],
+    limit: int,
+    count: TokenCounter,
+    framing: Framing,
+    role: ReferenceRole,
+) -> None:
+    """P16 Hard cap. The tokens of the whole rendered message, wrapper and citations included, never
+    exceed the budget given for it.
+    """
+    built = build_block(
+        secret=SECRET,
+        limit_tokens=limit,
+        count=count,
+        user_profile=offered.user_profile,
+        profile_tokens=limit // 3,
+        candidates=found,
+        total_found=offered.total_found,
+        working_memory=offered.working_memory,
+        summary=offered.summary,
+        framing=framing,
+        role=role,
+    )
+    question = [{"role": "user", "content": "?"}]
+    if built.text is None:
+        assert built.block is None
+        assert built.tokens == 0
+        assert inject(question, None) == question
+    else:
+        sent = inject(question, built.text, framing=framing, role=role)[:-1]
+        assert sent == reference_messages(built.text, framing=framing, role=role)
+        assert message_tokens(sent, count) == built.tokens <= limit
+        assert parse_context(built.text, secret=SECRET) == built.block
+        assert built.block is not None
+        assert built.block.total_tokens == built.tokens
+
+    fitted = fit_block(offered, limit, count, secret=SECRET, framing=framing, role=role)
+    assert fitted is None or fitted.total_tokens <= limit
+
+
+@given(
+    st.lists(any_texts(), max_size=4), candidates(4), candidates(4), st.integers(0, 300), counters
+)
+@example(["likes tea"], [], [], 300, word_counter)
+def test_the_profile_is_there_whatever_the_query_found(
+    profile: list[str],
+    one: list[Candidate],
+    other: list[Candidate],
+    profile_tokens: int,
+    count: TokenCounter,
+) -> None:
+    """P11 Preference inclusion. Stored preferences are in the profile whatever the query, within
+    their own budget, deducted before the knowledge budget.
+    """
+    kept = []
+    for found in (one, other, []):
+        built = build_block(
+            secret=SECRET,
+            limit_tokens=1_000_000,
+            count=count,
+            user_profile=profile,
+            profile_tokens=profile_tokens,
+            candidates=found,
+            working_memory=[Pointer(id="r1", summary="kept")],
+        )
+        assert built.block is not None
+        kept.append(built.block.user_profile)
+        spent = sum(fate.tokens for fate in built.profile if fate.outcome == "included")
+        assert spent <= profile_tokens
+        assert len(built.profile) == len(profile)
+        shown = [clean_profile_line(f.id) for f in built.profile if f.outcome == "included"]
+        assert list(built.block.user_profile) == shown
+    assert kept[0] == kept[1] == kept[2]
+
+
+@given(st.lists(prose, min_size=1, max_size=4), st.integers(0, 5000), counters)
+def test_the_profile_comes_before_knowledge(
+    lines: list[str], limit: int, count: TokenCounter
+) -> None:
+    """K11 Profile first. What knowledge is found never takes a preference's place, however tight it is."""
+    found = [
+        Candidate(
+            id=str(n), score=1.0, source=Source(text="word " * 50, retrieved=date(2026, 1, 1))
+        )
+        for n in range(5)
+    ]
+    with_knowledge, without = (
+        build_block(
+            secret=SECRET, limit_tokens=limit, count=count, user_profile=lines, candidates=c
+        ).block
+        for c in (found, [])
+    )
+    if without is not None:
+        assert with_knowledge is not None
+        assert with_knowledge.user_profile == without.user_profile
