@@ -310,9 +310,10 @@ class Database:
 
     def _check_log(self) -> None:
         """Refuse a store whose log lost commits that were acknowledged (see `files.py`)."""
-        log = files.read_log_head(self.path)
-        if log is None:
+        if not files.has_log(self.path):
+            self._mark.forget()
             return
+        marked = self._mark.read()  # before the store: others may be writing to both
         # Read-only, because closing the last connection that may write removes the log.
         connection: Connection = self._retrying(lambda: self._connect_to("ro"))
         try:
@@ -325,12 +326,11 @@ class Database:
                     raise
                 ledger = None  # no tables yet, or none any more
             commits = Ledger(str(ledger[0])).commits if ledger else 0
-            missing = self._mark.missing(commits, log)
         finally:
             connection.close()
-        if missing:
+        if commits < marked:
             raise corrupt(
-                f"{missing:,} acknowledged writes are missing because its log "
+                f"{marked - commits:,} acknowledged writes are missing because its log "
                 f"({self.path.name}-wal) was altered; removing {self.path.name}-mark "
                 "opens it without them"
             )

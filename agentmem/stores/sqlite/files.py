@@ -17,14 +17,14 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentmem.errors import NotAStore, StoreError, StoreReadOnly, StoreTooNew
 from agentmem.stores.sqlite.schema import APPLICATION_ID
 
 _MAGIC = b"SQLite format 3\x00"
-_MARK = struct.Struct("<8sq")
+_MARK = struct.Struct("<q")
+_LOG_HEADER_BYTES = 32
 _EMPTY_TREE = b"\x00\x00"
 _OPEN: Counter[tuple[int, int]] = Counter()
 _OPEN_LOCK = threading.Lock()
@@ -190,86 +190,53 @@ def remove_bytes(path: Path) -> None:
         sync_folder(path.parent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogHead:
-    """The salts of a log; `whole` is false when its header does not match its checksum."""
-
-    salts: bytes
-    whole: bool
-
-
-def read_log_head(path: Path) -> LogHead | None:
-    """What stands at the start of the log of the store at `path`; None without a log."""
+def has_log(path: Path) -> bool:
+    """Whether the store at `path` has a log with something in it, whole or not."""
     try:
-        with beside(path, "-wal").open("rb") as file:
-            header = file.read(32)
+        return beside(path, "-wal").stat().st_size >= _LOG_HEADER_BYTES
     except OSError:
-        return None
-    if len(header) < 32:
-        return None
-    first = second = 0
-    order = ">" if header[3] & 1 else "<"
-    words = struct.unpack(order + "6I", header[:24])
-    for even, odd in zip(words[::2], words[1::2], strict=True):
-        first = (first + even + second) & 0xFFFFFFFF
-        second = (second + odd + first) & 0xFFFFFFFF
-    known = header[:3] == b"\x37\x7f\x06" and header[3] in (0x82, 0x83)
-    whole = known and struct.unpack(">2I", header[24:]) == (first, second)
-    return LogHead(salts=header[16:24], whole=whole)
+        return False
 
 
 class Mark:
     """The number of the last commit that was acknowledged, kept outside SQLite."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._mark_path = beside(path, "-mark")
-        self._mark: mmap.mmap | None = None
-        self._log: int | None = None
+        self._path = beside(path, "-mark")
+        self._memory: mmap.mmap | None = None
 
     def write(self, commits: int) -> None:
         """Note that `commits` are durable. Failing here loses nothing, so it is not an error."""
         with contextlib.suppress(OSError):
-            if self._mark is None:
-                self._mark = _map_file(self._mark_path, _MARK.size + 4)
-            if self._log is None:
-                self._log = os.open(beside(self._path, "-wal"), os.O_RDONLY)
-            body = _MARK.pack(_read_at(self._log, 8, 16), commits)
-            self._mark[:] = body + zlib.crc32(body).to_bytes(4, "little")
+            if self._memory is None:
+                self._memory = _map_file(self._path, _MARK.size + 4)
+            body = _MARK.pack(commits)
+            self._memory[:] = body + zlib.crc32(body).to_bytes(4, "little")
 
-    def missing(self, commits: int, log: LogHead | None) -> int:
-        """How many acknowledged commits are gone, seen from a store that has `commits`."""
+    def read(self) -> int:
+        """The number that was noted; 0 when there is none that can be trusted."""
         try:
-            content = self._mark_path.read_bytes()
+            content = self._path.read_bytes()
         except OSError:
             return 0
         body = content[: _MARK.size]
-        if len(content) != _MARK.size + 4 or log is None:
+        if zlib.crc32(body).to_bytes(4, "little") != content[_MARK.size :]:
             return 0
-        if zlib.crc32(body) != int.from_bytes(content[_MARK.size :], "little"):
-            return 0
-        salts, marked = _MARK.unpack(body)
-        if log.whole and salts != log.salts:
-            return 0  # a later log: everything marked went into the file before it began
-        return max(0, int(marked) - commits)
+        return int(_MARK.unpack(body)[0])
+
+    def forget(self) -> None:
+        """A store without a log has everything in its file: an old note says nothing about it."""
+        with contextlib.suppress(OSError), self._path.open("r+b") as file:
+            file.write(bytes(_MARK.size + 4))
 
     def close(self, *, clean: bool) -> None:
-        """Let go of the files; after a `clean` close there is no log, so no mark is needed."""
-        if self._mark is not None:
-            self._mark.close()
-        if self._log is not None:
-            os.close(self._log)
-        self._mark = self._log = None
+        """Let go of the file; after a `clean` close there is no log, so no mark is needed."""
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
         if clean:
             with contextlib.suppress(OSError):
-                self._mark_path.unlink()
-
-
-def _read_at(descriptor: int, count: int, place: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, count, place)
-    os.lseek(descriptor, place, os.SEEK_SET)
-    return os.read(descriptor, count)
+                self._path.unlink()
 
 
 def _map_file(path: Path, size: int) -> mmap.mmap:
