@@ -1,0 +1,200 @@
+"""Text to terms, and how much a term found in a row is worth (BM25).
+
+Documents and queries go through the same analysis: words are lower-cased,
+freed of accents and stemmed; identifiers are split (`camelCase`, `snake_case`,
+`kebab-case`, `dotted.name`) and also kept whole; scripts written without
+spaces become character pairs; numbers stay. Stop words are dropped unless a
+text has nothing else, so "to be or not to be" can still be found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+from math import log, log1p
+from typing import TYPE_CHECKING
+
+import Stemmer
+
+from agentmem.core.checks import require_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+K1 = 1.2
+B = 0.3
+"""BM25 constants; chosen on conversations and abstracts, see docs/decisions/0005-ranking.md."""
+
+MAX_QUERY_TERMS = 64
+MAX_WORD_CHARACTERS = 64
+_CACHED_WORDS = 1 << 17
+
+# Han, kana, Hangul, Thai, Lao, Myanmar, Khmer: no spaces between words, so pairs of characters.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003134f"
+)
+# Vowel signs and accents that `\w` leaves out although they are inside words.
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963"
+    "\u0966-\u0dff\u0f00-\u0fff\u1ab0-\u1aff\u20d0-\u20ff"
+)
+_WORD = re.compile(rf"[\w{_MARKS}]+(?:[.'’\-][\w{_MARKS}]+|,\d\d\d(?!\d))*")
+_RUN = re.compile(rf"([{_UNSPACED}]+)")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?(?:[a-z]|[^\x00-\x7f])+|\d+")
+_SEPARATOR = re.compile(r"[._'’\-,]+")
+_ENDING = re.compile(r"['’](?:s|re|ve|ll|d|m)$", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_ACCENT = re.compile("[\u0300-\u036f\u00ad]+")
+
+STOP_WORDS = frozenset(
+    ["a", "about", "above", "after", "again", "against", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "get", "got", "had", "has", "have", "having", "he", "her", "here", "hers", "herself", "him", "himself", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "let", "me", "more", "most", "my", "myself", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "ourselves", "out", "over", "own", "same", "shall", "she", "should", "so", "some", "such", "than", "that", "the", "their", "theirs", "them", "themselves", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "upon", "us", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "yours", "yourself", "yourselves"]
+)
+
+_NEGATED = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
+
+
+def analyse(text: str) -> list[str]:
+    """The terms of a text to be found later, in order, repeated as often as they occur."""
+    return _terms(require_text(text, "text"), query=False)
+
+
+def analyse_query(text: str, *, max_terms: int = MAX_QUERY_TERMS) -> list[tuple[str, float]]:
+    """The distinct terms of a question with their weights, at most `max_terms` of them.
+
+    A word said twice weighs more (1 + ln of its count). Where there are more
+    than `max_terms`, the most repeated ones stay, then the earliest: a whole
+    page pasted as a query is asked by what it is about.
+    """
+    counts = Counter(_terms(require_text(text, "text"), query=True))
+    return [(term, 1.0 + log(count)) for term, count in counts.most_common(max_terms)]
+
+
+def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """The distinct term hashes of a text, ascending, and how often each occurs (at most 65,535).
+
+    The row's length for BM25 is the sum of the second array.
+    """
+    import numpy as np
+
+    terms = Counter(_terms(require_text(text, "text"), query=False))
+    hashes = np.array([term_hash(term) for term in terms], dtype=np.uint64)
+    counts = np.minimum(np.array(list(terms.values()), dtype=np.int64), 65_535)
+    order = np.argsort(hashes)
+    return hashes[order], counts[order].astype(np.uint16)
+
+
+def hash_query(
+    text: str, *, max_terms: int = MAX_QUERY_TERMS
+) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    """The hashes and weights of a question's terms, as `analyse_query` gives them."""
+    import numpy as np
+
+    terms = analyse_query(text, max_terms=max_terms)
+    return (
+        np.array([term_hash(term) for term, _ in terms], dtype=np.uint64),
+        np.array([weight for _, weight in terms], dtype=np.float32),
+    )
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def term_hash(term: str) -> int:
+    """A term as 64 bits, the same on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=8).digest(), "little")
+
+
+def idf(document_frequency: float, rows: float) -> float:
+    """What a term that stands in `document_frequency` of `rows` rows is worth; never negative."""
+    return log1p(max(0.0, rows - document_frequency + 0.5) / (document_frequency + 0.5))
+
+
+def bm25(
+    frequencies: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    *,
+    weight: float,
+    mean_length: float,
+    k1: float = K1,
+    b: float = B,
+) -> NDArray[np.float32]:
+    """What one term adds to the score of each row that holds it.
+
+    `frequencies[i]` is how often row i holds the term, `lengths[i]` how many
+    terms the row has; `weight` is the term's idf times its weight in the query.
+    """
+    import numpy as np
+
+    share = lengths / max(mean_length, 1e-9)
+    gain = frequencies * (k1 + 1.0) / (frequencies + k1 * (1.0 - b + b * share))
+    return np.asarray(weight * gain, dtype=np.float32)
+
+
+def _terms(text: str, *, query: bool) -> list[str]:
+    words = _WORD.findall(text)
+    for keep_stop_words in (False, True):
+        terms: list[str] = []
+        for word in words:
+            if len(word) <= MAX_WORD_CHARACTERS:
+                terms += _word_terms(word, query, keep_stop_words)
+            else:
+                terms += _split(word, query, keep_stop_words)
+        if terms:
+            return terms
+    return []
+
+
+def _split(word: str, query: bool, keep_stop_words: bool) -> tuple[str, ...]:
+    """The terms of one word as it stands in the text."""
+    if word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper()):
+        term = word.lower()  # nearly all words: one piece, nothing to take apart
+        if term in STOP_WORDS and not keep_stop_words:
+            return ()
+        return (_stem(term[:MAX_WORD_CHARACTERS]),)
+    terms: list[str] = []
+    for index, run in enumerate(_RUN.split(word)):
+        if index % 2:
+            terms += _pairs(run, query)
+        elif run:
+            terms += _pieces(run, keep_stop_words)
+    return tuple(terms)
+
+
+_word_terms = lru_cache(maxsize=_CACHED_WORDS)(_split)
+
+
+def _pairs(run: str, query: bool) -> list[str]:
+    """Neighbouring characters; a document's single ones too, so that 猫 alone finds 猫が好き."""
+    run = unicodedata.normalize("NFKC", run)
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    return pairs if query and pairs else [*pairs, *run]
+
+
+def _pieces(run: str, keep_stop_words: bool) -> list[str]:
+    if not run.isascii():
+        run = _ACCENT.sub("", unicodedata.normalize("NFKD", run)).replace("’", "'")
+    run = _ENDING.sub("", run)
+    if run[-3:].lower() == "n't":
+        base = run[:-3].lower()
+        run = _NEGATED.get(base, base)
+    if _NUMBER.fullmatch(run):
+        return [run.replace(",", "")[:MAX_WORD_CHARACTERS]]
+    pieces = [
+        piece.casefold()[:MAX_WORD_CHARACTERS]
+        for segment in _SEPARATOR.split(run)
+        for piece in _PIECE.findall(segment)
+    ]
+    terms = [_stem(p) for p in pieces if keep_stop_words or p not in STOP_WORDS]
+    if len(pieces) > 1:
+        whole = "".join(pieces)[:MAX_WORD_CHARACTERS]
+        terms.append(_stem(whole))
+    return terms
+
+
+def _stem(term: str) -> str:
+    # A stemmer keeps state and may not be shared by threads; a new one costs a microsecond.
+    return str(Stemmer.Stemmer("english", 0).stemWord(term)) if term.isalpha() else term

@@ -1,0 +1,59 @@
+"""Text to vectors: one file per implementation, chosen by name with `load_embedder`."""
+
+from __future__ import annotations
+
+from agentmem.core.checks import require_text
+from agentmem.embedders.fastembed import FastEmbedEmbedder
+from agentmem.embedders.litellm import LiteLLMEmbedder
+from agentmem.embedders.minilm import MiniLMEmbedder
+from agentmem.embedders.sentence_transformers import SentenceTransformersEmbedder
+from agentmem.embedders.wordllama import WordLlamaEmbedder
+from agentmem.errors import InvalidInput
+from agentmem.protocols import Embedder
+
+__all__ = [
+    "FastEmbedEmbedder",
+    "LiteLLMEmbedder",
+    "MiniLMEmbedder",
+    "SentenceTransformersEmbedder",
+    "WordLlamaEmbedder",
+    "load_embedder",
+]
+
+NAMES = (
+    "wordllama", "minilm", "minilm:FOLDER", "litellm:MODEL", "fastembed:MODEL",
+    "sentence-transformers:MODEL", "hash", "none",
+)  # fmt: skip
+
+
+def load_embedder(name: str = "wordllama") -> Embedder | None:
+    """The embedder called `name`; None for "none", which leaves search to words.
+
+    Nothing is loaded before the first text is embedded, so a missing package
+    or file shows then, as EmbedderUnavailable or MissingExtra.
+    """
+    require_text(name, "embedder")
+    kind, colon, detail = name.partition(":")
+    if not colon:
+        if kind == "wordllama":
+            return WordLlamaEmbedder()
+        if kind == "minilm":
+            return MiniLMEmbedder()
+        if kind == "hash":
+            from agentmem.testing import HashEmbedder
+
+            return HashEmbedder()
+        if kind == "none":
+            return None
+    elif detail:
+        if kind == "minilm":
+            return MiniLMEmbedder(detail)
+        if kind == "litellm":
+            return LiteLLMEmbedder(detail)
+        if kind == "fastembed":
+            return FastEmbedEmbedder(detail)
+        if kind == "sentence-transformers":
+            return SentenceTransformersEmbedder(detail)
+    raise InvalidInput(
+        "embedder", name, "is not a known embedder", remedy=f"Use one of: {', '.join(NAMES)}."
+    )

