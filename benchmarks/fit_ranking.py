@@ -11,27 +11,36 @@ same data gives the same numbers. `--write` replaces agentmem/core/ranking_weigh
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Asked, Memory, ask, embed, read_folder
 
-from agentmem.core.ranking import (
+from agentmem.core.features import (
     FEATURES,
     LEG_FEATURES,
-    RELATED,
-    Model,
+    SPEAKER,
     compute_features,
-    measure_background,
+    gate_features,
 )
+from agentmem.core.ranking import RELATED, Curve, Model, log_score, sum_features
+from agentmem.core.rows import measure_background
 from agentmem.embedders import load_embedder
 from agentmem.protocols import Embedder
 
 RIDGE = 10.0
+REJECTED = 0.86
+"""At least so many of the questions a memory cannot answer are to get nothing."""
+KEPT = 0.95
+"""Where more can be rejected than that, so many answers are still to be kept."""
+LENIENCE = 0.7
+"""Added to the rows' curve: losing an answer costs more than a row too many."""
+FAR_DOWN = (40, 80, 150)
+"""Places in a list where rows are taken to be unrelated."""
 OFF_TOPIC = 60
 """Questions of every other memory asked of each memory, for the calibration."""
 
@@ -39,11 +48,12 @@ Float = NDArray[np.float64]
 CONVERSATION_FEATURES = [f for f in FEATURES if f not in ("lexical", "date")]
 PAGE_FEATURES = ["lexical", "cosine"]
 DATE_WEIGHT = 0.5  # too few dated questions to fit; see docs/ranking.md
+_LINE = Curve(gate=(0.0,) * 5, gate_offset=0.0, slope=1.0, offset=0.0, power=1.0)
 FLAT = Model(
     conversation=(0.0,) * len(FEATURES),
     page=(0.0,) * len(FEATURES),
-    conversation_curve=(1.0, 0.0),
-    page_curve=(1.0, 0.0),
+    conversation_curve=_LINE,
+    page_curve=_LINE,
 )
 
 
@@ -84,7 +94,9 @@ def fit(tables: Sequence[Float], relevant: Sequence[NDArray[np.bool_]], used: li
             step = np.zeros(len(used))
             step[free] = np.linalg.solve(bend[np.ix_(free, free)], slope[free])
             size = 1.0
-            while size > 1e-4 and loss(weights + size * step)[0] > value - 1e-4 * size * slope @ step:
+            while (
+                size > 1e-4 and loss(weights + size * step)[0] > value - 1e-4 * size * slope @ step
+            ):
                 size /= 2
             weights = weights + size * step
             if np.abs(size * step).max() < 1e-4:
@@ -115,37 +127,75 @@ def measure(asked: Sequence[Asked], scores: Sequence[Float]) -> tuple[float, flo
                 (hits * gains[: len(hits)]).sum() / ideal,
             )
         )
-    return *(float(value) for value in np.mean(rows, axis=0)), len(rows)
+    early, recall, gain = (float(value) for value in np.mean(rows, axis=0))
+    return early, recall, gain, len(rows)
 
 
-def fit_curve(related: Float, unrelated: Float) -> tuple[float, float]:
-    """Slope and offset of a logistic curve through both, with RELATED where they part best.
-
-    The slope is the maximum-likelihood one with both sides weighing the same;
-    the offset puts RELATED at the sum where the worse of the two error rates,
-    kept too few or rejected too few, is smallest.
-    """
-    values = np.concatenate([related, unrelated])
-    labels = np.concatenate([np.ones(len(related)), np.zeros(len(unrelated))])
-    share = np.where(labels == 1, 0.5 / len(related), 0.5 / len(unrelated))
-    design = np.stack([values, np.ones(len(values))], axis=1)
-    curve = np.zeros(2)
-    for _ in range(100):
-        chances = 1 / (1 + np.exp(-design @ curve))
-        slope = design.T @ (share * (labels - chances)) - 1e-4 * curve
-        bend = (design * (share * chances * (1 - chances))[:, None]).T @ design + 1e-4 * np.eye(2)
-        step = np.linalg.solve(bend, slope)
-        curve += np.clip(step, -2, 2)
-        if np.abs(step).max() < 1e-9:
+def fit_logistic(values: Float, labels: Float, share: Float, signs: Float) -> Float:
+    """Weights and offset of a logistic curve; a weight of the wrong sign is 0 instead."""
+    count = values.shape[1]
+    spread = values.std(axis=0) + 1e-9
+    design = np.concatenate([values / spread, np.ones((len(values), 1))], axis=1)
+    found = np.zeros(count + 1)
+    free = np.append(values.std(axis=0) > 1e-9, True)
+    for _ in range(count + 1):
+        for _ in range(200):
+            chances = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
+            slope = design.T @ (share * (labels - chances)) - 1e-3 * found
+            bend = (design * (share * chances * (1 - chances))[:, None]).T @ design
+            bend += 1e-3 * np.eye(count + 1)
+            step = np.zeros(count + 1)
+            step[free] = np.linalg.solve(bend[np.ix_(free, free)], slope[free])
+            found = found + np.clip(step, -1, 1)
+            if np.abs(step).max() < 1e-9:
+                break
+        wrong = free & (np.append(found[:-1] * signs, 0.0) < 0)
+        if not wrong.any():
             break
-    cuts = np.quantile(unrelated, np.linspace(0.80, 0.98, 37))
-    worse = [max((related < cut).mean(), 0.5 * (unrelated >= cut).mean()) for cut in cuts]
-    cut = cuts[int(np.argmin(worse))]
-    return float(curve[0]), float(np.log(RELATED / (1 - RELATED)) - curve[0] * cut)
+        free &= ~wrong
+        found[wrong] = 0.0
+    return np.append(found[:-1] / spread, found[-1]).round(4)
 
 
-def keep_and_reject(related: Float, unrelated: Float, cut: float) -> tuple[float, float]:
-    return float((related >= cut).mean()), float((unrelated < cut).mean())
+def fit_curve(rows: dict[str, Float]) -> Curve:
+    """The curve between what is related and what is not.
+
+    Rows are (a row's sum, gate features). The gate parts questions the memory
+    can answer from those it cannot; the row's curve parts answers from rows far
+    down the list of the same question. The power puts RELATED where at least
+    REJECTED of the questions that the memory cannot answer are turned away.
+    """
+
+    def shares(parts: list[tuple[Float, float]]) -> tuple[Float, Float]:
+        weights = [np.full(len(part), weight / max(len(part), 1)) for part, weight in parts]
+        return np.concatenate([part for part, _ in parts]), np.concatenate(weights)
+
+    able = np.concatenate([rows["answerable"], rows["nameless"]])
+    values, share = shares([(able, 0.5), (rows["near"], 0.35), (rows["far"], 0.15)])
+    labels = np.arange(len(values)) < len(able)
+    gate = fit_logistic(values[:, 1:], labels.astype(float), share, np.array([1, 1, 1, -1, -1.0]))
+    answers = np.concatenate([rows["answer"], rows["nameless answer"]])
+    values, share = shares([(answers, 0.5), (rows["rest"], 0.5)])
+    labels = np.arange(len(values)) < len(answers)
+    own = fit_logistic(values[:, :1], labels.astype(float), share, np.array([1.0]))
+    curve = Curve(
+        gate=tuple(gate[:5].tolist()),
+        gate_offset=float(gate[5]),
+        slope=float(own[0]),
+        offset=round(float(own[1]) + LENIENCE, 4),
+        power=1.0,
+    )
+    marks = [("near", REJECTED), ("far", REJECTED), ("answer", 1 - KEPT)]
+    cut = max(
+        np.quantile(apply_curve(rows[name], curve), mark) for name, mark in marks if len(rows[name])
+    )
+    return replace(curve, power=round(float(np.log(RELATED) / np.log(cut)), 4))
+
+
+def apply_curve(values: Float, curve: Curve) -> Float:
+    """The scores of (sum, gate features) rows."""
+    scores = [np.exp(log_score(row[:1], row[1:], curve=curve))[0] for row in values]
+    return np.array(scores)
 
 
 def main() -> None:
@@ -168,116 +218,164 @@ def main() -> None:
 
 def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -> Model:
     """The model for one family of embedders, with its scores printed."""
-    background = (0.0, 1.0)
+    mean, spread = 0.0, 1.0
     if embedder is not None:
-        samples = [m.vectors[:: max(1, len(m.ids) // 64)] for m in memories if m.vectors is not None]
-        measured = [measure_background(sample) for sample in samples]
-        background = tuple(np.mean(measured, axis=0).round(4).tolist())  # type: ignore[assignment]  # a pair
-    scale = _with(FLAT, cosine_mean=background[0], cosine_spread=background[1])
-    curves, weights = {}, {}
-    for kind, used_names, date in (
-        ("conversation", CONVERSATION_FEATURES, DATE_WEIGHT),
-        ("page", PAGE_FEATURES, 0.0),
-    ):
+        measured = [
+            measure_background(m.vectors[:: max(1, len(m.ids) // 64)])
+            for m in memories
+            if m.vectors is not None
+        ]
+        mean, spread = (round(float(value), 4) for value in np.mean(measured, axis=0))
+    scale = replace(FLAT, cosine_mean=mean, cosine_spread=spread)
+    weights: dict[str, tuple[float, ...]] = {}
+    curves: dict[str, Curve] = {}
+    for kind in ("conversation", "page"):
         of_kind = [m for m in memories if m.conversation == (kind == "conversation")]
         if not of_kind:
             raise SystemExit(f"No folder with {kind} rows was given.")
-        used = [FEATURES.index(name) for name in used_names]
-        asked = {m.name: [ask(m, q, embedder) for q in m.questions] for m in of_kind}
-        strange = {
-            m.name: [
-                (other.conversation == m.conversation, ask(m, query, embedder))
-                for other in memories
-                if other is not m
-                for query in itertools.islice(_spread(other.questions), OFF_TOPIC)
-            ]
-            for m in of_kind
-        }
-        table = {
-            name: [np.asarray(compute_features(i.evidence, i.question, model=scale), float) for i in items]
-            for name, items in asked.items()
-        }
-        odd = {
-            name: [
-                (near, np.asarray(compute_features(i.evidence, i.question, model=scale), float))
-                for near, i in items
-                if len(i.rows)
-            ]
-            for name, items in strange.items()
-        }
-
-        def learn(names: list[str]) -> Float:
-            pairs = [
-                (features, item.relevant)
-                for name in names
-                for features, item in zip(table[name], asked[name], strict=True)
-                if item.relevant.any() and item.category != 5
-            ]
-            found = fit([p[0] for p in pairs], [p[1] for p in pairs], used)
-            found[FEATURES.index("date")] = date
-            return found
-
-        names = list(asked)
-        related, near, far, everything, scored = [], [], [], [], []
-        for held in names:
-            found = learn([name for name in names if name != held] or names)
-            sums = [features @ found for features in table[held]]
-            everything += asked[held]
-            scored += sums
-            print(f"  {family} {kind} {held}: {_show(measure(asked[held], sums))}", flush=True)
-            related += [
-                sums[at][item.relevant].max()
-                for at, item in enumerate(asked[held])
-                if item.relevant.any() and item.category != 5
-            ]
-            near += [(features @ found).max() for alike, features in odd[held] if alike]
-            far += [(features @ found).max() for alike, features in odd[held] if not alike]
-        print(f"{family} {kind} held out: {_show(measure(everything, scored))}")
-        baselines = _baselines(asked, table, embedder is not None)
-        for label, sums in baselines.items():
-            print(f"{family} {kind} {label}: {_show(measure(everything, sums))}")
-        curve = fit_curve(np.array(related), np.array(near + far))
-        cut = (np.log(RELATED / (1 - RELATED)) - curve[1]) / curve[0]
-        for label, unrelated in (("other sort", far), ("same sort", near)):
-            if unrelated:
-                kept, rejected = keep_and_reject(np.array(related), np.array(unrelated), cut)
-                print(f"{family} {kind} at {RELATED}: kept {kept:.3f}, {label} rejected {rejected:.3f}")
-        curves[kind] = tuple(round(value, 4) for value in curve)
-        weights[kind] = tuple(round(float(value), 4) for value in learn(names))
+        weights[kind], curves[kind] = fit_kind(
+            f"{family} {kind}", of_kind, memories, embedder, scale=scale
+        )
     model = Model(
         conversation=weights["conversation"],
         page=weights["page"],
         conversation_curve=curves["conversation"],
         page_curve=curves["page"],
-        cosine_mean=background[0],
-        cosine_spread=background[1],
+        cosine_mean=mean,
+        cosine_spread=spread,
     )
-    print(family, json.dumps(dict(zip(FEATURES, model.conversation, strict=True))))
-    print(family, model.page[0], model.page[5], model.conversation_curve, model.page_curve)
+    print(model, flush=True)
     return model
 
 
-def _baselines(asked, table, vectors: bool) -> dict[str, list[Float]]:  # type: ignore[no-untyped-def]  # local
-    flat = [features for name in asked for features in table[name]]
-    result = {"words alone": [f[:, 0] for f in flat]}
-    if vectors:
-        result["vectors alone"] = [f[:, 5] for f in flat]
+def fit_kind(
+    label: str,
+    of_kind: list[Memory],
+    memories: list[Memory],
+    embedder: Embedder | None,
+    *,
+    scale: Model,
+) -> tuple[tuple[float, ...], Curve]:
+    """Weights and curve for rows of conversations or of pages, each judged held out."""
+    conversation = of_kind[0].conversation
+    used = [FEATURES.index(n) for n in (CONVERSATION_FEATURES if conversation else PAGE_FEATURES)]
+    asked = {m.name: [ask(m, q, embedder) for q in m.questions] for m in of_kind}
+    # The same questions without the names: most people do not name whom they talk to.
+    nameless = {
+        m.name: [
+            ask(m, {**q, "text": a.question.vector_text}, embedder)
+            for q, a in zip(m.questions, asked[m.name], strict=True)
+            if a.question.named and a.category != 5
+        ]
+        for m in of_kind
+    }
+    strange = {
+        near: {
+            m.name: [
+                ask(m, query, embedder)
+                for other in memories
+                if other is not m and (other.conversation == conversation) == near
+                for query in _spread(other.questions)
+            ]
+            for m in of_kind
+        }
+        for near in (True, False)
+    }
+    table = {name: [_features(item, scale) for item in items] for name, items in asked.items()}
+
+    def learn(names: list[str]) -> Float:
+        pairs = [
+            (features, item.relevant)
+            for name in names
+            for features, item in zip(table[name], asked[name], strict=True)
+            if item.relevant.any() and item.category != 5
+        ]
+        found = fit([p[0] for p in pairs], [p[1] for p in pairs], used)
+        found[FEATURES.index("date")] = DATE_WEIGHT if conversation else 0.0
+        return found
+
+    names = list(asked)
+    scored: list[Float] = []
+    curve_rows: dict[str, list[Float]] = {
+        "answerable": [], "nameless": [], "answer": [], "nameless answer": [], "near": [],
+        "far": [], "rest": [],
+    }  # fmt: skip
+    for held in names:
+        found = learn([name for name in names if name != held] or names)
+        sums = [features @ found for features in table[held]]
+        scored += sums
+        print(f"  {label} {held}: {_show(measure(asked[held], sums))}", flush=True)
+        for name, items in (
+            ("answer", [i for i in asked[held] if i.category != 5]),
+            ("nameless answer", nameless[held]),
+        ):
+            reached = [item for item in items if item.relevant.any()]
+            other = "answerable" if name == "answer" else "nameless"
+            for item in reached:
+                best, answer, *rest = _curve_rows(item, found, scale)
+                curve_rows[other].append(best)
+                curve_rows[name].append(answer)
+                curve_rows["rest"] += rest
+        for name, near in (("near", True), ("far", False)):
+            curve_rows[name] += [
+                _curve_rows(i, found, scale)[0] for i in strange[near][held] if len(i.rows)
+            ]
+    everything = [item for name in names for item in asked[name]]
+    print(f"{label} held out: {_show(measure(everything, scored))}")
+    for name, sums in _baselines([t for n in names for t in table[n]], embedder).items():
+        start = 0
+        for held in names:
+            if not conversation:
+                part = sums[start : start + len(asked[held])]
+                print(f"  {label} {held} {name}: {_show(measure(asked[held], part))}")
+            start += len(asked[held])
+        print(f"{label} {name}: {_show(measure(everything, sums))}")
+    rows = {name: np.array(values).reshape(-1, 6) for name, values in curve_rows.items()}
+    curve = fit_curve(rows)
+    for name, values in rows.items():
+        if len(values):
+            share = (apply_curve(values, curve) >= RELATED).mean()
+            print(f"{label} at {RELATED}: {name} {share:.3f} of {len(values)} get through")
+    return tuple(round(float(value), 4) for value in learn(names)), curve
+
+
+def _features(item: Asked, scale: Model) -> Float:
+    return compute_features(
+        item.evidence,
+        item.question,
+        cosine_mean=scale.cosine_mean,
+        cosine_spread=scale.cosine_spread,
+    ).astype(np.float64)
+
+
+def _curve_rows(item: Asked, weights: Float, scale: Model) -> list[Float]:
+    """(sum, gate features) of the best row, of the best answer if any, of rows far down."""
+    features = _features(item, scale)
+    sums = sum_features(features, item.evidence.speaker, weights=weights.tolist())
+    gate = gate_features(features, item.evidence, item.question, best_sum=float(sums.max()))
+    chosen = [sums.max()]
+    if item.relevant.any():
+        chosen.append(sums[item.relevant].max())
+        chosen += [np.sort(sums)[-1 - place] for place in FAR_DOWN if place < len(sums)]
+    return [np.append(value, gate) for value in chosen]
+
+
+def _baselines(table: list[Float], embedder: Embedder | None) -> dict[str, list[Float]]:
+    result = {"words alone": [features[:, 0] for features in table]}
+    if embedder is not None:
+        result["vectors alone"] = [features[:, 5] for features in table]
         result["hand weights"] = [
-            f[:, 1] / max(f[:, 1].max(), 1e-9) + 0.5 * f[:, 5] / max(f[:, 5].max(), 1e-9) + 0.2 * f[:, 10]
-            for f in flat
+            f[:, 1] / max(f[:, 1].max(), 1e-9)
+            + 0.5 * f[:, 5] / max(f[:, 5].max(), 1e-9)
+            + 0.2 * f[:, SPEAKER]
+            for f in table
         ]
     return result
 
 
-def _spread(questions):  # type: ignore[no-untyped-def]  # local
+def _spread(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     usable = [q for q in questions if q.get("category") != 5]
-    return usable[:: max(1, len(usable) // OFF_TOPIC)]
-
-
-def _with(model: Model, **changes: float) -> Model:
-    from dataclasses import replace
-
-    return replace(model, **changes)  # type: ignore[arg-type]  # floats into float fields
+    return usable[:: max(1, len(usable) // OFF_TOPIC)][:OFF_TOPIC]
 
 
 def _show(figures: tuple[float, float, float, int]) -> str:
@@ -291,7 +389,7 @@ def write(models: dict[str, Model]) -> None:
         "",
         "from __future__ import annotations",
         "",
-        "from agentmem.core.ranking import Model",
+        "from agentmem.core.ranking import Curve, Model",
         "",
         "MODELS = {",
     ]

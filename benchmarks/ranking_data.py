@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem.core.lexical import B, K1, bm25, hash_terms, idf
+from agentmem.core.lexical import K1, B, bm25, hash_terms, idf
 from agentmem.core.question import Question, read_question
 from agentmem.core.ranking import (
     Evidence,
@@ -116,12 +116,12 @@ def ask(
     hashes, weights = question.hashes(), question.weights()
     found = np.zeros(len(hashes), dtype=np.float32)
     for at, (term, weight) in enumerate(zip(hashes.tolist(), weights.tolist(), strict=True)):
-        rows, counts = memory.postings.get(term, (_NO_ROWS, _NO_COUNTS))
-        found[at] = len(rows)
-        scores[rows] += bm25(
+        holding, counts = memory.postings.get(term, (_NO_ROWS, _NO_COUNTS))
+        found[at] = len(holding)
+        scores[holding] += bm25(
             counts,
-            memory.lengths[rows],
-            weight=weight * idf(len(rows), rows_in_scope),
+            memory.lengths[holding],
+            weight=weight * idf(len(holding), rows_in_scope),
             mean_length=mean_length,
             k1=K1,
             b=B,
@@ -132,9 +132,7 @@ def ask(
     if embedder is not None and memory.vectors is not None:
         cosine = memory.vectors @ embedder.embed_query(question.vector_text)
         candidates = np.concatenate([candidates, np.argsort(-cosine, kind="stable")[:top]])
-    rows, previous, following = expand(
-        candidates.astype(np.int64), memory.previous, memory.next
-    )
+    rows, previous, following = expand(candidates.astype(np.int64), memory.previous, memory.next)
     position = np.full(rows_in_scope, -1)
     position[rows] = np.arange(len(rows))
     frequencies = np.zeros((len(rows), len(hashes)), dtype=np.float32)

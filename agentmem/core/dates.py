@@ -14,9 +14,13 @@ from datetime import UTC, datetime, timedelta
 from agentmem.types import require_instant
 
 MONTHS = (
-    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -31,8 +35,8 @@ _LAST_MONTH_NAMED = re.compile(
     rf"\b(?P<which>last|this|next|in|during|since|of|early|late|mid)[ -]{_MONTH}\b", re.IGNORECASE
 )
 _SEASON = re.compile(
-    rf"\b(?:(?P<which>last|this|next|in|the) )?(?:the )?(?P<season>spring|summer|autumn|fall|winter)"
-    rf"(?: of)?(?: {_YEAR})?\b",
+    rf"\b(?:(?P<which>last|this|next|in|the) )?(?:the )?"
+    rf"(?P<season>spring|summer|autumn|fall|winter)(?: of)?(?: {_YEAR})?\b",
     re.IGNORECASE,
 )
 _YEAR_ALONE = re.compile(rf"\b{_YEAR}\b")
@@ -83,8 +87,8 @@ def _absolute(text: str, now: datetime | None) -> DateRange | None:
     for found in _SEASON.finditer(text):
         if found["year"]:
             return _season_range(int(found["year"]), found["season"].lower())
-    if found := _YEAR_ALONE.search(text):
-        year = int(found["year"])
+    if year_alone := _YEAR_ALONE.search(text):
+        year = int(year_alone["year"])
         return DateRange(start=_utc(year, 1, 1), end=_utc(year + 1, 1, 1))
     return None
 

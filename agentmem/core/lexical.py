@@ -29,6 +29,7 @@ K1 = 1.2
 B = 0.3
 """BM25 constants; chosen on conversations and abstracts, see docs/decisions/0005-ranking.md."""
 
+PRIOR_ROWS = 100
 MAX_QUERY_TERMS = 64
 MAX_WORD_CHARACTERS = 64
 _CACHED_WORDS = 1 << 17
@@ -53,7 +54,19 @@ _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _ACCENT = re.compile("[\u0300-\u036f\u00ad]+")
 
 STOP_WORDS = frozenset(
-    ["a", "about", "above", "after", "again", "against", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "get", "got", "had", "has", "have", "having", "he", "her", "here", "hers", "herself", "him", "himself", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "let", "me", "more", "most", "my", "myself", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "ourselves", "out", "over", "own", "same", "shall", "she", "should", "so", "some", "such", "than", "that", "the", "their", "theirs", "them", "themselves", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "upon", "us", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "yours", "yourself", "yourselves"]
+    re.findall(
+        r"\w+",
+        """
+        a about above after again against all also am an and any are as at be because been before
+        being below between both but by can could did do does doing down during each few for from
+        further get got had has have having he her here hers herself him himself his how i if in
+        into is it its itself just let me more most my myself no nor not now of off on once only
+        or other our ours ourselves out over own same shall she should so some such than that the
+        their theirs them themselves then there these they this those through to too under until
+        up upon us very was we were what when where which while who whom whose why will with would
+        yes you your yours yourself yourselves
+        """,
+    )
 )
 
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
@@ -109,8 +122,13 @@ def term_hash(term: str) -> int:
 
 
 def idf(document_frequency: float, rows: float) -> float:
-    """What a term that stands in `document_frequency` of `rows` rows is worth; never negative."""
-    return log1p(max(0.0, rows - document_frequency + 0.5) / (document_frequency + 0.5))
+    """What a term that stands in `document_frequency` of `rows` rows is worth; never negative.
+
+    Counted as if PRIOR_ROWS more rows without the term were there: in a memory
+    of three rows a word that stands in one of them is still a rare word.
+    """
+    others = max(0.0, rows + PRIOR_ROWS - document_frequency)
+    return log1p((others + 0.5) / (document_frequency + 0.5))
 
 
 def bm25(

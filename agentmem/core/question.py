@@ -1,4 +1,4 @@
-"""What a search text asks: its terms, whom it names, when it means, what sort of answer it wants."""
+"""What a search text asks: its terms, whom it names, when it means, what answer it wants."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ MAX_QUESTION_CHARACTERS = 20_000
 _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _WHEN = re.compile(
-    r"\s*(?:when|since when|until when|how long)\b|\b(?:what|which) (?:day|date|week|month|year|time)\b",
+    r"\s*(?:when|since when|until when|how long)\b"
+    r"|\b(?:what|which) (?:day|date|week|month|year|time)\b",
     re.IGNORECASE,
 )
+# A capital inside a sentence: "Does Ada like Lima?" names Lima as well as Ada.
+_CAPITALISED = re.compile(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)")
 _COUNT = re.compile(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
 _NAME = re.compile(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
 # Chat roles are words of every other question, and months are words of dates.
@@ -41,6 +44,7 @@ class Question:
     text: str
     terms: tuple[str, ...]
     term_weights: tuple[float, ...]
+    term_is_name: tuple[bool, ...]
     vector_text: str
     named: tuple[str, ...] = ()
     dates: DateRange | None = None
@@ -81,10 +85,14 @@ def read_question(
     if not terms or all(term in STOP_WORDS for term, _ in terms):
         rest = text
         terms = analyse_query(text, max_terms=max_terms)
+    capitalised = {
+        term for word in _CAPITALISED.findall(rest) for term, _ in analyse_query(word)
+    } - STOP_WORDS
     return Question(
         text=text,
         terms=tuple(term for term, _ in terms),
         term_weights=tuple(weight for _, weight in terms),
+        term_is_name=tuple(term in capitalised for term, _ in terms),
         vector_text=" ".join(rest.split()),
         named=named,
         dates=find_date_range(text, now=now),

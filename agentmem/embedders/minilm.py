@@ -102,6 +102,8 @@ def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
     """
     import numpy as np
 
+    if not tokens:
+        return np.zeros(DIMENSIONS, dtype=np.float32)
     ids = np.array([tokens], dtype=np.int64)
     feeds = {
         "input_ids": ids,
@@ -112,7 +114,7 @@ def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
         states = loaded.session.run(
             None, {name: value for name, value in feeds.items() if name in loaded.inputs}
         )[0]
-        pooled = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
+        pooled: NDArray[np.float32] = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
     except Exception as error:  # onnxruntime raises its own unnamed exceptions
         raise EmbedderFailed(f"MiniLM could not embed a text: {error}.") from error
     if pooled.shape != (DIMENSIONS,):

@@ -1,0 +1,124 @@
+"""What is kept of a row for ranking, and how rows are gathered around the candidates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from agentmem.core.checks import require_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+HOPS = 2
+"""How far the neighbours of a candidate count."""
+
+ASKS, TIME, NUMBER, NAME = 1, 2, 4, 8
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weekend|recently|since"
+    r"|this (?:week|month|year|morning|evening|afternoon|spring|summer|autumn|fall|winter)"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
+    r"|september|october|november|december|(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|couple|few|several|dozen|hundred"
+    r"|thousand|once|twice)\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[a-z,] [A-Z][a-z]|[\"“”«»]")
+_FLAGGED_CHARACTERS = 4_000
+
+
+def embedded_text(
+    text: str,
+    *,
+    speaker: str = "",
+    title: str = "",
+    heading_path: tuple[str, ...] = (),
+    extra: str = "",
+) -> str:
+    """The text to embed for a row: who says it, under what title, and what comes with it."""
+    head = " ".join(part for part in (title, *heading_path) if part)
+    said = f"{speaker}: {text}" if speaker else text
+    return "\n".join(part for part in (head, f"{said} {extra}".rstrip() if extra else said) if part)
+
+
+def indexed_text(
+    text: str, *, title: str = "", heading_path: tuple[str, ...] = (), extra: str = ""
+) -> str:
+    """The text whose terms are indexed for a row; the speaker is evidence of its own."""
+    return "\n".join(part for part in (title, *heading_path, text, extra) if part)
+
+
+def row_flags(text: str) -> int:
+    """What sort of statement a text is, in one byte; kept with the row."""
+    require_text(text, "text")
+    ending = text[-200:].rstrip(" \t\r\n\"'”’)]}*_")
+    text = text[:_FLAGGED_CHARACTERS]
+    return (
+        ASKS * ending.endswith(("?", "？", "؟"))
+        | TIME * (_TIME.search(text) is not None)
+        | NUMBER * (_NUMBER.search(text) is not None)
+        | NAME * (_NAME.search(text) is not None)
+    )
+
+
+def match_speakers(codes: NDArray[np.int32], named_codes: Collection[int]) -> NDArray[np.int8]:
+    """`Evidence.speaker` from each row's speaker code (-1 none) and those the question names."""
+    import numpy as np
+
+    if len(named_codes) != 1:
+        return np.zeros(len(codes), dtype=np.int8)
+    (named,) = named_codes
+    return np.where(codes == named, 1, np.where(codes < 0, 0, -1)).astype(np.int8)
+
+
+def expand(
+    candidates: NDArray[np.int64],
+    previous_of: NDArray[np.int32],
+    next_of: NDArray[np.int32],
+    *,
+    hops: int = HOPS,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """The candidates and their neighbours, and each one's neighbours as positions among them.
+
+    `previous_of[row]` and `next_of[row]` are row numbers or -1. The distinct
+    candidates come first, in the order given.
+    """
+    import numpy as np
+
+    _, first = np.unique(candidates, return_index=True)
+    rows = candidates[np.sort(first)].astype(np.int64)
+    frontier = rows
+    for _ in range(hops):
+        near = np.concatenate([previous_of[frontier], next_of[frontier]]).astype(np.int64)
+        near = np.unique(near[near >= 0])
+        frontier = near[~np.isin(near, rows)]
+        rows = np.concatenate([rows, frontier])
+    order = np.argsort(rows)
+    ordered = rows[order]
+
+    def positions(wanted: NDArray[np.int32]) -> NDArray[np.int32]:
+        at = np.minimum(np.searchsorted(ordered, wanted), max(len(ordered) - 1, 0))
+        found = (wanted >= 0) & (ordered[at] == wanted) if len(ordered) else wanted >= 0
+        return np.where(found, order[at] if len(ordered) else -1, -1).astype(np.int32)
+
+    return rows, positions(previous_of[rows]), positions(next_of[rows])
+
+
+def measure_background(vectors: NDArray[np.float32]) -> tuple[float, float]:
+    """Mean and spread of the cosines between unrelated rows, from a sample of unit vectors.
+
+    Give some hundred rows spread over the store. With fewer than eight the
+    answer is (0.0, 0.1), which suits embedders trained for cosines.
+    """
+    import numpy as np
+
+    sample = np.asarray(vectors, dtype=np.float32)[:512]
+    if len(sample) < 8:
+        return 0.0, 0.1
+    cosines = (sample @ sample.T)[np.triu_indices(len(sample), k=1)]
+    return float(np.median(cosines)), max(float(cosines.std()), 0.01)
