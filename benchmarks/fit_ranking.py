@@ -44,6 +44,9 @@ FAR_DOWN = (40, 80, 150)
 OFF_TOPIC = 60
 """Questions of every other memory asked of each memory, for the calibration."""
 
+CURVE_ROWS = (
+    "answerable", "nameless", "answer", "nameless answer", "near", "far", "rest"
+)  # fmt: skip
 Float = NDArray[np.float64]
 CONVERSATION_FEATURES = [f for f in FEATURES if f not in ("lexical", "date")]
 PAGE_FEATURES = ["lexical", "cosine"]
@@ -296,12 +299,10 @@ def fit_kind(
 
     names = list(asked)
     scored: list[Float] = []
-    curve_rows: dict[str, list[Float]] = {
-        "answerable": [], "nameless": [], "answer": [], "nameless answer": [], "near": [],
-        "far": [], "rest": [],
-    }  # fmt: skip
+    by_memory: dict[str, dict[str, list[Float]]] = {}
     for held in names:
         found = learn([name for name in names if name != held] or names)
+        curve_rows = by_memory[held] = {name: [] for name in CURVE_ROWS}
         sums = [features @ found for features in table[held]]
         scored += sums
         print(f"  {label} {held}: {_show(measure(asked[held], sums))}", flush=True)
@@ -330,13 +331,30 @@ def fit_kind(
                 print(f"  {label} {held} {name}: {_show(measure(asked[held], part))}")
             start += len(asked[held])
         print(f"{label} {name}: {_show(measure(everything, sums))}")
-    rows = {name: np.array(values).reshape(-1, 6) for name, values in curve_rows.items()}
-    curve = fit_curve(rows)
-    for name, values in rows.items():
-        if len(values):
-            share = (apply_curve(values, curve) >= RELATED).mean()
-            print(f"{label} at {RELATED}: {name} {share:.3f} of {len(values)} get through")
+    # Each memory is judged by a curve fitted on the others; the one that ships is fitted on all.
+    through: dict[str, list[Float]] = {name: [] for name in CURVE_ROWS}
+    for held in names:
+        others = [name for name in names if name != held] or names
+        held_out = fit_curve(_gather(by_memory, others))
+        for name, values in _gather(by_memory, [held]).items():
+            through[name].append(apply_curve(values, held_out) >= RELATED)
+        rejected = 1 - np.concatenate([through["near"][-1], through["far"][-1]]).mean()
+        print(f"  {label} {held} at {RELATED}: strangers rejected {rejected:.3f}")
+    for name, parts in through.items():
+        passed = np.concatenate(parts)
+        if len(passed):
+            print(
+                f"{label} held out at {RELATED}: {name} {passed.mean():.3f} of {len(passed)} pass"
+            )
+    curve = fit_curve(_gather(by_memory, names))
     return tuple(round(float(value), 4) for value in learn(names)), curve
+
+
+def _gather(by_memory: dict[str, dict[str, list[Float]]], names: list[str]) -> dict[str, Float]:
+    return {
+        kind: np.array([row for name in names for row in by_memory[name][kind]]).reshape(-1, 6)
+        for kind in CURVE_ROWS
+    }
 
 
 def _features(item: Asked, scale: Model) -> Float:

@@ -95,11 +95,12 @@ def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
     """
     import numpy as np
 
-    terms = Counter(_terms(require_text(text, "text"), query=False))
-    hashes = np.array([term_hash(term) for term in terms], dtype=np.uint64)
-    counts = np.minimum(np.array(list(terms.values()), dtype=np.int64), 65_535)
-    order = np.argsort(hashes)
-    return hashes[order], counts[order].astype(np.uint16)
+    terms = Counter(map(term_hash, _terms(require_text(text, "text"), query=False)))
+    hashes = np.fromiter(sorted(terms), dtype=np.uint64, count=len(terms))
+    counts = np.fromiter(
+        (min(terms[number], 65_535) for number in hashes.tolist()), np.uint16, len(terms)
+    )
+    return hashes, counts
 
 
 def hash_query(

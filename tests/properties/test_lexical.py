@@ -78,14 +78,16 @@ def test_identifiers_are_found_by_their_parts_and_whole(words: list[str]) -> Non
 
 
 @given(
-    st.integers(1, 1000), st.integers(0, 1000), st.integers(1, 5000), st.floats(1, 500),
-    st.integers(0, 1000), st.integers(0, 10**7),
-)  # fmt: skip
+    st.tuples(st.integers(1, 1000), st.integers(1, 5000), st.floats(1, 500)),
+    st.integers(0, 1000),
+    st.tuples(st.integers(0, 1000), st.integers(0, 10**7)),
+)
 def test_more_is_never_worth_less(
-    frequency: int, more: int, length: int, mean: float, found: int, rows: int
+    row: tuple[int, int, float], more: int, store: tuple[int, int]
 ) -> None:
     """R6 BM25. A term more often, in a shorter row, or rarer is never worth less; none is negative."""
-    rows += found
+    frequency, length, mean = row
+    found, rows = store[0], sum(store)
 
     def worth(times: int, terms: int, holding: int) -> float:
         return float(

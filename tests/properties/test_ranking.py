@@ -180,7 +180,7 @@ def loop_features(
     terms = range(len(question.terms))
     for row in range(count):
         near = around(row)
-        pair = [row] + [near[-1]] * (-1 in near)
+        pair = [row, near.get(-1, row)]
         mates = [
             other
             for other in range(count)
