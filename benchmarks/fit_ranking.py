@@ -332,7 +332,7 @@ def fit_kind(
             start += len(asked[held])
         print(f"{label} {name}: {_show(measure(everything, sums))}")
     # Each memory is judged by a curve fitted on the others; the one that ships is fitted on all.
-    through: dict[str, list[Float]] = {name: [] for name in CURVE_ROWS}
+    through: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in CURVE_ROWS}
     for held in names:
         others = [name for name in names if name != held] or names
         held_out = fit_curve(_gather(by_memory, others))

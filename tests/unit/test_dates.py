@@ -14,7 +14,7 @@ NOW = datetime(2026, 3, 15, 10, 30, tzinfo=UTC)  # a Sunday
 
 def found(text: str, now: datetime | None = NOW) -> tuple[date, date] | None:
     dates = find_date_range(text, now=now)
-    return dates and (dates.start.date(), dates.end.date())
+    return None if dates is None else (dates.start.date(), dates.end.date())
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from agentmem.embedders import (
     load_embedder,
     minilm,
 )
+from agentmem.embedders.vectors import file_sha256
 from agentmem.errors import (
     EmbedderFailed,
     EmbedderUnavailable,
@@ -188,7 +189,7 @@ class Session:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
@@ -244,7 +245,7 @@ def test_minilm_from_a_package_must_have_a_known_hash(
     )
     with pytest.raises(EmbedderUnavailable, match="unknown SHA-256"):
         MiniLMEmbedder().embed_query("tea")
-    known = {minilm.file_sha256(path): "test" for path in inside.iterdir()}
+    known = {file_sha256(path): "test" for path in inside.iterdir()}
     monkeypatch.setattr(minilm, "KNOWN_SHA256", known)
     assert_unit(MiniLMEmbedder().embed_query("tea")[None], 1, 384)
 
