@@ -35,7 +35,7 @@ from agentmem.protocols import Embedder
 RIDGE = 10.0
 REJECTED = 0.86
 """At least so many of the questions a memory cannot answer are to get nothing."""
-KEPT = 0.95
+KEPT = 0.98
 """Where more can be rejected than that, so many answers are still to be kept."""
 LENIENCE = 0.7
 """Added to the rows' curve: losing an answer costs more than a row too many."""
