@@ -1,8 +1,11 @@
-"""Hypothesis profiles and the switch for long tests."""
+"""Hypothesis profiles, the switch for long tests, and no way out to a network."""
 
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,3 +30,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deep:
         config.hook.pytest_deselected(items=deep)
         items[:] = [item for item in items if "deep" not in item.keywords]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def offline() -> Iterator[None]:
+    """Refuse every connection that would leave this machine."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        loopback = ("127.", "::1", "localhost")
+        if isinstance(address, tuple) and not str(address[0]).startswith(loopback):
+            raise OSError(f"a test tried to reach {address}")
+        real(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect)
+        yield
