@@ -113,6 +113,12 @@ class MemoryStore:
                 state.sources.setdefault((source.visibility, source.scope, source.url), source)
             return added
 
+    def has_source(self, source: Source, /) -> bool:
+        """Whether the owner's page with this url has this very content."""
+        with self._open() as state:
+            known = state.sources.get((source.visibility, source.scope, source.url))
+            return known is not None and known.content_hash == source.content_hash
+
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
     ) -> SourceReport:

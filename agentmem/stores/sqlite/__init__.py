@@ -116,6 +116,11 @@ class SqliteStore:
                 writing.note_source(write, source)
             return added
 
+    def has_source(self, source: Source, /) -> bool:
+        """Whether the owner's page with this url has this very content."""
+        with self._database.read() as read:
+            return writing.has_source(read, source)
+
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
     ) -> SourceReport:

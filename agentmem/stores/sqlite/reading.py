@@ -190,6 +190,11 @@ def _necessary(where: Filter) -> tuple[str, list[Any]]:
     sql: list[str] = []
     values: list[Any] = []
     for part in parts:
+        if isinstance(part, Compare) and part.operator == "in" and part.field in _PLAIN:
+            if all(isinstance(value, str) for value in part.value):
+                sql.append(f" AND m.{part.field} IN (SELECT value FROM json_each(?))")  # noqa: S608 # our own names
+                values.append(json.dumps(part.value))
+            continue
         if not isinstance(part, Compare) or not isinstance(part.value, str):
             continue
         if part.operator != "eq":

@@ -171,6 +171,8 @@ _FIRST = (
     "CREATE UNIQUE INDEX index_files_by_name ON index_files (name)",
 )
 
+_HASHES = ("CREATE INDEX memories_by_hash ON memories (content_hash)",)
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST,)
+MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES)
 """Step number n (from 1) brings a file from schema version n - 1 to n."""

@@ -24,6 +24,7 @@ from agentmem.stores.sqlite.names import (
     INTEGERS,
     NameCache,
     all_embedders,
+    find_owner,
     integers,
     intern_embedder,
     intern_owner,
@@ -46,7 +47,7 @@ from agentmem.stores.sqlite.schema import (
     STRANDS,
     USAGE,
 )
-from agentmem.stores.sqlite.transactions import Write, vector_key, vectors_tally
+from agentmem.stores.sqlite.transactions import Read, Write, vector_key, vectors_tally
 from agentmem.stores.values import Entry, Source, SourceReport
 from agentmem.types import Memory, Scope, Usage
 
@@ -335,6 +336,13 @@ def forget_empty_sources(write: Write, strands: Collection[int]) -> None:
         if not left:
             keys = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (url, owner))
             write.delete(SOURCES, [row[0] for row in keys])
+
+
+def has_source(read: Read, source: Source) -> bool:
+    """Whether the owner's page with this url has this very content."""
+    owner = find_owner(read, (source.visibility, source.scope))
+    known = read.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
+    return bool(known) and known[0][4] == source.content_hash
 
 
 def replace_source(
