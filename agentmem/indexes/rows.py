@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 KEPT_SELECTIONS = 32
 
+_FlagKey = tuple[frozenset[int] | None, int]
+
 
 class _Owner:
     """One owner's rows: where they are, and how many and how long the live ones are."""
@@ -52,6 +54,8 @@ class RowTable:
         self._next_of = np.zeros(1, dtype=np.int32)  # by row id, the row that follows, 0 for none
         self._owners: dict[int, _Owner] = {}
         self._kept: OrderedDict[frozenset[int], tuple[Selection, int]] = OrderedDict()
+        self._kept_by_flags: dict[_FlagKey, tuple[Selection, int, int]] = {}
+        self.flags_seen = 0
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._fresh_dead: list[int] = []
         self._speakers: dict[int, set[int]] = {}
@@ -66,6 +70,7 @@ class RowTable:
         if not count:
             return start
         self._reserve(start + count, int(max(batch.rows.max(), batch.previous.max())))
+        self.flags_seen |= int(np.bitwise_or.reduce(batch.flags))
         if count == 1:
             self._append_one(batch, start)
             return start
@@ -206,8 +211,20 @@ class RowTable:
             return self._select(scope)
 
     def _select(self, scope: RowScope) -> Selection:
-        if scope.by_owner_only:
-            return self._select_owners(scope.owners)
+        if scope.by_owner_and_flags:
+            if not scope.without_flags & self.flags_seen:
+                return self._select_owners(scope.owners)
+            key = (scope.owners, scope.without_flags)
+            kept = self._kept_by_flags.get(key)
+            if kept is not None and kept[1:] == (self.size, self.deletions):
+                return kept[0]
+            selection = self._narrowed(scope)
+            self._kept_by_flags.clear()  # the others are of an older state, or soon will be
+            self._kept_by_flags[key] = (selection, self.size, self.deletions)
+            return selection
+        return self._narrowed(scope)
+
+    def _narrowed(self, scope: RowScope) -> Selection:
         if scope.rows is not None:
             positions = self.positions_of(scope.rows)
             positions = positions[positions >= 0]

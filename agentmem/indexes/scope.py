@@ -50,15 +50,14 @@ class RowScope:
             object.__setattr__(self, "rows", rows)
 
     @property
-    def by_owner_only(self) -> bool:
-        """Whether nothing but `owners` narrows the scope."""
+    def by_owner_and_flags(self) -> bool:
+        """Whether nothing but `owners` and `without_flags` narrows the scope."""
         return (
             self.rows is None
             and self.kinds is None
             and self.created_from_us is None
             and self.created_before_us is None
             and self.valid_at_us is None
-            and not self.without_flags
         )
 
 
