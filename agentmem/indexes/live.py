@@ -1,0 +1,253 @@
+"""Both engines over one store: loaded, kept in step with every process's writes, and saved."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from agentmem.errors import StoreCorrupt
+from agentmem.indexes.batch import as_index_rows
+from agentmem.indexes.lexical import PostingsIndex
+from agentmem.indexes.rows import RowTable
+from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
+from agentmem.indexes.vector import VectorIndex
+from agentmem.protocols import EmbedderId
+from agentmem.stores.base import Store
+from agentmem.stores.values import Change, IndexFile
+
+_log = logging.getLogger(__name__)
+
+Index = TypeVar("Index", PostingsIndex, VectorIndex)
+
+WORDS = ".words"
+"""Ends the name of the file of words; the one of vectors ends with its embedder's digest."""
+FEW_ROWS = 200
+REBUILD_ROWS = 2_000
+"""Past this many changed rows, and a fifth of all, reading everything anew is the shorter way."""
+
+
+class LiveIndex:
+    """Words and vectors of a store, as of its last committed write.
+
+    `path` is the store's file; index files stand beside it and are only a
+    cache: one that is missing, damaged or of another embedder is built anew.
+    Without a path nothing is saved.
+    """
+
+    def __init__(self, store: Store, *, path: Path | None, background: bool = True) -> None:
+        self._store = store
+        self._path = path
+        self._background = background
+        self._lock = threading.RLock()
+        self._postings = PostingsIndex(background=background)
+        self._loaded = False
+        self._vectors: dict[EmbedderId, VectorIndex] = {}
+        self._seq = 0
+        self._saved_seq: int | None = None
+        self._version: int | None = None
+        self.rebuilds = 0
+
+    @property
+    def seq(self) -> int:
+        """The number of the last write these indexes know of."""
+        return self._seq
+
+    @property
+    def postings(self) -> PostingsIndex:
+        self.catch_up()
+        return self._postings
+
+    @property
+    def table(self) -> RowTable:
+        return self.postings.table
+
+    def vectors(self, embedder: EmbedderId) -> VectorIndex:
+        """The vectors of this embedder, and of no other."""
+        self.catch_up()
+        with self._lock:
+            if embedder not in self._vectors:
+                self._vectors[embedder] = self._load_vectors(embedder)
+            return self._vectors[embedder]
+
+    # -- keeping in step ------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Take in what was committed since, by any process; nearly free when nothing was."""
+        feed = self._store.feed
+        if self._loaded and feed.data_version() == self._version:
+            return
+        with self._lock:
+            version = feed.data_version()
+            if not self._loaded:
+                self._load_postings()
+                self._loaded = True
+            changes = feed.changes(self._seq)
+            if not changes.complete:
+                self._rebuild()
+            elif changes.items:
+                self._apply(changes.items)
+                self._seq = changes.seq
+            self._version = version
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        touched: set[int] = set()
+        revectored: set[int] = set()
+        for change in changes:
+            rows = range(change.first, change.last + 1)
+            (revectored if change.operation == "vectors" else touched).update(rows)
+        if len(touched) > max(REBUILD_ROWS, len(self._postings) // 5):
+            self._rebuild()
+            return
+        if touched:
+            wanted = sorted(touched)
+            batch = as_index_rows(self._store.feed.index_rows(rows=wanted))
+            gone = touched - set(batch.rows.tolist())
+            if gone:
+                self._postings.delete(sorted(gone))
+            self._postings.add(batch)
+        for embedder, index in self._vectors.items():
+            self._refresh_vectors(embedder, index, sorted(touched | revectored))
+
+    def _refresh_vectors(self, embedder: EmbedderId, index: VectorIndex, rows: list[int]) -> None:
+        found, vectors = self._store.feed.vectors(embedder, rows=rows)
+        gone = set(rows) - set(found.tolist())
+        if gone:
+            index.delete(sorted(gone))
+        if len(found):
+            index.add(found, vectors)
+
+    def _rebuild(self) -> None:
+        self.rebuilds += 1
+        feed = self._store.feed
+        seq = feed.seq()  # before reading: what is written meanwhile is applied again
+        self._postings = PostingsIndex(background=self._background)
+        self._postings.add(as_index_rows(feed.index_rows()))
+        self._seq = seq
+        for embedder in tuple(self._vectors):
+            self._vectors[embedder].close()
+            self._vectors[embedder] = self._built_vectors(embedder)
+
+    def _built_vectors(self, embedder: EmbedderId) -> VectorIndex:
+        index = VectorIndex(embedder, self._table(), background=self._background)
+        rows, vectors = self._store.feed.vectors(embedder)
+        index.add(rows, vectors)
+        return index
+
+    def _table(self) -> RowTable:
+        return self._postings.table
+
+    # -- files ----------------------------------------------------------------------
+
+    def _load_postings(self) -> None:
+        kept = self._kept(WORDS)
+        if kept is not None:
+            path, file = kept
+            try:
+                self._postings = load_postings(path, file.sha256, background=self._background)
+            except (OSError, StoreCorrupt) as error:
+                self._report(error)
+            else:
+                self._seq = self._saved_seq = file.seq
+                return
+        self._rebuild()
+
+    def _load_vectors(self, embedder: EmbedderId) -> VectorIndex:
+        kept = self._kept(vectors_suffix(embedder))
+        if kept is not None and kept[1].embedder == str(embedder):
+            path, file = kept
+            try:
+                index = load_vectors(
+                    path,
+                    file.sha256,
+                    embedder=embedder,
+                    table=self._table(),
+                    background=self._background,
+                )
+            except (OSError, StoreCorrupt) as error:
+                self._report(error)
+            else:
+                changes = self._store.feed.changes(file.seq)
+                rows = {r for c in changes.items for r in range(c.first, c.last + 1)}
+                if changes.complete and len(rows) <= max(REBUILD_ROWS, len(index) // 5):
+                    if rows:
+                        self._refresh_vectors(embedder, index, sorted(rows))
+                    return index
+                index.close()
+        return self._built_vectors(embedder)
+
+    def _kept(self, suffix: str) -> tuple[Path, IndexFile] | None:
+        if self._path is None:
+            return None
+        path = self._beside(self._path, suffix)
+        file = self._store.feed.index_file(path.name)
+        return None if file is None else (path, file)
+
+    def _report(self, error: Exception) -> None:
+        _log.warning("An index file cannot be used and is built anew: %s", error)
+
+    @property
+    def worth_saving(self) -> bool:
+        """Whether so much changed that the next open would rather load than catch up."""
+        if self._path is None or not self._loaded:
+            return False
+        if self._saved_seq is None:
+            return True
+        changes = self._store.feed.changes(self._saved_seq)
+        rows = sum(change.last - change.first + 1 for change in changes.items)
+        return not changes.complete or rows > max(FEW_ROWS, len(self._postings) // 20)
+
+    def save(self, embedder: EmbedderId | None = None) -> None:
+        """Write both indexes beside the store, so that the next open need not build them."""
+        if self._path is None:
+            return
+        with self._lock:
+            self.catch_up()
+            if embedder is not None:
+                self.vectors(embedder)
+            if self._saved_seq == self._seq:
+                return
+            words = self._beside(self._path, WORDS)
+            self._keep(words, self._postings, save_postings, embedder="")
+            for space, index in self._vectors.items():
+                path = self._beside(self._path, vectors_suffix(space))
+                self._keep(path, index, save_vectors, embedder=str(space))
+            self._saved_seq = self._seq
+
+    def _keep(
+        self, path: Path, index: Index, write: Callable[[Index, Path], str], *, embedder: str
+    ) -> None:
+        seq = self._seq
+        file = IndexFile(name=path.name, sha256=write(index, path), seq=seq, embedder=embedder)
+        if not self._store.feed.keep_index_file(file):  # something was erased meanwhile
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+    @staticmethod
+    def _beside(path: Path, suffix: str) -> Path:
+        return path.with_name(path.name + suffix)
+
+    def forget(self) -> None:
+        """Let go of everything erased, in memory too."""
+        with self._lock:
+            self.catch_up()
+            self._postings.compact()
+            for index in self._vectors.values():
+                index.compact()
+            self._saved_seq = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._postings.close()
+            for index in self._vectors.values():
+                index.close()
+
+
+def vectors_suffix(embedder: EmbedderId) -> str:
+    """What the file of this embedder's vectors ends with."""
+    digest = hashlib.blake2b(str(embedder).encode("utf-8"), digest_size=6).hexdigest()
+    return f".vectors-{digest}"
