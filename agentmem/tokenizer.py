@@ -20,7 +20,7 @@ from typing import Any
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.correction import Correction, correction_from, observe
 from agentmem.core.estimate import estimate_tokens
-from agentmem.core.media import Media, estimate_media
+from agentmem.core.media import Media, estimate_media, media_of
 from agentmem.core.models import (
     COMPLETION_TOKENS,
     UNKNOWN_WINDOW_TOKENS,
@@ -179,6 +179,11 @@ class Tokenizer:
         if estimate.warning:
             warnings.warn(estimate.warning, MediaWarning, stacklevel=2)
         return estimate.tokens
+
+    def count_part(self, part: Mapping[str, Any]) -> int:
+        """The tokens of one content part that carries media; 0 for any other part."""
+        media = media_of(part)
+        return 0 if media is None else self.count_media(media)
 
     @property
     def available_tokens(self) -> int:
