@@ -1,0 +1,59 @@
+"""Open a memory: names become objects here and nowhere below."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from agentmem.core.checks import require_text
+from agentmem.embedders import load_embedder
+from agentmem.errors import InvalidInput
+from agentmem.manager import MemoryManager
+from agentmem.protocols import Clock, Embedder
+from agentmem.retrieval import Reranker
+from agentmem.settings import Settings, default_path
+from agentmem.stores.memory import MemoryStore
+from agentmem.stores.sqlite import SqliteStore
+
+IN_MEMORY = ":memory:"
+
+
+def open(  # noqa: A001 - `agentmem.open` is what users type
+    path: str | os.PathLike[str] | None = None,
+    *,
+    embedder: str | Embedder | None = "wordllama",
+    clock: Clock | None = None,
+    rerank: Reranker | None = None,
+    **settings: Any,
+) -> MemoryManager:
+    """The memory at `path`, or the one in the user's data folder.
+
+    Nothing is created before the first write. `":memory:"` keeps everything in
+    this process. `embedder` is a name ("wordllama", "minilm", "minilm:FOLDER",
+    "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
+    search by words alone. Further settings are those of `Settings`.
+    """
+    unknown = [name for name in settings if name not in Settings.__slots__]
+    if unknown:
+        raise InvalidInput(
+            unknown[0], settings[unknown[0]], "is no setting",
+            remedy=f"Known settings: {', '.join(Settings.__slots__)}.",
+        )  # fmt: skip
+    checked = Settings(**settings)
+    chosen = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    if path == IN_MEMORY:
+        return MemoryManager(
+            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=rerank,
+            load_embedder=load_embedder,
+        )  # fmt: skip
+    file = default_path() if path is None else Path(require_text(os.fspath(path), "path"))
+    return MemoryManager(
+        SqliteStore(file, durability=checked.durability),
+        embedder=chosen,
+        clock=clock,
+        settings=checked,
+        path=file,
+        rerank=rerank,
+        load_embedder=load_embedder,
+    )

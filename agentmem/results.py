@@ -1,0 +1,147 @@
+"""What the everyday calls give back: typed values that also read like mem0's dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from agentmem.embedding import EmbeddingState
+from agentmem.stores.entries import memory_to_fields
+from agentmem.stores.values import StoreStats
+from agentmem.types import Hit, Memory
+
+Event = Literal["ADD", "UPDATE", "NONE", "DELETE"]
+
+
+def memory_to_dict(memory: Memory) -> dict[str, Any]:
+    """A memory as JSON values, with `memory`, `user_id` and the like where mem0 has them."""
+    fields = memory_to_fields(memory)
+    return {**fields, "memory": memory.text, "hash": memory.content_hash, **fields["scope"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One memory that was looked at: what each leg said of it, and what became of it.
+
+    `lexical_raw` is BM25, `vector_raw` the cosine; the calibrated ones lie in
+    0–1. Ranks count from 1 within their leg. `boosts` are the parts of the
+    score that come from neither leg. `fate` is `returned`, `below threshold`,
+    `over top_k`, or `filtered: <which>`.
+    """
+
+    id: str
+    score: float
+    lexical_raw: float | None
+    vector_raw: float | None
+    lexical: float | None
+    vector: float | None
+    lexical_rank: int | None
+    vector_rank: int | None
+    boosts: Mapping[str, float]
+    fate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResults(Sequence[Hit]):
+    """The hits, best first. `results["results"]` gives them as dictionaries.
+
+    `degradations` names what did not work on the way; `candidates` is filled
+    when the search was asked to explain itself.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    degradations: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    @overload
+    def __getitem__(self, index: Literal["results"]) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice | str) -> Any:
+        if index == "results":
+            return [{**memory_to_dict(hit.memory), "score": hit.score} for hit in self.hits]
+        if isinstance(index, str):
+            raise KeyError(index)
+        return self.hits[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """One memory of an add: `NONE` means that it was there already."""
+
+    id: str
+    text: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddResult:
+    """What an add did. `result["results"]` gives it as dictionaries."""
+
+    items: tuple[Added, ...] = ()
+    unchanged: bool = False
+    replaced: int = 0
+    degradations: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(item.id for item in self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, key: Literal["results"]) -> list[dict[str, str]]:
+        if key != "results":
+            raise KeyError(key)
+        return [{"id": i.id, "memory": i.text, "event": i.event} for i in self.items]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The size and state of a memory, as one reader sees it."""
+
+    store: StoreStats
+    embedding: EmbeddingState
+
+    @property
+    def documents(self) -> int:
+        return self.store.documents
+
+    @property
+    def chunks(self) -> int:
+        return self.store.chunks
+
+    @property
+    def bytes(self) -> int:
+        return self.store.bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        store = self.store
+        return {
+            "documents": store.documents,
+            "chunks": store.chunks,
+            "kinds": dict(store.kinds),
+            "deleted": store.deleted,
+            "superseded": store.superseded,
+            "bytes": store.bytes,
+            "last_sync": store.last_sync and store.last_sync.isoformat(),
+            "jobs": dict(store.jobs),
+            "schema_version": store.schema_version,
+            "location": store.location,
+            "embedder": self.embedding.serving,
+            "embedder_wanted": self.embedding.wanted,
+            "embedder_ready": self.embedding.ready,
+            "embedder_error": self.embedding.error,
+            "vectors": {str(c.embedder): c.vectors for c in store.embedders},
+            "vectors_missing": {str(c.embedder): c.missing for c in store.embedders},
+        }

@@ -1,0 +1,346 @@
+"""Ask both indexes about one question, and let the core rank what they found."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from agentmem.core.checks import require_choice, require_count, require_text, require_unit
+from agentmem.core.filters import ALWAYS, Selection
+from agentmem.core.lexical import K1, B
+from agentmem.core.question import Question, read_question
+from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
+from agentmem.embedding import Embedding
+from agentmem.errors import EmbedderError
+from agentmem.explaining import explain, explain_filtered
+from agentmem.indexes.live import LiveIndex
+from agentmem.indexes.match import Match
+from agentmem.indexes.scope import RowScope
+from agentmem.indexes.vector import VectorIndex
+from agentmem.preparing import TEXT_KINDS
+from agentmem.results import Candidate, SearchResults
+from agentmem.settings import SearchMode
+from agentmem.stores.base import Store
+from agentmem.stores.entries import name_id, to_microseconds
+from agentmem.stores.packing import SUPERSEDED, TEXT_FLAGS_SHIFT
+from agentmem.types import Hit, Memory, Scope
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
+"""Gives each memory a score from 0 to 1 for the question; any callable will do."""
+
+LEG = 100
+"""How many rows each leg may bring in."""
+RERANKED = 50
+_MESSAGE = name_id("message")
+_TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
+"""Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
+_KEPT_OWNERS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One search: the question, who asks, and what narrows it."""
+
+    query: str
+    selection: Selection
+    top_k: int = 5
+    threshold: float = 0.0
+    mode: SearchMode = "hybrid"
+    explain: bool = False
+    now: datetime | None = None
+
+    def __post_init__(self) -> None:
+        require_text(self.query, "query")
+        require_count(self.top_k, "top_k")
+        require_unit(self.threshold, "threshold")
+        require_choice(self.mode, get_args(SearchMode), "mode")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What both legs brought in, before ranking: rows, and each leg's rank and raw score."""
+
+    question: Question
+    rows: NDArray[np.int64]
+    lexical: Mapping[int, tuple[int, float]]
+    vector: Mapping[int, tuple[int, float]]
+    evidence: Evidence
+
+
+class Retriever:
+    """Hybrid search over one store; decides nothing that the core can decide."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: LiveIndex,
+        embedding: Embedding,
+        *,
+        rerank: Reranker | None = None,
+        leg: int = LEG,
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._embedding = embedding
+        self._rerank = rerank
+        self._leg = require_count(leg, "leg", least=1)
+        self._owners: OrderedDict[Scope, tuple[int, frozenset[int]]] = OrderedDict()
+
+    def search(self, request: Request) -> SearchResults:
+        """The best `top_k` memories at or above the threshold, best first (P1)."""
+        if request.top_k == 0 or not request.query.strip():
+            return SearchResults()
+        degradations: list[str] = []
+        found = self._find(request, self._row_scope(request.selection), degradations)
+        hits: list[Hit] = []
+        candidates: tuple[Candidate, ...] = ()
+        if found is not None:
+            ranked = self._rank(found)
+            hits = self._hits(request, found, ranked, degradations)
+            if request.explain:
+                candidates = explain(self._store, request, found, ranked, hits)
+        if request.explain:
+            candidates += self._filtered(request, {candidate.id for candidate in candidates})
+        return SearchResults(
+            hits=tuple(hits), degradations=tuple(degradations), candidates=candidates
+        )
+
+    def _rank(self, found: Found) -> Ranked:
+        if found.evidence.cosine is None:
+            return rank(found.evidence, found.question, model=model_for(None))
+        embedding = self._embedding
+        model = model_for(embedding.serving_id, background=embedding.background)
+        return rank(found.evidence, found.question, model=model)
+
+    def _filtered(self, request: Request, known: Collection[str]) -> tuple[Candidate, ...]:
+        """What the same question would have found among all that the reader may see."""
+        whole = RowScope(owners=self._visible_owners(request.selection.reader))
+        found = self._find(request, whole, [])
+        if found is None:
+            return ()
+        return explain_filtered(self._store, request, found, self._rank(found), known)
+
+    # -- what may be seen ---------------------------------------------------------------
+
+    def _row_scope(self, selection: Selection) -> RowScope:
+        """The selection as the indexes understand it; the rest of it becomes a list of rows."""
+        owners = self._visible_owners(selection.reader)
+        listed = (
+            selection.where != ALWAYS
+            or selection.source_url is not None
+            or selection.session is not None
+            or selection.as_of is not None
+            or selection.superseded
+            or selection.visibilities != Selection(reader=selection.reader).visibilities
+        )
+        return RowScope(
+            owners=owners,
+            rows=self._store.select_rows(selection) if listed else None,
+            kinds=None
+            if selection.kinds is None
+            else frozenset(name_id(kind) for kind in selection.kinds),
+            created_from_us=_microseconds(selection.since),
+            created_before_us=_microseconds(selection.until),
+            without_flags=0 if listed else SUPERSEDED,
+        )
+
+    def _visible_owners(self, reader: Scope) -> frozenset[int]:
+        version = self._store.feed.data_version()
+        kept = self._owners.get(reader)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        owners = frozenset(self._store.visible_owners(reader).tolist())
+        self._owners[reader] = (version, owners)
+        if len(self._owners) > _KEPT_OWNERS:
+            self._owners.popitem(last=False)
+        return owners
+
+    # -- asking both legs ---------------------------------------------------------------
+
+    def _find(self, request: Request, scope: RowScope, degradations: list[str]) -> Found | None:
+        import numpy as np
+
+        postings = self._index.postings
+        question = read_question(
+            request.query, self._speakers(request.query, scope), now=request.now
+        )
+        match = postings.match(question.hashes(), question.term_weights, scope=scope, k1=K1, b=B)
+        asked = self._ask_embedder(request, question, degradations)
+        lexical = ranked_scores(*match.top(self._leg)) if request.mode != "vector" else {}
+        vector = ranked_scores(*asked[0].search(asked[1], self._leg, scope=scope)) if asked else {}
+        if not lexical and not vector:
+            return None
+        candidates = np.fromiter({**lexical, **vector}, dtype=np.int64)
+        around = self._expand(candidates, scope)
+        evidence = self._evidence(request, question, match=match, around=around, asked=asked)
+        return Found(
+            question=question, rows=around[0], lexical=lexical, vector=vector, evidence=evidence
+        )
+
+    def _ask_embedder(
+        self, request: Request, question: Question, degradations: list[str]
+    ) -> tuple[VectorIndex, NDArray[np.float32]] | None:
+        if request.mode == "fulltext":
+            return None
+        try:
+            asked = self._embedding.query(question.vector_text)
+        except EmbedderError as error:
+            degradations.append(f"embedder: {error}; words alone were searched")
+            return None
+        if asked is None:
+            if self._embedding.error:
+                degradations.append(f"embedder: {self._embedding.error}; words alone were searched")
+            return None
+        return self._index.vectors(asked[0]), asked[1]
+
+    def _speakers(self, query: str, scope: RowScope) -> tuple[str, ...]:
+        """Those whom the question may name: speakers of the scope that its words spell."""
+        speakers = self._index.table.speakers(scope)
+        if not speakers:
+            return ()
+        return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
+
+    def _expand(
+        self, candidates: NDArray[np.int64], scope: RowScope
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """The candidates and what stands around them, with neighbours as positions among them."""
+        import numpy as np
+
+        table = self._index.table
+        spoken = table.columns_of(candidates)["kind"] == _MESSAGE
+        alone = np.full(int((~spoken).sum()), -1, dtype=np.int32)
+        if not spoken.any():  # only turns of a conversation are judged by what surrounds them
+            return candidates, alone, alone
+        rows = frontier = candidates[spoken]
+        known: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for hop in range(HOPS + 1):
+            known.append(table.neighbours(frontier, scope))
+            if hop < HOPS:
+                near = np.unique(np.concatenate(known[-1]))
+                frontier = near[(near > 0) & ~np.isin(near, rows)]
+                rows = np.concatenate((rows, frontier))
+        order = np.argsort(rows)
+        ordered = rows[order]
+
+        def positions(side: int) -> NDArray[np.int32]:
+            wanted = np.concatenate([pair[side] for pair in known])
+            at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+            there = (wanted > 0) & (ordered[at] == wanted)
+            found = np.where(there, order[at], -1).astype(np.int32)
+            return np.concatenate((found, alone))
+
+        return np.concatenate((rows, candidates[~spoken])), positions(0), positions(1)
+
+    def _evidence(
+        self,
+        request: Request,
+        question: Question,
+        *,
+        match: Match,
+        around: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+        asked: tuple[VectorIndex, NDArray[np.float32]] | None,
+    ) -> Evidence:
+        import numpy as np
+
+        rows, previous, after = around
+        columns = self._index.table.columns_of(rows)
+        frequencies = match.counts_of(rows).astype(np.float32)
+        if request.mode == "vector":
+            frequencies[:] = 0
+        strand = columns["strand"]
+        _, session = np.unique(strand, return_inverse=True)
+        return Evidence(
+            frequencies=frequencies,
+            lengths=columns["length"].astype(np.float32),
+            document_frequencies=match.row_frequencies.astype(np.float32),
+            rows_in_scope=match.row_count,
+            mean_length=match.mean_length,
+            cosine=asked[0].cosines_of(asked[1], rows) if asked else None,
+            previous=previous,
+            next=after,
+            session=np.where(strand == 0, -1, session).astype(np.int32),
+            speaker=match_speakers(
+                np.where(columns["speaker"] == 0, -1, columns["speaker"]),
+                {name_id(name) for name in question.named},
+            ),
+            flags=((columns["flags"] >> TEXT_FLAGS_SHIFT) & 0xFF).astype(np.uint8),
+            created=columns["created_at"].astype(np.float64) / 1e6,
+            conversation=~np.isin(columns["kind"], _TEXTS),
+        )
+
+    # -- the answer ---------------------------------------------------------------------
+
+    def _hits(
+        self, request: Request, found: Found, ranked: Ranked, degradations: list[str]
+    ) -> list[Hit]:
+        scores = ranked.scores
+        wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
+        passed = ranked.order[scores[ranked.order] >= request.threshold][:wanted]
+        order, rows = passed.tolist(), found.rows[passed].tolist()
+        memories = self._store.get_rows(request.selection.reader, rows)
+        hits = [
+            Hit(
+                memory=memories[row],
+                score=min(1.0, max(0.0, float(scores[at]))),
+                lexical=_leg(found.lexical, row),
+                vector=_leg(found.vector, row),
+            )
+            for at, row in zip(order, rows, strict=True)
+            if row in memories
+        ]
+        if self._rerank is not None and hits:
+            hits = _reranked(self._rerank, request, hits, degradations)
+        return hits[: request.top_k]
+
+
+def ranked_scores(rows: NDArray[np.int64], scores: NDArray[Any]) -> dict[int, tuple[int, float]]:
+    """Row to its rank (from 1) and raw score, in the leg's order."""
+    pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+    return {row: (place, score) for place, (row, score) in enumerate(pairs, start=1)}
+
+
+def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:
+    """Runs of up to `longest` words of a question that could be somebody's name."""
+    words = [word.strip("?!.,;:\"'()[]") for word in query.split()[:words_read]]
+    words = [word.removesuffix("'s").removesuffix("’s") for word in words]
+    runs = (
+        " ".join(words[start : start + size])
+        for size in range(1, longest + 1)
+        for start in range(len(words) - size + 1)
+    )
+    return tuple(dict.fromkeys(run for run in runs if run))
+
+
+def _reranked(
+    rerank: Reranker, request: Request, hits: list[Hit], degradations: list[str]
+) -> list[Hit]:
+    try:
+        scores = [
+            require_unit(float(score), "score")
+            for score in rerank(request.query, [hit.memory for hit in hits])
+        ]
+        pairs = list(zip(hits, scores, strict=True))
+    except Exception as error:  # noqa: BLE001 - somebody else's model must not break a search
+        degradations.append(f"re-ranker: {error}; its order was not used")
+        return hits
+    again = [
+        Hit(memory=hit.memory, score=score, lexical=hit.lexical, vector=hit.vector)
+        for hit, score in pairs
+        if score >= request.threshold
+    ]
+    return sorted(again, key=lambda hit: (-hit.score, hit.memory.id))
+
+
+def _leg(found: Mapping[int, tuple[int, float]], row: int) -> float | None:
+    return found[row][1] if row in found else None
+
+
+def _microseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else to_microseconds(moment)
