@@ -1,0 +1,357 @@
+"""The everyday API by example, and what it says to bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import agentmem
+from agentmem import errors
+from agentmem.core.block import ContextBlock
+from agentmem.core.context import render_context
+from agentmem.testing import HashEmbedder, ManualClock
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[agentmem.MemoryManager]:
+    path = ":memory:" if request.param == "memory" else tmp_path / "memory.db"
+    with agentmem.open(path, embedder=HashEmbedder(), durability="normal") as opened:
+        yield opened
+
+
+def found(memory: agentmem.MemoryManager, query: str, **options: Any) -> list[str]:
+    hits = memory.search(query, threshold=0.0, top_k=50, **options)
+    return [hit.memory.text for hit in hits]
+
+
+def test_results_read_like_mem0s(memory: agentmem.MemoryManager) -> None:
+    added = memory.add("Tea is green", user_id="sam", metadata={"a": 1})
+    assert added["results"] == [{"id": added.ids[0], "memory": "Tea is green", "event": "ADD"}]
+    (result,) = memory.search("green tea", user_id="sam", limit=3)["results"]
+    assert result["memory"] == "Tea is green"
+    assert result["user_id"] == "sam"
+    assert result["metadata"] == {"a": 1}
+    assert 0 <= result["score"] <= 1
+    with pytest.raises(KeyError):
+        memory.search("tea")["hits"]  # type: ignore[call-overload]  # on purpose
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "   ",
+        "the of and",
+        "🎉🎉",
+        '" OR * NEAR( : ^',
+        "a\x00b",
+        "x" * 1_000_000,
+        "日本",
+        "-",
+        "\n",
+    ],
+    ids=[
+        "empty",
+        "blank",
+        "stop words",
+        "emoji",
+        "operators",
+        "nul",
+        "1 MB",
+        "cjk",
+        "dash",
+        "line",
+    ],
+)
+def test_any_query_gives_a_list(memory: agentmem.MemoryManager, query: str) -> None:
+    memory.add("The quick brown fox and 日本 a\x00b", user_id="sam")
+    for mode in ("hybrid", "vector", "fulltext"):
+        assert len(memory.search(query, user_id="sam", mode=mode)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"top_k": -1}, errors.InvalidNumber),
+        ({"top_k": 2.5}, errors.InvalidNumber),
+        ({"threshold": float("nan")}, errors.InvalidNumber),
+        ({"threshold": 2}, errors.InvalidNumber),
+        ({"mode": "fast"}, errors.InvalidInput),
+        ({"filters": {"kind": {"near": 1}}}, errors.InvalidFilter),
+        ({"since": "yesterday-ish"}, errors.InvalidInput),
+        ({"kinds": "fact"}, errors.InvalidInput),
+        ({"userid": "sam"}, errors.InvalidScope),
+        ({"user_id": ""}, errors.InvalidScope),
+        ({"top_k": 3, "limit": 3}, errors.InvalidInput),
+    ],
+)
+def test_bad_searches_are_refused(
+    memory: agentmem.MemoryManager, options: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        memory.search("tea", **options)
+
+
+@pytest.mark.parametrize("query", [None, 3, b"tea", "\ud800"])
+def test_what_is_no_text_is_refused(memory: agentmem.MemoryManager, query: Any) -> None:
+    with pytest.raises(errors.InvalidText):
+        memory.search(query)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (None, errors.InvalidInput),
+        ("", errors.InvalidText),
+        (" \n", errors.InvalidText),
+        ("\ud800", errors.InvalidText),
+        (3, errors.InvalidInput),
+        ([{"role": "wizard", "content": "x"}], errors.InvalidMessage),
+        ([{"role": "user", "content": "x", "created_at": "soon"}], errors.InvalidMessage),
+        (agentmem.Document(text=""), errors.InvalidText),
+    ],
+)
+def test_bad_memories_are_refused_and_nothing_is_written(
+    memory: agentmem.MemoryManager, data: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        memory.add(data)
+    assert memory.get_stats().chunks == 0
+
+
+def test_a_batch_with_one_bad_message_writes_none(memory: agentmem.MemoryManager) -> None:
+    messages = [{"role": "user", "content": "fine"}, {"role": "user", "content": "\ud800"}]
+    with pytest.raises(errors.InvalidText):
+        memory.add(messages)
+    assert memory.get_stats().chunks == 0
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [[[0.0] * 3], [[float("nan")] * 64], [[1.0] * 64, [1.0] * 64], [["a"] * 64]],
+    ids=["dimensions", "nan", "count", "words"],
+)
+def test_bad_vectors_are_refused(memory: agentmem.MemoryManager, vectors: Any) -> None:
+    with pytest.raises(errors.BadVector):
+        memory.add_chunks(["one"], url="a:b", vectors=vectors)
+    assert memory.get_stats().chunks == 0
+
+
+def test_ids_that_are_not_there_are_said_to_be_missing(memory: agentmem.MemoryManager) -> None:
+    ours = memory.add("mine", user_id="sam").ids[0]
+    for call in (memory.get, memory.history, memory.delete, memory.erase):
+        with pytest.raises(errors.RecordNotFound):
+            call("nobody", user_id="sam")
+        with pytest.raises(errors.RecordNotFound):
+            call(ours, user_id="eve")
+    with pytest.raises(errors.RecordNotFound):
+        memory.update(ours, "yours", user_id="eve")
+    assert memory.get(ours, user_id="sam").text == "mine"
+
+
+def test_a_closed_memory_says_so(tmp_path: Path) -> None:
+    memory = agentmem.open(tmp_path / "m.db", embedder=None)
+    memory.add("tea")
+    memory.close()
+    memory.close()
+    with pytest.raises(errors.StoreClosed):
+        memory.add("more tea")
+    with pytest.raises(errors.StoreClosed):
+        memory.search("tea")
+
+
+def test_nothing_is_created_before_the_first_write(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "m.db"
+    with agentmem.open(path, embedder=None) as memory:
+        assert not memory.search("tea")
+        assert memory.get_stats().chunks == 0
+        assert not path.parent.exists()
+        memory.add("tea")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_settings_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidInput, match="Known settings"):
+        agentmem.open(tmp_path / "m.db", topk=3)
+    with pytest.raises(errors.InvalidNumber):
+        agentmem.open(tmp_path / "m.db", similarity_threshold=3)
+    assert os.listdir(tmp_path) == []
+
+
+def test_system_prompts_and_our_own_blocks_are_not_stored(memory: agentmem.MemoryManager) -> None:
+    block = render_context(ContextBlock(user_profile=("Likes secretneedle",)), secret=b"s" * 32)
+    memory.add(
+        [
+            {"role": "system", "content": "Be secretneedle."},
+            {"role": "assistant", "content": block},
+            {"role": "user", "content": f"As you said: {block} And tea?"},
+        ]
+    )
+    texts = [m.text for m in memory.get_all()]
+    assert len(texts) == 1
+    assert "secretneedle" not in texts[0]
+    assert "tea?" in texts[0]
+
+
+def test_a_turn_is_found_by_what_surrounds_it(memory: agentmem.MemoryManager) -> None:
+    memory.add(
+        [
+            {"role": "user", "name": "Ana", "content": "Which instrument do you play?"},
+            {"role": "user", "name": "Ben", "content": "The oboe."},
+            {"role": "user", "name": "Ana", "content": "It rained all day."},
+        ],
+        session="s",
+    )
+    assert "The oboe." in found(memory, "Which instrument does Ben play?")[:2]
+
+
+def test_time_and_source_and_metadata_narrow_a_search(memory: agentmem.MemoryManager) -> None:
+    for day in (1, 2, 3):
+        memory.add(
+            [{"role": "user", "content": f"tea {day}", "created_at": f"2024-05-0{day}T12:00:00Z"}],
+            metadata={"day": day},
+        )
+    memory.add_document("tea page", url="https://t.example/tea")
+    assert found(memory, "tea", until="2024-05-02T00:00:00Z") == ["tea 1"]
+    assert found(memory, "tea", since=datetime(2024, 5, 3, tzinfo=UTC), kinds=["message"]) == [
+        "tea 3"
+    ]
+    assert found(memory, "tea", source_url="https://t.example/tea") == ["tea page"]
+    assert sorted(found(memory, "tea", filters={"day": {"gt": 1, "lt": 9}})) == ["tea 2", "tea 3"]
+    assert found(memory, "tea", filters={"NOT": {"day": {"in": [1, 2, 3]}}}) == ["tea page"]
+
+
+def test_a_superseded_memory_is_read_only_as_of_then(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with agentmem.open(":memory:", embedder=HashEmbedder(), clock=clock) as memory:
+        old = memory.add("The pager is with Ann").ids[0]
+        clock.advance(3600)
+        then = clock.now()
+        clock.advance(3600)
+        memory.supersede(old, "The pager is with Bob")
+        assert found(memory, "pager") == ["The pager is with Bob"]
+        assert found(memory, "pager", as_of=then) == ["The pager is with Ann"]
+        assert [m.text for m in memory.get_all(superseded=True)] != []
+
+
+def test_an_explained_search_says_what_became_of_everything(
+    memory: agentmem.MemoryManager,
+) -> None:
+    memory.add("green tea", metadata={"n": 1})
+    memory.add("black tea", metadata={"n": 2})
+    memory.add("green grass", metadata={"n": 3})
+    results = memory.search(
+        "green tea", top_k=1, threshold=0.0, filters={"n": {"lt": 3}}, explain=True
+    )
+    fates = {memory.get(c.id).text: c.fate for c in results.candidates}
+    assert fates == {
+        "green tea": "returned",
+        "black tea": "over top_k",
+        "green grass": "filtered: filters",
+    }
+    best = results.candidates[0]
+    assert best.lexical_rank == 1
+    assert best.lexical_raw is not None
+    assert best.vector_raw is not None
+
+
+class Moody(HashEmbedder):
+    """Fails while `broken`."""
+
+    broken = True
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        if self.broken:
+            raise RuntimeError("weights are on fire")
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        row: NDArray[np.float32] = self.embed_documents([text])[0]
+        return row
+
+
+def test_a_failing_embedder_leaves_words_working_and_says_so(tmp_path: Path) -> None:
+    embedder = Moody()
+    with agentmem.open(tmp_path / "m.db", embedder=embedder) as memory:
+        added = memory.add("green tea")
+        assert "on fire" in added.degradations[0]
+        results = memory.search("green tea")
+        assert [hit.memory.text for hit in results] == ["green tea"]
+        assert "words alone" in results.degradations[0]
+        assert not memory.get_stats().embedding.ready
+        embedder.broken = False
+        seen: list[tuple[int, int]] = []
+        assert memory.reembed(progress=lambda *at: seen.append(at)) == 1
+        assert seen == [(1, 1)]
+        assert not memory.search("green tea").degradations
+        assert memory.get_stats().embedding.ready
+
+
+def test_a_reranker_decides_and_a_failing_one_does_not_break_the_search() -> None:
+    def backwards(question: str, memories: Sequence[agentmem.Memory]) -> list[float]:
+        return [place / 10 for place in range(len(memories))]
+
+    def broken(question: str, memories: Sequence[agentmem.Memory]) -> list[float]:
+        raise RuntimeError("no model")
+
+    for rerank, first in ((backwards, "tea and cake"), (broken, "green tea")):
+        with agentmem.open(":memory:", embedder=HashEmbedder(), rerank=rerank) as memory:
+            memory.add("green tea")
+            memory.add("tea and cake")
+            results = memory.search("green tea", threshold=0.0)
+            assert results[0].memory.text == first
+            assert bool(results.degradations) == (rerank is broken)
+
+
+def test_saved_indexes_are_used_and_a_damaged_one_is_built_anew(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with agentmem.open(path, embedder=HashEmbedder()) as memory:
+        memory.add("green tea")
+        memory.sync()
+    saved = [file for file in tmp_path.iterdir() if file.name.startswith("m.db.")]
+    assert len(saved) == 2
+    with agentmem.open(path, embedder=HashEmbedder(), save_indexes=False) as memory:
+        assert found(memory, "tea") == ["green tea"]
+        assert memory.index.rebuilds == 0
+        memory.add("black tea")
+        assert sorted(found(memory, "tea")) == ["black tea", "green tea"]
+    for file in saved:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    with agentmem.open(path, embedder=HashEmbedder(), save_indexes=False) as memory:
+        assert sorted(found(memory, "tea")) == ["black tea", "green tea"]
+        assert memory.index.rebuilds == 1
+
+
+def test_every_call_can_be_awaited(tmp_path: Path) -> None:
+    async def story() -> list[str]:
+        manager = agentmem.open(tmp_path / "m.db", embedder=HashEmbedder())
+        async with agentmem.AsyncMemoryManager(manager) as memory:
+            added = await memory.add("green tea", user_id="sam")
+            await memory.update(added.ids[0], "black tea", user_id="sam")
+            hits = await memory.search("tea", user_id="sam", threshold=0.0)
+            return [hit.memory.text for hit in hits]
+
+    assert asyncio.run(story()) == ["black tea"]
+
+
+def test_the_facade_has_every_call_of_the_manager() -> None:
+    left_out = {"vacuum", "verify", "erase_all", "reembed"}
+    calls = {
+        name
+        for name, value in vars(agentmem.MemoryManager).items()
+        if callable(value) and not name.startswith("_")
+    }
+    assert calls - left_out <= set(vars(agentmem.AsyncMemoryManager))
