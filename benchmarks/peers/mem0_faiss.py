@@ -1,0 +1,55 @@
+"""mem0 with its FAISS store and no model calls (`infer=False`), vectors handed in ready made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from common import Peer, Vectors, Work, run
+
+os.environ["MEM0_TELEMETRY"] = "False"
+os.environ.setdefault("OPENAI_API_KEY", "unused")
+
+from mem0 import Memory
+
+
+def build(work: Work) -> Peer:
+    memory: Any = Memory.from_config(
+        {
+            "vector_store": {
+                "provider": "faiss",
+                "config": {
+                    "collection_name": "bench",
+                    "path": work.folder + "/faiss",
+                    "embedding_model_dims": work.vectors.shape[1],
+                },
+            },
+            "history_db_path": work.folder + "/history.db",
+        }
+    )
+    known: dict[str, list[float]] = {
+        text: vector.tolist()
+        for text, vector in zip(
+            [*work.texts, *work.queries], [*work.vectors, *work.query_vectors], strict=True
+        )
+    }
+    memory.embedding_model.embed = lambda text, *_: known[text]
+
+    def load(texts: Sequence[str], vectors: Vectors) -> None:
+        # One by one it rewrites its whole file each time, so the load goes to its store in bulk.
+        memory.vector_store.insert(
+            vectors=vectors.tolist(),
+            payloads=[{"data": text, "user_id": "u"} for text in texts],
+            ids=[str(i) for i in range(len(texts))],
+        )
+
+    return Peer(
+        load=load,
+        ask=lambda query, _: memory.search(query, filters={"user_id": "u"}),
+        add=lambda _, text, __: memory.add(text, user_id="u", infer=False),
+    )
+
+
+run("mem0 (FAISS)", version("mem0ai"), build)
