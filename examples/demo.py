@@ -24,7 +24,8 @@ from agentmem.core.preferences import detect_preferences
 from agentmem.core.sentences import truncate_at_sentence
 
 NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
-QUESTION = "Why did last night's deploy fail, and what does this screenshot show?"
+QUESTION = "Why did last night's deploy fail?"
+MESSAGE = f"{QUESTION} The end of the log is in this screenshot."
 SYSTEM = (
     "You are the on-call assistant of the payments team. Be brief and say what you are sure of."
 )
@@ -95,7 +96,7 @@ def remember(memory: agentmem.MemoryManager) -> None:
             agentmem.Document(text=text, url=f"https://wiki.example/{name}", title=page_title),
             user_id="sam",
         )
-        print(f"  page    {page_title:<18} {len(added)} chunks")
+        print(f"  page    {page_title:<18} {len(added)} chunk{'s' * (len(added) > 1)}")
     again = memory.add(
         agentmem.Document(
             text=RUNBOOK, url="https://wiki.example/runbook", title="Payments runbook"
@@ -104,10 +105,10 @@ def remember(memory: agentmem.MemoryManager) -> None:
     )
     print(f"  page    Payments runbook   again: {'nothing to do' if again.unchanged else 'oops'}")
     messages = [
-        {"role": role, "content": text, "created_at": f"{day}T10:00:00+00:00"}
+        {"role": role, "content": text, "created_at": f"{day}T10:00:00+00:00", "session": day}
         for role, text, day in TALK
     ]
-    print(f"  talk    {len(memory.add(messages, user_id='sam', session='on-call'))} messages")
+    print(f"  talk    {len(memory.add(messages, user_id='sam'))} messages of three days")
     for preference in preferences():
         memory.add_text(preference, kind="preference", user_id="sam")
         print(f"  prefers {preference}")
@@ -148,7 +149,7 @@ def pack(
     plan = pack_context(
         system=SYSTEM,
         history=[{"role": role, "content": text} for role, text, _ in TALK * 12],
-        current={"role": "user", "content": QUESTION},
+        current={"role": "user", "content": MESSAGE},
         media=[SCREENSHOT],
         window_tokens=size,
         reserve_tokens=tokenizer.reserve.total,
