@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -106,11 +105,10 @@ def _field(item: Any, name: str, default: Any) -> Any:
 
 
 def _import_embedding() -> Callable[..., Any]:
-    # Without this litellm fetches its price table from the network when it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    from agentmem.litellm_loader import import_litellm
+
     try:
-        import litellm
+        function: Callable[..., Any] = import_litellm().embedding
     except ImportError as error:
         raise MissingExtra("litellm", extra="litellm", purpose="A hosted embedder") from error
-    function: Callable[..., Any] = litellm.embedding
     return function

@@ -331,6 +331,14 @@ def test_provider_errors_become_ours() -> None:
         LiteLLMEmbedder("m", embedding=embedding).embed_query("tea")
 
 
+def test_litellm_itself_is_used_when_nothing_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("litellm")
+    module.completion = None  # type: ignore[attr-defined]  # a stand-in module
+    module.embedding = lambda **_: reply([[3.0, 4.0]])  # type: ignore[attr-defined]  # the same
+    monkeypatch.setitem(sys.modules, "litellm", module)
+    assert np.allclose(LiteLLMEmbedder("m").embed_query("tea"), [0.6, 0.8])
+
+
 class FastStandIn:
     def __init__(self, name: str) -> None:
         if name == "unknown":
