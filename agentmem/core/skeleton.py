@@ -54,6 +54,9 @@ _CONFUSABLE: Mapping[str, str] = MappingProxyType(
     )
     | dict(zip("αοερτυνκιωγσΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aoeptuvkiwysABEZHIKMNOPTYX", strict=True))
     | dict.fromkeys("ıɩ", "i")
+    # Outlined letters and digits, which NFKC folds only from Unicode 16 on.
+    | {chr(0x1CCD6 + n): chr(ord("A") + n) for n in range(26)}
+    | {chr(0x1CCF0 + n): str(n) for n in range(10)}
     | {"ɡ": "g", "ո": "n", "օ": "o", "ս": "u", "ԛ": "q", "ʟ": "l", "ʀ": "r", "ɴ": "n", "ᴋ": "k"}
     | {"ᴄ": "c", "ᴅ": "d", "ᴇ": "e", "ᴏ": "o", "ᴛ": "t", "ᴜ": "u", "ᴡ": "w", "ꜱ": "s", "ᴍ": "m"}
 )
