@@ -24,6 +24,7 @@ from agentmem.results import Added, AddResult, SearchResults, Stats
 from agentmem.retrieval import Request, Reranker, Retriever
 from agentmem.settings import SearchMode, Settings
 from agentmem.stores.base import Store
+from agentmem.stores.jsonl import ImportReport, export_jsonl, import_jsonl
 from agentmem.stores.values import Entry, Receipt, Source, VerifyReport, Version
 from agentmem.types import EMPTY, Document, Memory, Scope, Visibility
 
@@ -470,6 +471,30 @@ class MemoryManager:
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the store while it is in use."""
         self.store.upkeep.backup(Path(path))
+
+    def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
+        """Write one JSON object a memory; of one reader if named. Gives how many there are."""
+        scope = scope_of(whose) if any(whose.values()) else None
+        return export_jsonl(self.store, path, scope=scope, vectors=vectors)
+
+    def import_jsonl(
+        self, path: str | Path, *, skip_bad_lines: bool = False, **whose: str | None
+    ) -> ImportReport:
+        """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
+
+        With a name, everything becomes that owner's. Missing vectors are made
+        afterwards, in the background if the settings say so.
+        """
+        report = import_jsonl(
+            self.store,
+            path,
+            analyse=lambda memory: prepare(memory, {}),
+            scope=scope_of(whose) if any(whose.values()) else None,
+            skip_bad_lines=skip_bad_lines,
+        )
+        if report.imported and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
 
     def close(self) -> None:
         """Save what can be saved and close; again is harmless."""

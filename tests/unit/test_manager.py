@@ -348,10 +348,32 @@ def test_every_call_can_be_awaited(tmp_path: Path) -> None:
 
 
 def test_the_facade_has_every_call_of_the_manager() -> None:
-    left_out = {"vacuum", "verify", "erase_all", "reembed"}
+    left_out = {"vacuum", "verify", "erase_all", "reembed", "export_jsonl", "import_jsonl"}
     calls = {
         name
         for name, value in vars(agentmem.MemoryManager).items()
         if callable(value) and not name.startswith("_")
     }
     assert calls - left_out <= set(vars(agentmem.AsyncMemoryManager))
+
+
+def test_what_was_exported_is_imported_once_and_embedded_again(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "a.db", embedder=HashEmbedder()) as memory:
+        memory.add("green tea", user_id="sam")
+        memory.add("black tea", user_id="eve")
+        assert memory.export_jsonl(tmp_path / "all.jsonl") == 2
+        assert memory.export_jsonl(tmp_path / "sam.jsonl", user_id="sam") == 1
+    with agentmem.open(tmp_path / "b.db", embedder=HashEmbedder()) as memory:
+        assert memory.import_jsonl(tmp_path / "all.jsonl").imported == 2
+        assert memory.import_jsonl(tmp_path / "all.jsonl").imported == 0
+        assert memory.embedding.wait(60)
+        assert found(memory, "tea", user_id="eve") == ["black tea"]
+        assert memory.get_stats().embedding.ready
+    lines = (tmp_path / "sam.jsonl").read_text("utf-8").splitlines()
+    (tmp_path / "bad.jsonl").write_text("\n".join([*lines[:1], "x", *lines[1:]]), encoding="utf-8")
+    (tmp_path / "other.jsonl").write_text("nonsense\n", encoding="utf-8")
+    with agentmem.open(tmp_path / "c.db", embedder=None) as memory:
+        assert memory.import_jsonl(tmp_path / "bad.jsonl").bad_lines[0].number == 2
+        with pytest.raises(errors.InvalidInput, match="not an agentmem export"):
+            memory.import_jsonl(tmp_path / "other.jsonl")
+        assert not memory.get_all(user_id="sam")
