@@ -109,7 +109,8 @@ def test_what_is_known_is_found_and_is_related(
     ranked = search(query, FACTS, conversation=conversation, vectors=vectors)
     assert ranked.order[0] == row
     assert ranked.scores[row] >= RELATED
-    assert ranked.scores[ranked.order[-1]] < RELATED
+    if vectors:  # without them a row that shares no word is no candidate in the first place
+        assert ranked.scores[ranked.order[-1]] < RELATED
 
 
 @pytest.mark.parametrize("conversation", [True, False])
