@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Vectors = Sequence[Sequence[float]] | NDArray[np.floating]
+
 _log = logging.getLogger(__name__)
 
 FITTED = frozenset({"wordllama", "minilm"})
@@ -175,9 +177,7 @@ class Embedding:
                 one[embedder.id] = vector
         return made
 
-    def given(
-        self, vectors: Sequence[Sequence[float]]
-    ) -> list[dict[EmbedderId, NDArray[np.float32]]]:
+    def given(self, vectors: Vectors) -> list[dict[EmbedderId, NDArray[np.float32]]]:
         """Vectors that a caller made with the wanted embedder, checked when they are packed."""
         import numpy as np
 

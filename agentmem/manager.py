@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agentmem import remembering
 from agentmem.clock import SystemClock
@@ -27,6 +27,9 @@ from agentmem.stores.base import Store
 from agentmem.stores.jsonl import ImportReport, export_jsonl, import_jsonl
 from agentmem.stores.values import Entry, Receipt, Source, VerifyReport, Version
 from agentmem.types import EMPTY, Document, Memory, Scope, Visibility
+
+if TYPE_CHECKING:
+    from agentmem.embedding import Vectors
 
 _log = logging.getLogger(__name__)
 
@@ -139,7 +142,7 @@ class MemoryManager:
         *,
         url: str,
         title: str = "",
-        vectors: Sequence[Sequence[float]] | None = None,
+        vectors: Vectors | None = None,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         **whose: str | None,
@@ -200,7 +203,7 @@ class MemoryManager:
         digest: str,
         *,
         title: str,
-        vectors: Sequence[Sequence[float]] | None = None,
+        vectors: Vectors | None = None,
     ) -> AddResult:
         source = Source(
             url=memories[0].source_url,
@@ -222,7 +225,7 @@ class MemoryManager:
         )
 
     def _entries(
-        self, memories: Sequence[Memory], *, vectors: Sequence[Sequence[float]] | None = None
+        self, memories: Sequence[Memory], *, vectors: Vectors | None = None
     ) -> list[Entry]:
         if vectors is None:
             made = self.embedding.embed(memories)

@@ -66,7 +66,7 @@ class Work:
     def __init__(self, n: int, *, seed: int = 7) -> None:
         random = np.random.default_rng(seed)
         vocabulary = np.array([word(number) for number in range(max(20_000, n // 5))])
-        self.texts = [make_text(random, vocabulary, random.integers(12, 41)) for _ in range(n)]
+        self.texts = [make_text(random, vocabulary, int(random.integers(12, 41))) for _ in range(n)]
         self.queries = [make_text(random, vocabulary, 8) for _ in range(QUERIES)]
         centres = random.normal(size=(max(50, n // 200), DIMENSIONS)).astype(np.float32)
         self.vectors = around(random, centres, n)

@@ -35,7 +35,7 @@ class Peer:
 
     load: Callable[[Sequence[str], Vectors], None]
     ask: Callable[[str, Vectors], object]
-    add: Callable[[int, str, Vectors], None]
+    add: Callable[[int, str, Vectors], object]
 
 
 def timed(calls: Sequence[Callable[[], object]]) -> list[float]:
