@@ -22,10 +22,10 @@ demo: $(STAMP) ## show the main job on your machine: no key, no server
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## run all tests (a few minutes)
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-deep: $(STAMP) ## ten times the examples, and the long tests
-	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --deep
+	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --deep
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
