@@ -18,12 +18,12 @@ _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
 _UNUSUAL = re.compile(r"[^\n\t -~]")
 
-# Characters that NFKC turns into markup, and spaces of odd widths that can carry hidden bits.
+# Characters that a normal form turns into markup, and spaces of odd widths that can carry hidden bits.
 _PLAIN = (
     dict.fromkeys("＜﹤", "<")
     | dict.fromkeys("＞﹥", ">")
     | dict.fromkeys("＆﹠", "&")
-    | {"＂": '"', "＇": "'"}
+    | {"＂": '"', "＇": "'", "≮": "!<", "≯": "!>"}
     | dict.fromkeys(map(chr, (0x1680, *range(0x2000, 0x200B), 0x205F)), " ")
 )
 _TO_PLAIN = str.maketrans(_PLAIN)
@@ -174,7 +174,7 @@ def _neutralise(text: str) -> str:
         text = _DEFINITION.sub(r"\1 ", _LINK.sub(r"\1 ", text))
         text = _IMAGE.sub(r"\1 ", text)
     seen = see(text)
-    changes = sorted(_dangers(seen))
+    changes = sorted(_dangers(text, seen))
     pieces: list[str] = []
     done = 0
     for first, last, before, inner_first, inner_last, after in changes:
@@ -191,11 +191,11 @@ _Change = tuple[int, int, str, int, int, str]
 """Replace first–last by: a text, what stands at inner first–last, another text."""
 
 
-def _dangers(seen: Seen) -> Iterator[_Change]:
+def _dangers(text: str, seen: Seen) -> Iterator[_Change]:
     view = seen.text
     if "<" in view:
         for match in _ANGLE.finditer(view):
-            if match["own"] is None or _ends_name(seen, match.end("own")):
+            if match["own"] is None or _ends_name(text, seen, match.end("own")):
                 yield _rounded(match)
     if "[" in view:
         yield from (_rounded(match) for match in _SQUARE.finditer(view))
@@ -212,11 +212,9 @@ def _dangers(seen: Seen) -> Iterator[_Change]:
             yield *match.span(), "agentmem_reference", match.end(), match.end(), ""
 
 
-def _ends_name(seen: Seen, end: int) -> bool:
-    """Whether a tag's name ends here: `<sources>` is another tag, unless something hides there."""
-    if not _NAME.match(seen.text, end):
-        return True
-    return seen.span(end, end + 1)[0] > seen.span(end - 1, end)[1]
+def _ends_name(text: str, seen: Seen, end: int) -> bool:
+    """Whether a tag's name ends here: `<sources>` is another tag, unless an escape makes it so."""
+    return not _NAME.match(text, seen.span(end - 1, end)[1])
 
 
 def _rounded(match: re.Match[str]) -> _Change:

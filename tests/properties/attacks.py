@@ -132,6 +132,7 @@ ENCODERS: dict[str, Encoder] = {
     "fullwidth": _each(_fullwidth),
     "fullwidth brackets": _each(_fullwidth, "<>/"),
     "small forms": _swapped("<﹤>﹥&﹠"),
+    "negated": _swapped("<≮>≯"),
     "guillemets": _swapped("<‹>›"),
     "angle quotes": _swapped("<⟨>⟩"),
     "cjk brackets": _swapped("<〈>〉"),

@@ -168,8 +168,16 @@ def test_the_block_never_parts_a_call_from_its_result(
     """K8 Never between. The block is never last and never between a tool call and its result, also
     when a user's message stands between the two.
     """
-    tangled = list(messages)
-    tangled.insert(min(cut, len(tangled)), {"role": "user", "content": "hurry up"})
+    calls = [
+        {"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in "ab"
+    ]
+    tangled: Messages = [
+        *messages,
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+    ]
+    tangled.insert(len(tangled) - cut % 4, {"role": "user", "content": "hurry up"})
     out = inject(tangled, text, framing=framing, role=role)
     at = next(n for n, m in enumerate(out) if m["content"] == text)
     assert at < len(out) - 1
