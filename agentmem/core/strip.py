@@ -197,7 +197,8 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
             regions.append((start, min(end, limits[at - 1][1])))
         if after and not after.opens:
             regions.append((max(start, limits[at][0]), end))
-        if before and after and _touch(before, after, seen.text):
+        whole = before and after and before.name == after.name == _LINE and after.opens
+        if before and after and not whole and _touch(before, after, seen.text):
             regions.append((start, end))
         if after and after.opens and not before and _is_rest_of_line(seen.text, after.view[0]):
             regions.append((start, end))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.core.cleaning import clean_text
@@ -26,6 +26,7 @@ from tests.properties.attacks import SECRET, any_texts, hostile_texts
 from tests.properties.strategies import texts
 
 NEEDLE = "zqxneedle"
+TWO_IN_A_ROW = render_context(ContextBlock(user_profile=(NEEDLE,)), secret=SECRET)
 
 
 def needled(text: str) -> str:
@@ -122,7 +123,9 @@ def test_nothing_of_a_block_is_left(text: str, data: st.DataObject) -> None:
     assert not leaked(strip(f"{quoted}\n\n{OUTSIDE}")), quoted
 
 
-@given(needled_blocks(), needled_blocks(), texts(), texts(), texts())
+@example(one=TWO_IN_A_ROW, two=TWO_IN_A_ROW, first="", middle=".", last="")
+@example(one=TWO_IN_A_ROW, two=TWO_IN_A_ROW, first="", middle="\x08", last="")
+@given(one=needled_blocks(), two=needled_blocks(), first=texts(), middle=texts(), last=texts())
 def test_text_around_whole_blocks_stays(
     one: str, two: str, first: str, middle: str, last: str
 ) -> None:
