@@ -200,7 +200,8 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
         whole = before and after and before.name == after.name == _LINE and after.opens
         if before and after and not whole and _touch(before, after, seen.text):
             regions.append((start, end))
-        if after and after.opens and not before and _is_rest_of_line(seen.text, after.view[0]):
+        headless = after and not before and after.opens and after.name != _LINE
+        if after and headless and _is_rest_of_line(seen.text, after.view[0]):
             regions.append((start, end))
     return regions
 

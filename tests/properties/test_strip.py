@@ -123,7 +123,7 @@ def test_nothing_of_a_block_is_left(text: str, data: st.DataObject) -> None:
     assert not leaked(strip(f"{quoted}\n\n{OUTSIDE}")), quoted
 
 
-@example(one=TWO_IN_A_ROW, two=TWO_IN_A_ROW, first="", middle=".", last="")
+@example(one=TWO_IN_A_ROW, two=TWO_IN_A_ROW, first="e", middle=".", last="")
 @example(one=TWO_IN_A_ROW, two=TWO_IN_A_ROW, first="", middle="\x08", last="")
 @given(one=needled_blocks(), two=needled_blocks(), first=texts(), middle=texts(), last=texts())
 def test_text_around_whole_blocks_stays(
