@@ -25,6 +25,7 @@ from agentmem.core.features import (
 )
 from agentmem.core.rows import (
     HOPS,
+    USUAL_BACKGROUND,
     embedded_text,
     expand,
     indexed_text,
@@ -176,5 +177,5 @@ def model_for(
         return MODELS["none"]
     if embedder.name in MODELS:
         return MODELS[embedder.name]
-    mean, spread = background or (0.0, 0.1)
+    mean, spread = background or USUAL_BACKGROUND
     return replace(MODELS["minilm"], cosine_mean=mean, cosine_spread=spread)

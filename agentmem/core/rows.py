@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+USUAL_BACKGROUND = (0.33, 0.14)
+"""Mean and spread of MiniLM's cosines between rows of one store."""
+
 HOPS = 2
 """How far the neighbours of a candidate count."""
 
@@ -113,12 +116,12 @@ def measure_background(vectors: NDArray[np.float32]) -> tuple[float, float]:
     """Mean and spread of the cosines between unrelated rows, from a sample of unit vectors.
 
     Give some hundred rows spread over the store. With fewer than eight the
-    answer is (0.0, 0.1), which suits embedders trained for cosines.
+    answer is USUAL_BACKGROUND, which suits sentence embedders.
     """
     import numpy as np
 
     sample = np.asarray(vectors, dtype=np.float32)[:512]
     if len(sample) < 8:
-        return 0.0, 0.1
+        return USUAL_BACKGROUND
     cosines = (sample @ sample.T)[np.triu_indices(len(sample), k=1)]
     return float(np.median(cosines)), max(float(cosines.std()), 0.01)
