@@ -48,6 +48,9 @@ def fresh_folder() -> Path:
     return Path(tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None))
 
 
+READERS = st.tuples(scopes(), st.sampled_from(IDS))
+
+
 class Model:
     """The truth: rows and memories in dictionaries, nothing clever."""
 
@@ -149,6 +152,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.now += timedelta(seconds=1)
         return self.now
 
+    def reader(self, asking: tuple[Scope, str]) -> Scope:
+        """The scope of the memory with that id, so that somebody sees something; or any scope."""
+        scope, memory_id = asking
+        found = self.model.memories.get(memory_id)
+        return scope if found is None else found.scope
+
     # Writing
 
     @initialize(batch=st.lists(entries(), min_size=3, max_size=5, unique_by=lambda e: e.memory.id))
@@ -166,8 +175,23 @@ class StoreMachine(RuleBasedStateMachine):
         for entry, row in zip(batch, rows, strict=True):
             self.model.add(entry, row)
 
-    @rule(entry=entries(), reader=scopes())
-    def update(self, entry: Entry, reader: Scope) -> None:
+    @rule(entry=entries(), near=st.sampled_from(IDS))
+    def put_beside(self, entry: Entry, near: str) -> None:
+        """Another row of a strand that is there, before or after the others."""
+        found = self.model.memories.get(near)
+        if found is not None and entry.memory.id not in self.model.rows:
+            beside = replace(
+                entry.memory,
+                scope=found.scope,
+                visibility=found.visibility,
+                source_url=found.source_url,
+                session=found.session,
+            )
+            self.put([replace(entry, memory=beside)])
+
+    @rule(entry=entries(), asking=READERS)
+    def update(self, entry: Entry, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         old = self.model.seen(reader).get(entry.memory.id)
         if old is None or old.deleted_at is not None:
             with pytest.raises(RecordNotFound):
@@ -192,8 +216,9 @@ class StoreMachine(RuleBasedStateMachine):
         for space, vector in entry.vectors:
             self.model.vectors[space][new.id] = vector
 
-    @rule(old_id=st.sampled_from(IDS), entry=entries(), reader=scopes())
-    def supersede(self, old_id: str, entry: Entry, reader: Scope) -> None:
+    @rule(old_id=st.sampled_from(IDS), entry=entries(), asking=READERS)
+    def supersede(self, old_id: str, entry: Entry, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         old = self.model.seen(reader).get(old_id)
         at = self.tick()
         if old is None or old.deleted_at is not None:
@@ -212,8 +237,9 @@ class StoreMachine(RuleBasedStateMachine):
         with pytest.raises(expected):
             self.store.supersede(reader, old_id, entry, at=at)
 
-    @rule(old_id=st.sampled_from(IDS), new_id=st.sampled_from(IDS), reader=scopes())
-    def mark_superseded(self, old_id: str, new_id: str, reader: Scope) -> None:
+    @rule(old_id=st.sampled_from(IDS), new_id=st.sampled_from(IDS), asking=READERS)
+    def mark_superseded(self, old_id: str, new_id: str, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         at = self.tick()
         seen = {i: m for i, m in self.model.seen(reader).items() if m.deleted_at is None}
         old, new = seen.get(old_id), seen.get(new_id)
@@ -229,8 +255,9 @@ class StoreMachine(RuleBasedStateMachine):
         if new.supersedes is None:
             self.model.memories[new_id] = replace(new, supersedes=old_id)
 
-    @rule(old_id=st.sampled_from(IDS), reader=scopes())
-    def unsupersede(self, old_id: str, reader: Scope) -> None:
+    @rule(old_id=st.sampled_from(IDS), asking=READERS)
+    def unsupersede(self, old_id: str, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         old = self.model.seen(reader).get(old_id)
         if old is None or old.deleted_at is not None or old.superseded_by is None:
             with pytest.raises((InvalidInput, RecordNotFound)):
@@ -242,8 +269,9 @@ class StoreMachine(RuleBasedStateMachine):
         if newer is not None and newer.supersedes == old_id:
             self.model.memories[newer.id] = replace(newer, supersedes=None)
 
-    @rule(ids=st.lists(st.sampled_from(IDS), max_size=2, unique=True), reader=scopes())
-    def delete(self, ids: list[str], reader: Scope) -> None:
+    @rule(ids=st.lists(st.sampled_from(IDS), max_size=2, unique=True), asking=READERS)
+    def delete(self, ids: list[str], asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         seen = self.model.seen(reader)
         if any(i not in seen or seen[i].deleted_at is not None for i in ids):
             with pytest.raises(RecordNotFound):
@@ -252,8 +280,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.delete(reader, ids, at=self.tick()) == len(ids)
         self.model.hide(ids, self.now)
 
-    @rule(memory_id=st.sampled_from(IDS), reader=scopes())
-    def restore(self, memory_id: str, reader: Scope) -> None:
+    @rule(memory_id=st.sampled_from(IDS), asking=READERS)
+    def restore(self, memory_id: str, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         seen = self.model.seen(reader)
         if memory_id not in seen or seen[memory_id].deleted_at is None:
             with pytest.raises(RecordNotFound):
@@ -262,8 +291,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.restore(reader, [memory_id])
         self.model.memories[memory_id] = replace(seen[memory_id], deleted_at=None)
 
-    @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=2, unique=True), reader=scopes())
-    def erase(self, ids: list[str], reader: Scope) -> None:
+    @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=2, unique=True), asking=READERS)
+    def erase(self, ids: list[str], asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         if any(i not in self.model.seen(reader) for i in ids):
             with pytest.raises(RecordNotFound):
                 self.store.erase(reader, ids, at=self.now)
@@ -273,8 +303,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(receipt.ids) == set(ids)
         self.model.erase(ids)
 
-    @rule(written=filters(), reader=scopes(), erase=st.booleans())
-    def remove_selected(self, written: dict[str, Any], reader: Scope, erase: bool) -> None:
+    @rule(written=filters(), asking=READERS, erase=st.booleans())
+    def remove_selected(
+        self, written: dict[str, Any], asking: tuple[Scope, str], erase: bool
+    ) -> None:
+        reader = self.reader(asking)
         selection = Selection(
             reader=reader, where=parse_filter(written), visibilities=("private", "project")
         )
@@ -290,7 +323,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(url=st.sampled_from(URLS[1:]), chunks=st.lists(entries(), max_size=2), data=st.data())
     def replace_source(self, url: str, chunks: list[Entry], data: st.DataObject) -> None:
-        owner = data.draw(memories())
+        near = self.model.memories.get(data.draw(st.sampled_from(IDS)))
+        owner = near or data.draw(memories())
         content_hash = data.draw(st.sampled_from(("1", "2")))
         source = Source(
             url=url, content_hash=content_hash, scope=owner.scope, visibility=owner.visibility
@@ -326,8 +360,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.model.add(chunk, self.store.row_of(owner.scope, chunk.memory.id))
         self.model.sources[key] = content_hash
 
-    @rule(url=st.sampled_from(URLS), reader=scopes())
-    def remove_by_source_url(self, url: str, reader: Scope) -> None:
+    @rule(url=st.sampled_from(URLS), asking=READERS)
+    def remove_by_source_url(self, url: str, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         ids = [
             i
             for i, m in self.model.seen(reader).items()
@@ -336,8 +371,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.remove_by_source_url(reader, url, at=self.tick()) == len(ids)
         self.model.hide(ids, self.now)
 
-    @rule(ids=st.lists(st.sampled_from(IDS), max_size=3), reader=scopes())
-    def record_usage(self, ids: list[str], reader: Scope) -> None:
+    @rule(ids=st.lists(st.sampled_from(IDS), max_size=3), asking=READERS)
+    def record_usage(self, ids: list[str], asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         seen = [m for i, m in self.model.seen(reader).items() if i in ids and m.deleted_at is None]
         at = self.tick()
         assert self.store.record_usage(reader, ids, at=at, retrieved=2, cited=1) == len(seen)
@@ -384,8 +420,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     # Reading
 
-    @rule(written=filters(), reader=scopes(), data=st.data())
-    def select(self, written: dict[str, Any], reader: Scope, data: st.DataObject) -> None:
+    @rule(written=filters(), asking=READERS, data=st.data())
+    def select(
+        self, written: dict[str, Any], asking: tuple[Scope, str], data: st.DataObject
+    ) -> None:
+        reader = self.reader(asking)
         moments = st.none() | st.none() | instants()
         selection = Selection(
             reader=reader,
@@ -409,8 +448,9 @@ class StoreMachine(RuleBasedStateMachine):
         newest = sorted(rows, key=lambda row: (found[row].created_at, row), reverse=True)
         assert self.store.recent(selection, limit=2) == tuple(found[r] for r in newest[:2])
 
-    @rule(url=st.sampled_from(URLS), reader=scopes())
-    def search_by_source_url(self, url: str, reader: Scope) -> None:
+    @rule(url=st.sampled_from(URLS), asking=READERS)
+    def search_by_source_url(self, url: str, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         found = self.store.search_by_source_url(reader, url)
         assert {m.id for m in found} == {
             i
@@ -418,8 +458,9 @@ class StoreMachine(RuleBasedStateMachine):
             if m.source_url == url and m.deleted_at is None and m.superseded_by is None
         }
 
-    @rule(reader=scopes())
-    def read_each(self, reader: Scope) -> None:
+    @rule(asking=READERS)
+    def read_each(self, asking: tuple[Scope, str]) -> None:
+        reader = self.reader(asking)
         seen = self.model.seen(reader)
         for memory_id in IDS:
             if memory_id not in seen:

@@ -52,19 +52,22 @@ def test_filters_combine_as_logic_does(parts: list[dict[str, Any]], memory: Memo
     reader=scopes(),
     moment=st.none() | instants(),
     flags=st.tuples(st.booleans(), st.booleans()),
+    own=st.booleans(),
 )
-def test_the_database_selects_what_the_rule_says(
+def test_the_database_selects_what_the_rule_says(  # noqa: PLR0917 # drawn by name
     batch: list[Entry],
     written: list[dict[str, Any]],
     reader: Scope,
     moment: Any,
     flags: tuple[bool, bool],
+    own: bool,
 ) -> None:
     """D7 Same selection. A selection inside SQLite finds exactly the memories that the plain rule chooses one by one."""
     folder = fresh_folder()
     try:
         with SqliteStore(folder / "store.db") as store:
             rows = store.put(batch)
+            reader = batch[0].memory.scope if own else reader
             for part in written:
                 selection = Selection(
                     reader=reader,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import sqlite3
 import stat
@@ -28,7 +29,7 @@ from agentmem.stores import SqliteStore
 from agentmem.stores.sqlite.connection import connect_sqlite
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from agentmem.stores.sqlite.transactions import Connection
-from tests.unit.store_samples import ANN, entry, everything, fill
+from tests.unit.store_samples import ANN, NOW, entry, everything, fill
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -354,3 +355,27 @@ def test_a_relative_path_stays_where_it_was_when_the_folder_changes(
         assert store.count(EVERYTHING) == 1
         store.upkeep.vacuum()
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_that_were_rearranged_keep_no_copy_of_what_was_erased(
+    tmp_path: Path, seed: int
+) -> None:
+    """SQLite's secure_delete alone left something behind in 8 of 10 such stores."""
+    source = random.Random(seed)
+    path = tmp_path / "store.db"
+    names = [f"<{seed}-{number}>" * source.randrange(1, 60) for number in range(200)]
+    kinds = ["odd" if number % 2 else "even" for number in range(200)]
+    with SqliteStore(path) as store:
+        for number, name in enumerate(names):
+            store.put([entry(f"{number}", "t", session=name, kind=kinds[number])])
+        for _ in range(60):
+            number = source.randrange(200)
+            text = "t" * source.randrange(1, 2000)
+            changed = entry(f"{number}", text, session=names[number], kind=kinds[number])
+            store.update(ANN, changed, at=NOW)
+        assert store.erase_all(Selection(reader=ANN, kinds=("odd",)), at=NOW).complete
+    content = path.read_bytes()
+    for number, name in enumerate(names):
+        written = name[: name.index(">") + 1].encode()
+        assert (written in content) == (kinds[number] == "even")

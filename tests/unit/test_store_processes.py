@@ -15,7 +15,7 @@ from agentmem.core.filters import Selection
 from agentmem.errors import StoreBusy, StoreClosed
 from agentmem.stores import SqliteStore
 from agentmem.stores.values import Source
-from tests.unit.store_samples import ANN, NOW, entry
+from tests.unit.store_samples import ANN, BOB, NOW, entry
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Selection(reader=ANN)
@@ -99,6 +99,22 @@ def test_a_process_sees_what_another_committed_at_its_next_read(tmp_path: Path) 
         assert two.feed.seq() == one.feed.seq() == 1
         assert [c.first for c in two.feed.changes(0).items] == [1]
         assert two.get(ANN, "a") == one.get(ANN, "a")
+
+
+def test_owners_erased_by_another_process_can_come_back(tmp_path: Path) -> None:
+    """What one process remembers of owners and sessions is void once another erased them."""
+    path = tmp_path / "store.db"
+    with SqliteStore(path) as one, SqliteStore(path) as two:
+        for number in range(3):
+            one.put([entry(f"a{number}", session="s"), entry(f"b{number}", session="s")])
+            one.put([entry(f"c{number}", session="s")])
+            two.erase_all(EVERYTHING, at=NOW)
+            assert one.count(EVERYTHING) == 0
+            two.put([entry(f"d{number}", scope=BOB)])
+        one.put([entry("last", session="s")])
+        one.put([entry("least", session="s")])
+        assert [m.session for m in two.scan(EVERYTHING)] == ["s", "s"]
+        assert two.upkeep.verify().problems == ()
 
 
 def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
