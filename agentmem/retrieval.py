@@ -315,7 +315,8 @@ def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> t
         for size in range(1, longest + 1)
         for start in range(len(words) - size + 1)
     )
-    return tuple(dict.fromkeys(run for run in runs if run))
+    spelled = (form for run in runs if run for form in (run, run.title()))
+    return tuple(dict.fromkeys(spelled))
 
 
 def _reranked(
