@@ -217,6 +217,7 @@ def test_deleting_everything_spares_what_is_shared(store: Store) -> None:
     ("bad", "error"),
     [
         (lambda: entry(""), InvalidText),
+        (lambda: entry(ERASED), InvalidText),
         (lambda: entry("a", position=2**62), InvalidNumber),
         (lambda: entry("a", position=1.5), InvalidNumber),
         (lambda: entry("a", metadata={1: "x"}), InvalidInput),
@@ -436,6 +437,20 @@ def test_erasing_spares_what_only_looks_alike(store: Store) -> None:
     assert [s.id for s in store.snapshots.list(BOB)] == ["b"]
     assert store.jobs.counts()["waiting"] == 1
     assert store.get(BOB, "bbbb").text == "the text"
+
+
+def test_erasing_all_that_is_mine_leaves_nothing_of_mine(store: Store) -> None:
+    run = replace(ANN, run_id="r")
+    for scope, name in ((run, "mine"), (BOB, "his")):
+        store.snapshots.put(SnapshotRecord(id=name, created_at=NOW, data={}, scope=scope))
+        store.artifacts.put(Artifact(id=name, created_at=NOW, data=b"x", scope=scope))
+        store.jobs.enqueue("index", {}, at=NOW, scope=scope)
+    receipt = store.erase_all(Selection(reader=ANN, kinds=("fact",)), at=NOW)
+    assert receipt.snapshots == 0  # narrowed: memories only
+    receipt = store.erase_all(Selection(reader=ANN), at=NOW)
+    assert (receipt.ids, receipt.snapshots, receipt.artifacts, receipt.jobs) == ((), 1, 1, 1)
+    assert [s.id for s in store.snapshots.list(BOB)] == ["his"]
+    assert store.jobs.counts()["waiting"] == 1
 
 
 def test_two_embedders_of_one_name_are_two_spaces(store: Store) -> None:

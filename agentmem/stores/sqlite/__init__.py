@@ -16,7 +16,7 @@ from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
 from agentmem.errors import InvalidInput, InvalidText
 from agentmem.stores.entries import check_entries, require_ids
-from agentmem.stores.rules import check_source_entries
+from agentmem.stores.rules import check_source_entries, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
 from agentmem.stores.sqlite.feed import SqliteFeed
@@ -201,13 +201,14 @@ class SqliteStore:
         require_instant(at, "at")
         with self._database.write() as write:
             found = writing.find(write, self._names, scope, require_ids(ids), deleted=None)
-            receipt = erasing.erase_rows(write, self._names, found, at=at, wipe_owners=False)
+            receipt = erasing.erase_rows(write, self._names, found, at=at)
         return self._finish_erasure(receipt)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included.
 
-        Owners who have nothing left lose their snapshots, artifacts and jobs too.
+        When nothing narrows the selection, the reader's snapshots, artifacts and
+        jobs go too: nothing of that user is left.
         """
         require_instant(at, "at")
         everything = replace(selection, deleted=True, superseded=True)
@@ -219,7 +220,7 @@ class SqliteStore:
                 self._names,
                 list(zip(stored, memories, strict=True)),
                 at=at,
-                wipe_owners=True,
+                all_of=selection.reader if wipes_owner(selection) else None,
             )
         return self._finish_erasure(receipt)
 

@@ -183,7 +183,6 @@ class SqliteUpkeep:
                 self._names,
                 list(zip(rows, memories, strict=True)),
                 at=deleted_before,
-                wipe_owners=False,
             )
         self._names.clear()
         erasing.clean_files(self._database, wait_seconds=self._database.busy_seconds)
