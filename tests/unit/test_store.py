@@ -582,13 +582,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, store: Store, content
 def test_filters_reach_every_field(store: Store) -> None:
     store.put(
         [
-            entry("a", importance=0.9, title="Tea", metadata={"n": 1, "deep": {"x": [1, 2]}}),
+            entry("a", importance=0.9, title="Tea\x00!", metadata={"n": 1, "deep": {"x": [1, 2]}}),
             entry("b", importance=0.1, session="s", position=3, metadata={"n": "1"}),
         ]
     )
     for written, expected in (
         ({"importance": {"gt": 0.5}}, ["a"]),
         ({"title": {"icontains": "TEA"}}, ["a"]),
+        ({"title": {"in": ["Tea\x00!", "x"]}}, ["a"]),
+        ({"title": {"in": ["Tea"]}}, []),
+        ({"title": {"in": [*map(str, range(30_000)), "Tea\x00!"]}}, ["a"]),
         ({"n": 1}, ["a"]),
         ({"n": "1"}, ["b"]),
         ({"n": [1, "1"]}, ["a", "b"]),
