@@ -30,6 +30,7 @@ from agentmem.stores.sqlite.side import (
     SqliteSettings,
     SqliteSnapshots,
 )
+from agentmem.stores.sqlite.verifying import check_small
 from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, require_instant
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CHECKED_BELOW_BYTES = 16 << 20
+CHECKED_BELOW_BYTES = 8 << 20
 
 
 class SqliteStore:
@@ -74,7 +75,7 @@ class SqliteStore:
             connect=connect,
             new_secret=lambda: random_bytes(32),
             migrations=migrations,
-            prepare=partial(_prepare, self._names, checked_below_bytes),
+            prepare=partial(_prepare, checked_below_bytes),
         )
         self.feed = SqliteFeed(self._database, self._names)
         self.upkeep = upkeep.SqliteUpkeep(self._database, self._names)
@@ -361,8 +362,8 @@ def _require_path(path: str | os.PathLike[str]) -> str:
     return written
 
 
-def _prepare(names: NameCache, checked_below_bytes: int, database: Database) -> None:
+def _prepare(checked_below_bytes: int, database: Database) -> None:
     """Look at a store that was just opened, and finish an erasure that was cut short."""
-    upkeep.check_small(database, names, below_bytes=checked_below_bytes)
+    check_small(database, below_bytes=checked_below_bytes)
     if database.writable:
         erasing.clean_files(database, wait_seconds=0)
