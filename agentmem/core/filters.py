@@ -130,6 +130,16 @@ class Selection:
         for kind in self.kinds or ():
             require_text(kind, "kinds")
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing but the owner narrows it: "all that is mine"."""
+        return self.where == ALWAYS and not any(
+            part is not None
+            for part in (
+                self.kinds, self.source_url, self.session, self.since, self.until, self.as_of,
+            )
+        )  # fmt: skip
+
 
 def selected(selection: Selection, memory: Memory) -> bool:
     """Whether `memory` is one of those `selection` asks for: the rule every store follows."""

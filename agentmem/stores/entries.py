@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.errors import BadVector, InvalidInput, InvalidNumber, InvalidText
 from agentmem.protocols import EmbedderId
-from agentmem.stores.values import Entry
+from agentmem.stores.values import ERASED, Entry
 from agentmem.types import EMPTY, Memory, Scope, Usage
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def check_entry(entry: Entry) -> None:
     memory = entry.memory
     if not memory.id:
         raise InvalidText("id", memory.id, "is empty", remedy="Use agentmem.ids.Ids to make one.")
+    if memory.id == ERASED:
+        raise InvalidText("id", memory.id, "stands for erased memories", remedy="Use another.")
     if memory.position is not None:
         require_count(memory.position, "position", least=-NO_POSITION)
         if memory.position >= NO_POSITION:

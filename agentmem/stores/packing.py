@@ -73,6 +73,32 @@ def pack_terms(
     return head + terms + frequencies
 
 
+def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool:
+    """Whether a blob was made from a row with these columns.
+
+    `fields` are the place, speaker, kind, the moments it was created and valid
+    from and to, and when and by what it was deleted and superseded.
+    """
+    place, speaker, kind, created, valid_from, valid_to, deleted, superseded = fields
+    head = _HEAD.unpack_from(data)
+    flags = (DELETED if deleted is not None else 0) | (SUPERSEDED if superseded is not None else 0)
+    return (
+        len(data) == _HEAD.size + 10 * head[-1]
+        and head[1] & 0xFF == flags
+        and (head[0], *head[2:9])
+        == (
+            owner,
+            strand or 0,
+            place,
+            name_id(speaker),
+            name_id(kind),
+            created,
+            ALWAYS_BEFORE if valid_from is None else valid_from,
+            ALWAYS_AFTER if valid_to is None else valid_to,
+        )
+    )
+
+
 def place_of(memory: Memory) -> int:
     """Where a row stands in its strand; rows without a position come last."""
     return NO_POSITION if memory.position is None else memory.position

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
 from agentmem.errors import InvalidInput, InvalidScope
 from agentmem.stores.values import ERASED, Entry, Source
@@ -88,6 +89,11 @@ def updated(old: Memory, new: Memory, reader: Scope) -> Memory:
         superseded_by=old.superseded_by,
         deleted_at=old.deleted_at,
     )
+
+
+def wipes_owner(selection: Selection) -> bool:
+    """Whether erasing this selection means "all that is mine", beyond the memories themselves."""
+    return selection.is_everything and "private" in selection.visibilities
 
 
 def check_source_entries(source: Source, entries: Sequence[Entry]) -> None:

@@ -36,7 +36,7 @@ _SHAPES: tuple[dict[str, Any], ...] = (
     {"kind": "message", "speaker": "Ann", "summary": "s", "compressed": "", "index": "\x00"},
     {"kind": "né", "speaker": "ann", "title": "日本語。", "usage": Usage(retrieved=3)},
     {"kind": "page", "usage": Usage(cited=1, last_used_at=_MOMENT), "heading_path": ("\x00",)},
-    {"content_hash": "h1", "valid_from": _MOMENT, "summary": "\u200b"},
+    {"content_hash": "h1", "valid_from": _MOMENT, "summary": "\u200b", "title": "a\x00b"},
     {"content_hash": "h2", "valid_to": _MOMENT + timedelta(days=5), "importance": 1.0},
     {"content_hash": "h1", "valid_from": _MOMENT, "valid_to": _MOMENT + timedelta(days=9)},
 )
@@ -158,6 +158,11 @@ _conditions: st.SearchStrategy[dict[str, Any]] = st.one_of(
         st.lists(_values, max_size=3),
     ),
     st.builds(lambda v: {"kind": v}, st.sampled_from(KINDS)),
+    st.builds(
+        lambda f, v: {f: {"in": v}},
+        st.sampled_from(("title", "id", "speaker", "content_hash", "kind")),
+        st.lists(_small | st.sampled_from(("a\x00b", "a", "h1", "Ann", "fact", 5)), max_size=3),
+    ),
     st.builds(
         lambda op, v: {"created_at": {op: v}}, st.sampled_from(("gt", "lte", "eq")), _instants
     ),

@@ -217,6 +217,7 @@ def test_deleting_everything_spares_what_is_shared(store: Store) -> None:
     ("bad", "error"),
     [
         (lambda: entry(""), InvalidText),
+        (lambda: entry(ERASED), InvalidText),
         (lambda: entry("a", position=2**62), InvalidNumber),
         (lambda: entry("a", position=1.5), InvalidNumber),
         (lambda: entry("a", metadata={1: "x"}), InvalidInput),
@@ -438,6 +439,20 @@ def test_erasing_spares_what_only_looks_alike(store: Store) -> None:
     assert store.get(BOB, "bbbb").text == "the text"
 
 
+def test_erasing_all_that_is_mine_leaves_nothing_of_mine(store: Store) -> None:
+    run = replace(ANN, run_id="r")
+    for scope, name in ((run, "mine"), (BOB, "his")):
+        store.snapshots.put(SnapshotRecord(id=name, created_at=NOW, data={}, scope=scope))
+        store.artifacts.put(Artifact(id=name, created_at=NOW, data=b"x", scope=scope))
+        store.jobs.enqueue("index", {}, at=NOW, scope=scope)
+    receipt = store.erase_all(Selection(reader=ANN, kinds=("fact",)), at=NOW)
+    assert receipt.snapshots == 0  # narrowed: memories only
+    receipt = store.erase_all(Selection(reader=ANN), at=NOW)
+    assert (receipt.ids, receipt.snapshots, receipt.artifacts, receipt.jobs) == ((), 1, 1, 1)
+    assert [s.id for s in store.snapshots.list(BOB)] == ["his"]
+    assert store.jobs.counts()["waiting"] == 1
+
+
 def test_two_embedders_of_one_name_are_two_spaces(store: Store) -> None:
     other = EmbedderId(name="hash", version="2", dimensions=8)
     store.put([entry("a")])
@@ -567,13 +582,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, store: Store, content
 def test_filters_reach_every_field(store: Store) -> None:
     store.put(
         [
-            entry("a", importance=0.9, title="Tea", metadata={"n": 1, "deep": {"x": [1, 2]}}),
+            entry("a", importance=0.9, title="Tea\x00!", metadata={"n": 1, "deep": {"x": [1, 2]}}),
             entry("b", importance=0.1, session="s", position=3, metadata={"n": "1"}),
         ]
     )
     for written, expected in (
         ({"importance": {"gt": 0.5}}, ["a"]),
         ({"title": {"icontains": "TEA"}}, ["a"]),
+        ({"title": {"in": ["Tea\x00!", "x"]}}, ["a"]),
+        ({"title": {"in": ["Tea"]}}, []),
+        ({"title": {"in": [*map(str, range(30_000)), "Tea\x00!"]}}, ["a"]),
         ({"n": 1}, ["a"]),
         ({"n": "1"}, ["b"]),
         ({"n": [1, "1"]}, ["a", "b"]),

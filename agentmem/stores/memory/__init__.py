@@ -39,6 +39,7 @@ from agentmem.stores.rules import (
     superseding,
     supersession_edges,
     updated,
+    wipes_owner,
 )
 from agentmem.stores.values import ERASED, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, Usage, require_instant
@@ -248,17 +249,18 @@ class MemoryStore:
         require_instant(at, "at")
         with self._open() as state:
             rows = self._find(state, scope, require_ids(ids), deleted=None)
-            return self._erase(state, rows, at=at, wipe_owners=False)
+            return self._erase(state, rows, at=at)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included."""
         require_instant(at, "at")
         with self._open() as state:
             rows = self._select(replace(selection, deleted=True, superseded=True))
-            return self._erase(state, rows, at=at, wipe_owners=True)
+            all_of = selection.reader if wipes_owner(selection) else None
+            return self._erase(state, rows, at=at, all_of=all_of)
 
     def _erase(
-        self, state: State, rows: Sequence[int], *, at: datetime, wipe_owners: bool
+        self, state: State, rows: Sequence[int], *, at: datetime, all_of: Scope | None = None
     ) -> Receipt:
         before = state.previous_rows()
         gone = {row: state.entries[row].memory for row in rows}
@@ -278,7 +280,7 @@ class MemoryStore:
                 self._rewrite(state, row, replace(entry.memory, **named))  # type: ignore[arg-type]  # both are texts
         for kept in state.history.values():
             kept[:] = [replace(v, memory=_without(v.memory, ids)) for v in kept]
-        counts = state.forget_mentions(list(gone.values()), wipe_owners=wipe_owners)
+        counts = state.forget_mentions(list(gone.values()), all_of=all_of)
         state.log("erase", rows)
         state.log_moved(before)
         state.erased_seq = len(state.changes)
@@ -303,7 +305,7 @@ class MemoryStore:
                 for row, entry in state.entries.items()
                 if entry.memory.deleted_at is not None and entry.memory.deleted_at < deleted_before
             ]
-            self._erase(state, rows, at=deleted_before, wipe_owners=False)
+            self._erase(state, rows, at=deleted_before)
             return len(rows)
 
     def record_usage(

@@ -129,19 +129,18 @@ class State:
             if not left:
                 self.sources.pop(key, None)
 
-    def forget_mentions(self, gone: Sequence[Memory], *, wipe_owners: bool) -> dict[str, int]:
-        """Remove what names or quotes erased memories, and what belongs to emptied owners."""
+    def forget_mentions(self, gone: Sequence[Memory], *, all_of: Scope | None) -> dict[str, int]:
+        """Remove what names or quotes erased memories, and what else `all_of` owns."""
         ids = [memory.id for memory in gone]
         texts = [memory.text for memory in gone if len(memory.text) >= _LEAST_TEXT]
         users = {memory.scope.user_id for memory in gone}
         shared = any(memory.visibility != "private" for memory in gone)
-        left = {entry.memory.scope for entry in self.entries.values()}
-        emptied = {memory.scope for memory in gone} - left if wipe_owners else set()
 
         def mentioned(written: str, scope: Scope) -> bool:
             needles = [i for i in ids if len(i) >= _LEAST_TEXT]
             needles += texts if shared or scope.user_id in users else []
-            return scope in emptied or any(json.dumps(n)[1:-1] in written for n in needles)
+            mine = all_of is not None and may_see("private", scope, all_of)
+            return mine or any(json.dumps(n)[1:-1] in written for n in needles)
 
         counts = {}
         for name, table in (("snapshots", self.snapshots), ("artifacts", self.artifacts)):

@@ -16,7 +16,7 @@ from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
 from agentmem.errors import InvalidInput, InvalidText
 from agentmem.stores.entries import check_entries, require_ids
-from agentmem.stores.rules import check_source_entries
+from agentmem.stores.rules import check_source_entries, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
 from agentmem.stores.sqlite.feed import SqliteFeed
@@ -30,6 +30,7 @@ from agentmem.stores.sqlite.side import (
     SqliteSettings,
     SqliteSnapshots,
 )
+from agentmem.stores.sqlite.verifying import check_small
 from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, require_instant
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CHECKED_BELOW_BYTES = 16 << 20
+CHECKED_BELOW_BYTES = 8 << 20
 
 
 class SqliteStore:
@@ -74,7 +75,7 @@ class SqliteStore:
             connect=connect,
             new_secret=lambda: random_bytes(32),
             migrations=migrations,
-            prepare=partial(_prepare, self._names, checked_below_bytes),
+            prepare=partial(_prepare, checked_below_bytes),
         )
         self.feed = SqliteFeed(self._database, self._names)
         self.upkeep = upkeep.SqliteUpkeep(self._database, self._names)
@@ -201,13 +202,14 @@ class SqliteStore:
         require_instant(at, "at")
         with self._database.write() as write:
             found = writing.find(write, self._names, scope, require_ids(ids), deleted=None)
-            receipt = erasing.erase_rows(write, self._names, found, at=at, wipe_owners=False)
+            receipt = erasing.erase_rows(write, self._names, found, at=at)
         return self._finish_erasure(receipt)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included.
 
-        Owners who have nothing left lose their snapshots, artifacts and jobs too.
+        When nothing narrows the selection, the reader's snapshots, artifacts and
+        jobs go too: nothing of that user is left.
         """
         require_instant(at, "at")
         everything = replace(selection, deleted=True, superseded=True)
@@ -219,7 +221,7 @@ class SqliteStore:
                 self._names,
                 list(zip(stored, memories, strict=True)),
                 at=at,
-                wipe_owners=True,
+                all_of=selection.reader if wipes_owner(selection) else None,
             )
         return self._finish_erasure(receipt)
 
@@ -360,8 +362,8 @@ def _require_path(path: str | os.PathLike[str]) -> str:
     return written
 
 
-def _prepare(names: NameCache, checked_below_bytes: int, database: Database) -> None:
+def _prepare(checked_below_bytes: int, database: Database) -> None:
     """Look at a store that was just opened, and finish an erasure that was cut short."""
-    upkeep.check_small(database, names, below_bytes=checked_below_bytes)
+    check_small(database, below_bytes=checked_below_bytes)
     if database.writable:
         erasing.clean_files(database, wait_seconds=0)

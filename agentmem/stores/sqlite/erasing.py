@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from agentmem.errors import StoreBusy
 from agentmem.stores.sqlite import files, writing
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.ledger import Row
-from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
+from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
 from agentmem.stores.sqlite.rows import COLUMN, read_memories
 from agentmem.stores.sqlite.schema import (
     ARTIFACTS,
@@ -34,7 +34,7 @@ from agentmem.stores.sqlite.schema import (
 from agentmem.stores.sqlite.side import set_value
 from agentmem.stores.sqlite.transactions import Write
 from agentmem.stores.values import ERASED, Receipt
-from agentmem.types import Memory
+from agentmem.types import Memory, Scope
 
 _PENDING = "erase_pending"
 _SEARCHED_TEXTS = 200
@@ -50,12 +50,11 @@ def erase_rows(
     found: Sequence[tuple[Row, Memory]],
     *,
     at: datetime,
-    wipe_owners: bool,
+    all_of: Scope | None = None,
 ) -> Receipt:
     """Take memories out of every table; the files are cleaned afterwards by `clean_files`.
 
-    With `wipe_owners`, owners that have no memory left lose their snapshots
-    and artifacts too.
+    With `all_of`, the snapshots, artifacts and jobs that reader owns go too.
     """
     rows = [row[0] for row, _ in found]
     ids = [memory.id for _, memory in found]
@@ -76,10 +75,12 @@ def erase_rows(
     )
     writing.forget_empty_sources(write, strands)
     _forget_strands(write, strands)
-    if wipe_owners:
-        snapshots += _delete_owned(write, SNAPSHOTS, owners)
-        artifacts += _delete_owned(write, ARTIFACTS, owners)
-        jobs += _delete_owned(write, JOBS, owners)
+    if all_of is not None:
+        own = _private_owners(write, all_of)
+        owners |= own
+        snapshots += len(write.delete(SNAPSHOTS, _keys(write, SNAPSHOTS, "owner", own)))
+        artifacts += len(write.delete(ARTIFACTS, _keys(write, ARTIFACTS, "owner", own)))
+        jobs += len(write.delete(JOBS, _keys(write, JOBS, "owner", own)))
     _forget_owners(write, owners)
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
     write.log("erase", rows)
@@ -140,7 +141,7 @@ def empty_log(database: Database, *, wait_seconds: float) -> bool:
         time.sleep(0.01)
 
 
-def _keys(write: Write, table: Table, column: str, rows: Sequence[int]) -> list[int]:
+def _keys(write: Write, table: Table, column: str, rows: Collection[int]) -> list[int]:
     found = write.execute(
         f"SELECT {table.key} FROM {table.name} WHERE {column} IN {INTEGERS}",  # noqa: S608 # our own names
         (integers(rows),),
@@ -227,9 +228,9 @@ def _forget_strands(write: Write, strands: set[int]) -> None:
             write.delete(STRANDS, [strand])
 
 
-def _delete_owned(write: Write, table: Table, owners: set[int]) -> int:
-    empty = [owner for owner in owners if not _has(write, MEMORIES, owner)]
-    return len(write.delete(table, _keys(write, table, "owner", empty)))
+def _private_owners(write: Write, reader: Scope) -> set[int]:
+    private = write.execute("SELECT owner FROM owners WHERE visibility = 'private'")
+    return set(visible_owners(write, reader)) & {owner for (owner,) in private}
 
 
 def _forget_owners(write: Write, owners: set[int]) -> None:

@@ -168,8 +168,12 @@ class Ledger:
 
     def require(self, name: str, checksums: Sequence[int]) -> None:
         """Refuse a whole table whose rows are not those that were written."""
-        count, total, _ = self.tallies.get(name, (0, 0, 0))
-        if count != len(checksums) or total != sum(checksums) & _WRAP:
+        self.require_total(name, len(checksums), sum(checksums))
+
+    def require_total(self, name: str, count: int, total: int) -> None:
+        """The same for a table that was counted and summed while it was read."""
+        written, wanted, _ = self.tallies.get(name, (0, 0, 0))
+        if written != count or wanted != total & _WRAP:
             raise corrupt(
-                f"{name} holds {len(checksums):,} rows that do not add up to the {count:,} written"
+                f"{name} holds {count:,} rows that do not add up to the {written:,} written"
             )

@@ -31,6 +31,8 @@ from agentmem.stores.values import Version
 from agentmem.types import Memory, Scope
 
 _COLUMN_OF = {"index": "index_text", "position": "place"}
+_BOUND = 20_000
+"""As many values as one statement takes; longer lists are looked at row by row."""
 _PLAIN = frozenset({"kind", "origin", "speaker", "title", "content_hash", "id"})
 """Text columns that are never empty in the sense of "missing", and compare in SQL as in Python."""
 
@@ -191,9 +193,10 @@ def _necessary(where: Filter) -> tuple[str, list[Any]]:
     values: list[Any] = []
     for part in parts:
         if isinstance(part, Compare) and part.operator == "in" and part.field in _PLAIN:
-            if all(isinstance(value, str) for value in part.value):
-                sql.append(f" AND m.{part.field} IN (SELECT value FROM json_each(?))")  # noqa: S608 # our own names
-                values.append(json.dumps(part.value))
+            # Bound one by one: SQLite ends a text from JSON at its first NUL.
+            if len(part.value) <= _BOUND and all(isinstance(v, str) for v in part.value):
+                sql.append(f" AND m.{part.field} IN ({', '.join('?' * len(part.value))})")
+                values += part.value
             continue
         if not isinstance(part, Compare) or not isinstance(part.value, str):
             continue

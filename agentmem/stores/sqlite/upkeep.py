@@ -12,26 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from agentmem.errors import InvalidInput, StoreCorrupt, StoreError
-from agentmem.stores import packing
 from agentmem.stores.entries import from_microseconds, to_microseconds
 from agentmem.stores.sqlite import erasing, files
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import translated
-from agentmem.stores.sqlite.ledger import opened, row_checksum
 from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
-from agentmem.stores.sqlite.rows import COLUMN, read_memories, rows_by_key
+from agentmem.stores.sqlite.rows import read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
     EMBEDDER_SHIFT,
     EMBEDDINGS,
     INDEX_FILES,
-    INDEXED,
-    MEMORIES,
     SETTINGS,
     SOURCES,
     TABLES,
 )
 from agentmem.stores.sqlite.side import job_counts, set_value
 from agentmem.stores.sqlite.transactions import Read, vectors_tally
+from agentmem.stores.sqlite.verifying import problems
 from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
 from agentmem.types import Scope
 
@@ -101,8 +98,8 @@ class SqliteUpkeep:
         """A check of every page, row, checksum and cross-reference."""
         try:
             with self._database.read() as read:
-                problems = tuple(problem for problem, _ in zip(
-                    _problems(read, self._names), range(_SHOWN_PROBLEMS), strict=False
+                found = tuple(problem for problem, _ in zip(
+                    problems(read), range(_SHOWN_PROBLEMS), strict=False
                 ))  # fmt: skip
                 tallies = read.ledger.tallies
                 counts = {table.name: tallies.get(table.name, [0])[0] for table in TABLES}
@@ -111,7 +108,7 @@ class SqliteUpkeep:
                 )
         except StoreCorrupt as error:
             return VerifyReport(problems=(error.message,), counts={})
-        return VerifyReport(problems=problems, counts=counts)
+        return VerifyReport(problems=found, counts=counts)
 
     def vacuum(self) -> None:
         """Give unused space back to the device."""
@@ -183,78 +180,10 @@ class SqliteUpkeep:
                 self._names,
                 list(zip(rows, memories, strict=True)),
                 at=deleted_before,
-                wipe_owners=False,
             )
         self._names.clear()
         erasing.clean_files(self._database, wait_seconds=self._database.busy_seconds)
         return len(rows)
-
-
-def check_small(database: Database, names: NameCache, *, below_bytes: int) -> None:
-    """Refuse a damaged store when it is opened, if it is small enough to look at all of it."""
-    try:
-        if database.path.stat().st_size > below_bytes:
-            return
-    except OSError:
-        return
-    with database.read() as read:
-        for problem in _problems(read, names):
-            raise StoreCorrupt(
-                f"{database.path} is damaged: {problem}.", remedy="Restore a backup."
-            )
-
-
-def _problems(read: Read, names: NameCache) -> Iterator[str]:
-    for (said,) in read.execute("PRAGMA integrity_check"):
-        if said != "ok":
-            yield str(said)
-    yield from _table_problems(read)
-    blobs: dict[int, bytes] = dict(read.execute(INDEXED.select_sql("")))
-    keys = set()
-    for row in read.rows(MEMORIES, "ORDER BY row"):
-        keys.add(row[0])
-        (memory,) = read_memories(read, names, [row])
-        if row[0] not in blobs:
-            yield f"row {row[0]} has no terms"
-            continue
-        data = opened(row[0], blobs[row[0]])
-        expected = packing.pack_terms(
-            memory,
-            **packing.unpack_terms(data),
-            owner=row[COLUMN["owner"]],
-            strand=row[COLUMN["strand"]] or 0,
-        )
-        if expected != data:
-            yield f"the terms of row {row[0]} belong to another state of it"
-    if set(blobs) - keys:
-        yield f"terms without a row: {sorted(set(blobs) - keys)[:5]}"
-    embedders = all_embedders(read)
-    for key, data in read.connection.execute(EMBEDDINGS.select_sql("")):
-        number, row = key >> EMBEDDER_SHIFT, key & ((1 << EMBEDDER_SHIFT) - 1)
-        if row not in keys:
-            yield f"a vector belongs to row {row}, which is not there"
-        elif number not in embedders:
-            yield f"a vector belongs to embedder {number}, which is not there"
-        elif len(opened(key, data)) != 4 * embedders[number].dimensions:
-            yield f"the vector of row {row} has the wrong size"
-
-
-def _table_problems(read: Read) -> Iterator[str]:
-    for table in TABLES:
-        stored = read.execute(table.select_sql(""))
-        sums: dict[str, list[int]] = {table.name: []}
-        for row in stored:
-            name = vectors_tally(row[0] >> EMBEDDER_SHIFT) if table is EMBEDDINGS else table.name
-            sums.setdefault(name, []).append(row_checksum(table, row))
-        if table is EMBEDDINGS:
-            sums.update((n, []) for n in read.ledger.tallies if ":" in n and n not in sums)
-            del sums[table.name]
-        try:
-            read.rows(table, "")
-            for name, checksums in sums.items():
-                read.ledger.require(name, checksums)
-        except StoreCorrupt as error:
-            yield error.message
 
 
 def _within(owner: int, owners: list[int] | None) -> bool:
