@@ -18,7 +18,7 @@ _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
 _UNUSUAL = re.compile(r"[^\n\t -~]")
 
-# Characters that a normal form turns into markup, and spaces of odd widths that can hide bits.
+# Characters that a normal form turns into markup, and spaces of odd widths, which can hide bits.
 _PLAIN = (
     dict.fromkeys("＜﹤", "<")
     | dict.fromkeys("＞﹥", ">")

@@ -24,7 +24,7 @@ from agentmem.core.skeleton import Seen, see
 
 _TAG = re.compile(
     r"""
-    (?:<\W{0,8})?agentmem\W{1,24}reference\W{1,24}[0-9a-f]{16}\W{1,24}(?P<line>begins|ends)(?:[\s–—-]{0,8}>)?
+    (?:<\s{0,4}!?[\s–—-]{0,8})?agentmem\W{1,24}reference\W{1,24}[0-9a-f]{16}\W{1,24}(?P<line>begins|ends)(?:[\s–—-]{0,8}>)?
     | <\s{0,8}(?P<close>/?)\s{0,8}
       (?P<name>knowledge_context|user_profile|related_knowledge|source|working_memory|stored_result
       |conversation_summary)
@@ -175,7 +175,8 @@ def _touch(before: _Mark, after: _Mark, seen: str) -> bool:
     if before.opens:
         follows = after.opens and step == 1
     else:
-        follows = step == 0 if after.opens else step == -1
+        siblings = step == 0 and _DEPTH[after.name] > _DEPTH[_ROOT]
+        follows = siblings if after.opens else step == -1
     return follows and not _LETTER.search(seen, before.view[1], after.view[0])
 
 
@@ -197,21 +198,19 @@ def _regions(marks: list[_Mark], seen: Seen, text: str) -> list[tuple[int, int]]
             regions.append((start, min(end, limits[at - 1][1])))
         if after and not after.opens:
             regions.append((max(start, limits[at][0]), end))
-        whole = before and after and before.name == after.name == _LINE and after.opens
-        if before and after and not whole and _touch(before, after, seen.text):
+        if before and after and _touch(before, after, seen.text):
             regions.append((start, end))
-        headless = after and not before and after.opens and after.name != _LINE
-        if after and headless and _is_rest_of_line(seen.text, after.view[0]):
+        if after and not before and _is_rest_of_line(seen.text, after):
             regions.append((start, end))
     return regions
 
 
-def _is_rest_of_line(seen: str, end: int) -> bool:
-    """Whether the view up to `end` is what is left of a begin line whose start was cut off."""
-    if end > 2 * len(BEGIN_LINE):
+def _is_rest_of_line(seen: str, mark: _Mark) -> bool:
+    """Whether all that stands before the root is the end of a begin line that was cut off."""
+    if mark.name != _ROOT or not mark.opens or mark.view[0] > 2 * len(BEGIN_LINE):
         return False
-    letters = "".join(_LETTER.findall(seen[:end]))
-    return bool(letters) and _BEGIN_LETTERS.endswith(letters)
+    before = seen[: mark.view[0]].rstrip()
+    return before.endswith(">") and _BEGIN_LETTERS.endswith("".join(_LETTER.findall(before)))
 
 
 def _without(text: str, regions: list[tuple[int, int]]) -> str:

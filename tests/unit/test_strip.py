@@ -39,6 +39,7 @@ def quoted(text: str) -> str:
         (json.dumps({"a": f"x {TEXT} y", "b": 1}), '{"a": "x  y", "b": 1}'),
         (f"before {' '.join(TEXT.split())} after", "before  after"),
         (f"one\n{TEXT}\ntwo\n{TEXT}\nthree", "one\ntwo\nthree"),
+        (f"{TEXT}\n:\n{TEXT}", ":\n"),
         (f"before\n{HALF}", "before\n"),
         (f"{TAIL}\nafter", "after"),
         (f"before\n\n{quoted(HALF)}\n\nafter", "before\n\n\nafter"),
