@@ -40,8 +40,13 @@ format: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## measure, with ratios against a baseline
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the public data sets)
+	@set -e; for name in tokens text indexes scale; do \
+		echo "== $$name"; $(BIN)/python benchmarks/$$name.py; done
+	@test -z "$(DATA)" || { set -e; for folder in $(DATA)/retrieval/*; do \
+		$(BIN)/python benchmarks/retrieval.py --data $$folder; done; \
+		$(BIN)/python benchmarks/preferences.py --data $(DATA)/prefs/dev.jsonl; \
+		$(BIN)/python benchmarks/injection.py --data $(DATA)/injection/dev.jsonl; }
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
