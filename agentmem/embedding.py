@@ -59,13 +59,16 @@ class Embedding:
         wanted: Embedder | None,
         *,
         load: Callable[[str], Embedder | None] | None = None,
+        background: bool = False,
     ) -> None:
         self._store = store
         self._wanted = wanted
         self._load = load
+        self._background = background
         self._lock = threading.RLock()
         self._serving: Embedder | None = None
         self._complete = False
+        self._chosen_at: int | None = None
         self._queries: OrderedDict[tuple[EmbedderId, str], NDArray[np.float32]] = OrderedDict()
         self._backgrounds: dict[EmbedderId, tuple[float, float]] = {}
         self._worker: threading.Thread | None = None
@@ -76,8 +79,11 @@ class Embedding:
     def serving(self) -> Embedder | None:
         """Who answers questions now."""
         with self._lock:
-            if not self._complete:
-                self._serving = self._choose()
+            version = self._store.feed.data_version()
+            if not self._complete and version != self._chosen_at:
+                self._serving, self._chosen_at = self._choose(), version
+                if self._background and not self._complete and not self.error:
+                    self.fill_gaps_in_background()
             return self._serving
 
     @property
@@ -171,8 +177,9 @@ class Embedding:
                 vectors = ask_documents(embedder, texts)
             except EmbedderError as error:
                 self._note(error)
-                self._complete = False
+                self._complete, self._chosen_at = False, None
                 continue
+            self.error = ""
             for one, vector in zip(made, vectors, strict=True):
                 one[embedder.id] = vector
         return made

@@ -60,7 +60,9 @@ class MemoryManager:
     ) -> None:
         self.settings = settings or Settings()
         self.store = store
-        self.embedding = Embedding(store, embedder, load=load_embedder)
+        self.embedding = Embedding(
+            store, embedder, load=load_embedder, background=self.settings.embed_in_background
+        )
         self.index = LiveIndex(store, path=path)
         self._closed = False
         self._clock = clock or SystemClock()

@@ -272,12 +272,14 @@ def test_changing_the_embedder_loses_nothing_and_never_mixes_spaces(
 def changed(path: Path | str, embedder: Any) -> Iterator[agentmem.MemoryManager]:
     """The store opened with another embedder while the old one can still be had."""
     from agentmem.manager import MemoryManager
+    from agentmem.settings import Settings
     from agentmem.stores.sqlite import SqliteStore
 
     memory = MemoryManager(
         SqliteStore(path, durability="normal"),
         embedder=embedder,
         clock=ManualClock(),
+        settings=Settings(embed_in_background=False),
         load_embedder=lambda _: HashEmbedder(16),
     )
     with memory:

@@ -377,3 +377,14 @@ def test_what_was_exported_is_imported_once_and_embedded_again(tmp_path: Path) -
         with pytest.raises(errors.InvalidInput, match="not an agentmem export"):
             memory.import_jsonl(tmp_path / "other.jsonl")
         assert not memory.get_all(user_id="sam")
+
+
+def test_another_embedder_takes_over_by_itself_when_it_is_ready(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "m.db", embedder=HashEmbedder(32)) as memory:
+        memory.add("green tea")
+    with agentmem.open(tmp_path / "m.db", embedder=HashEmbedder(48)) as memory:
+        assert found(memory, "tea") == ["green tea"]
+        assert memory.embedding.wait(60)
+        assert found(memory, "tea") == ["green tea"]
+        assert memory.get_stats().to_dict()["embedder"] == "hash@1/48"
+        assert memory.get_stats().embedding.ready
