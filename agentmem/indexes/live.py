@@ -59,17 +59,20 @@ class LiveIndex:
 
     @property
     def postings(self) -> PostingsIndex:
+        """The words as of now: a search begins here and goes on with the state it found."""
         self.catch_up()
         return self._postings
 
     @property
     def table(self) -> RowTable:
-        return self.postings.table
+        """The rows as of the last `postings`."""
+        return self._postings.table
 
     def vectors(self, embedder: EmbedderId) -> VectorIndex:
-        """The vectors of this embedder, and of no other."""
-        self.catch_up()
+        """The vectors of this embedder, and of no other, as of the last `postings`."""
         with self._lock:
+            if not self._loaded:
+                self.catch_up()
             if embedder not in self._vectors:
                 self._vectors[embedder] = self._load_vectors(embedder)
             return self._vectors[embedder]
