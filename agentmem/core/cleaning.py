@@ -90,7 +90,7 @@ _ROLE = re.compile(
     """,
     _VERBOSE,
 )
-_NAME = re.compile(r"[\w-]")
+_NAME = re.compile(r"[A-Za-z0-9_-]")
 _BRACKETS = re.compile(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
 _IMAGE = re.compile(r"([!！﹗︕])(?=[\[［﹇])")
 _LINK = re.compile(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
