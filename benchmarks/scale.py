@@ -219,9 +219,11 @@ def measure(n: int, folder: Path, note: Callable[[str], None]) -> dict[str, Any]
     result: dict[str, Any] = {"n": n, "add_ms_at_1000": add_time(memory, work, name="small")}
     note(f"adding {n:,}")
     result["bulk_per_s"] = round(fill(memory, work, n - 1_000, user="everyone", start=1_000))
+    fill(memory, work, small, user="small", start=n)
+    memory.search("settle", user_id="everyone")
+    memory.sync()  # joins and trains in the background are over when it returns
     note("asking")
     result["query_ms_whole_store"] = query_times(memory, work, "everyone")
-    fill(memory, work, small, user="small", start=n)
     result["query_ms_one_user"] = query_times(memory, work, "small")
     note("adding one by one")
     result[f"add_ms_at_{n}"] = add_time(memory, work, name="large")
