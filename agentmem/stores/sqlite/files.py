@@ -62,10 +62,12 @@ def inspect(path: Path, *, known_version: int) -> bool:
         ) from error
     if not header:
         return False
+    logged = has_log(path)
     if not header.startswith(_MAGIC) or len(header) < 108:
+        if logged:
+            return True  # a power cut may have torn what the log still has: SQLite will say
         raise not_a_store(path, "it is not a SQLite file")
     version, application = struct.unpack(">i4xI", header[60:72])
-    logged = has_content(beside(path, "-wal"))
     if application == APPLICATION_ID:
         if version > known_version:
             raise too_new(path, version, known_version)
