@@ -1,0 +1,60 @@
+"""How a turn is built and a loop is run, checked when it is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from agentmem.core.checks import require_choice, require_count, require_number, require_unit
+from agentmem.core.injection import Framing, Placement, ReferenceRole
+from agentmem.settings import SearchMode
+
+Assembly = Literal["search", "tiers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """The settings of one turn.
+
+    `top_k`, `similarity_threshold` and `search_mode` say what may be recalled,
+    the budgets how many tokens of the prompt it may take. What is seen is
+    remembered afterwards when `enable_auto_index` is on. A tool result of at
+    most `stand_in_tokens` goes to the model whole.
+    """
+
+    top_k: int = 5
+    similarity_threshold: float = 0.3
+    knowledge_budget: int = 2_000
+    preference_budget: int = 500
+    working_budget: int = 500
+    search_mode: SearchMode = "hybrid"
+    assembly: Assembly = "search"
+    enable_auto_index: bool = True
+    detect_preferences: bool = True
+    memory_tools: bool = True
+    memory_save_tool: bool = False
+    max_iterations: int = 8
+    stand_in_tokens: int = 100
+    read_limit_tokens: int = 1_000
+    tool_timeout_seconds: float = 60.0
+    retrieval_timeout_seconds: float = 10.0
+    framing: Framing = "pair"
+    reference_role: ReferenceRole = "assistant"
+    placement: Placement = "before_last_user"
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "knowledge_budget", "preference_budget", "working_budget"):
+            require_count(getattr(self, name), name)
+        for name in ("max_iterations", "stand_in_tokens", "read_limit_tokens"):
+            require_count(getattr(self, name), name, least=1)
+        require_unit(self.similarity_threshold, "similarity_threshold")
+        for name in ("tool_timeout_seconds", "retrieval_timeout_seconds"):
+            require_number(getattr(self, name), name, low=0)
+        for name, choices in (
+            ("search_mode", SearchMode),
+            ("assembly", Assembly),
+            ("framing", Framing),
+            ("reference_role", ReferenceRole),
+            ("placement", Placement),
+        ):
+            require_choice(getattr(self, name), get_args(choices), name)

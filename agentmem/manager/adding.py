@@ -1,0 +1,201 @@
+"""Remember texts, messages, documents and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentmem import remembering
+from agentmem.core.checks import require_text
+from agentmem.core.content import content_hash
+from agentmem.core.filters import Compare, Selection
+from agentmem.errors import BadVector, InvalidInput
+from agentmem.manager.base import Base
+from agentmem.manager.whose import scope_of
+from agentmem.preparing import prepare
+from agentmem.results import Added, AddResult
+from agentmem.stores.values import Entry, Source
+from agentmem.types import EMPTY, Document, Memory, Visibility
+
+if TYPE_CHECKING:
+    from agentmem.embedding import Vectors
+
+Addable = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document
+
+
+class Adding(Base):
+    """The calls that remember."""
+
+    def add(self, data: Addable, **options: Any) -> AddResult:
+        """Remember a text, a message, several messages or a document; see the call for each."""
+        if isinstance(data, Document):
+            return self.add_document(data, **options)
+        if isinstance(data, str):
+            return self.add_text(data, **options)
+        if isinstance(data, Mapping):
+            return self.add_messages([data], **options)
+        if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+            return self.add_messages(data, **options)
+        raise InvalidInput(
+            "data", data, "is nothing to remember", remedy="Pass a str, messages or a Document."
+        )
+
+    def add_text(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        importance: float = 0.5,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember one text as one memory; the same text again adds nothing."""
+        maker = self._maker(whose, visibility, metadata)
+        memory = remembering.from_text(maker, text, kind=kind, importance=importance)
+        return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+
+    def add_messages(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        session: str = "",
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a conversation, one memory a message; a message already there adds nothing."""
+        require_text(session, "session")
+        maker = self._maker(whose, visibility, metadata)
+        memories = remembering.from_messages(maker, messages, session=session)
+        return self._put_new(maker, memories, same=remembering.same_message)
+
+    def add_document(
+        self,
+        document: Document | str,
+        *,
+        url: str = "",
+        title: str = "",
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a page in chunks. The same url with other content replaces the page (P6)."""
+        if isinstance(document, str):
+            document = Document(text=document, url=url, title=title)
+        maker = self._maker(whose, visibility, metadata)
+        memories = remembering.from_document(
+            maker,
+            document,
+            target_tokens=self.settings.chunk_tokens,
+            limit_tokens=self.settings.chunk_limit_tokens,
+        )
+        digest = content_hash(f"{document.title}\n\n{document.text}")
+        return self._replace(maker, memories, digest, title=document.title)
+
+    def add_chunks(
+        self,
+        chunks: Sequence[str],
+        *,
+        url: str,
+        title: str = "",
+        vectors: Vectors | None = None,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember texts already cut, with vectors of the memory's embedder if there are any."""
+        maker = self._maker(whose, visibility, metadata)
+        memories = remembering.from_chunks(maker, chunks, url=url, title=title)
+        digest = content_hash("\n\n".join([title, *chunks]))
+        return self._replace(maker, memories, digest, title=title, vectors=vectors)
+
+    def _maker(
+        self, whose: Mapping[str, str | None], visibility: Visibility, metadata: Mapping[str, Any]
+    ) -> remembering.Maker:
+        return remembering.Maker(
+            scope=scope_of(whose),
+            visibility=visibility,
+            now=self._clock.now(),
+            new_id=self._ids.new,
+            metadata=metadata,
+        )
+
+    def _put_new(
+        self,
+        maker: remembering.Maker,
+        memories: Sequence[Memory],
+        *,
+        same: Callable[[Memory], Hashable],
+    ) -> AddResult:
+        hashes = tuple({memory.content_hash for memory in memories})
+        known: dict[Hashable, str] = {}
+        if hashes:
+            where = Compare(field="content_hash", operator="in", value=hashes)
+            for memory in self.store.scan(Selection(reader=maker.scope, where=where)):
+                if (memory.scope, memory.visibility) == (maker.scope, maker.visibility):
+                    known[same(memory)] = memory.id
+        items: list[Added] = []
+        fresh: list[Memory] = []
+        for memory in memories:
+            there = known.setdefault(same(memory), memory.id)
+            new = there == memory.id
+            items.append(Added(id=there, text=memory.text, event="ADD" if new else "NONE"))
+            if new:
+                fresh.append(memory)
+        degradations = self._put(fresh)
+        return AddResult(items=tuple(items), unchanged=not fresh, degradations=degradations)
+
+    def _put(self, memories: Sequence[Memory]) -> tuple[str, ...]:
+        if not memories:
+            return ()
+        entries = self._entries(memories)
+        self.store.put(entries)
+        return self._after_write(entries)
+
+    def _replace(
+        self,
+        maker: remembering.Maker,
+        memories: Sequence[Memory],
+        digest: str,
+        *,
+        title: str,
+        vectors: Vectors | None = None,
+    ) -> AddResult:
+        source = Source(
+            url=memories[0].source_url,
+            title=title,
+            content_hash=digest,
+            scope=maker.scope,
+            visibility=maker.visibility,
+        )
+        if self.store.has_source(source):  # known before anything is embedded
+            return AddResult(unchanged=True)
+        entries = self._entries(memories, vectors=vectors)
+        report = self.store.replace_source(source, entries, at=maker.now)
+        items = () if report.unchanged else memories
+        return AddResult(
+            items=tuple(Added(id=m.id, text=m.text, event="ADD") for m in items),
+            unchanged=report.unchanged,
+            replaced=report.removed,
+            degradations=self._after_write(entries),
+        )
+
+    def _entries(
+        self, memories: Sequence[Memory], *, vectors: Vectors | None = None
+    ) -> list[Entry]:
+        if vectors is None:
+            made = self.embedding.embed(memories)
+        elif len(vectors) == len(memories):
+            made = self.embedding.given(vectors)
+        else:
+            raise BadVector(f"There are {len(vectors)} vectors for {len(memories)} texts.")
+        entries = []
+        for memory, vector in zip(memories, made, strict=True):
+            entries.append(prepare(memory, vector))
+        return entries
+
+    def _after_write(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        if all(entry.vectors for entry in entries) or not self.embedding.wanted:
+            return ()
+        return (f"not embedded yet: {self.embedding.error}",)

@@ -1,0 +1,75 @@
+"""What every call of a memory stands on: the store, the embedder, the indexes, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentmem.clock import SystemClock
+from agentmem.core.filters import Selection
+from agentmem.embedding import Embedding
+from agentmem.errors import InvalidInput
+from agentmem.ids import Ids
+from agentmem.indexes.live import LiveIndex
+from agentmem.manager.whose import Instant, instant, scope_and_filter
+from agentmem.protocols import Clock, Embedder
+from agentmem.retrieval import Reranker, Retriever
+from agentmem.settings import Settings
+from agentmem.stores.base import Store
+
+
+class Base:
+    """The parts of a memory, wired."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        path: Path | None = None,
+        rerank: Reranker | None = None,
+        load_embedder: Callable[[str], Embedder | None] | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+        self.embedding = Embedding(
+            store, embedder, load=load_embedder, background=self.settings.embed_in_background
+        )
+        self.index = LiveIndex(store, path=path)
+        self._closed = False
+        self._clock = clock or SystemClock()
+        self._ids = Ids(self._clock)
+        self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
+
+    def _selection(
+        self,
+        whose: Mapping[str, str | None],
+        filters: Mapping[str, Any] | None,
+        *,
+        kinds: Sequence[str] | None = None,
+        source_url: str | None = None,
+        session: str | None = None,
+        since: Instant = None,
+        until: Instant = None,
+        as_of: Instant = None,
+    ) -> Selection:
+        scope, where = scope_and_filter(whose, filters)
+        if isinstance(kinds, str):
+            raise InvalidInput("kinds", kinds, "is one text", remedy="Pass a list of kinds.")
+        return Selection(
+            reader=scope,
+            where=where,
+            kinds=None if kinds is None else tuple(kinds),
+            source_url=source_url,
+            session=session,
+            since=instant(since, "since"),
+            until=instant(until, "until"),
+            as_of=instant(as_of, "as_of"),
+        )
+
+    def _forget(self) -> None:
+        self.index.forget()
+        self.embedding.forget()

@@ -1,0 +1,109 @@
+"""Change, supersede, delete and erase what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentmem.core.checks import require_text
+from agentmem.core.content import content_hash
+from agentmem.manager.adding import Adding
+from agentmem.manager.whose import scope_of
+from agentmem.stores.values import Receipt
+from agentmem.types import Memory
+
+
+class Changing(Adding):
+    """The calls that change and remove."""
+
+    def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        title: str | None = None,
+        **whose: str | None,
+    ) -> Memory:
+        """Change a memory in place; what it said before is in `history`."""
+        scope = scope_of(whose)
+        old = self.store.get(scope, require_text(memory_id, "memory_id"))
+        changes: dict[str, Any] = {
+            name: value
+            for name, value in (
+                ("metadata", metadata), ("importance", importance), ("title", title)
+            )
+            if value is not None
+        }  # fmt: skip
+        if text is not None:
+            changes |= {
+                "text": require_text(text, "text"),
+                "content_hash": content_hash(text),
+                "summary": None,
+                "compressed": None,
+                "index": None,
+            }
+        (entry,) = self._entries([replace(old, **changes)])
+        return self.store.update(scope, entry, at=self._clock.now())
+
+    def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
+        """Put a newer statement in a memory's place; the older one stays in the record."""
+        scope = scope_of(whose)
+        now = self._clock.now()
+        old = self.store.get(scope, require_text(memory_id, "memory_id"))
+        new = replace(
+            old,
+            id=self._ids.new(),
+            text=require_text(text, "text"),
+            content_hash=content_hash(text),
+            created_at=now,
+            valid_from=now,
+            valid_to=None,
+            summary=None,
+            compressed=None,
+            index=None,
+            supersedes=old.id,
+            superseded_by=None,
+        )
+        (entry,) = self._entries([new])
+        return self.store.supersede(scope, old.id, entry, at=now)
+
+    def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
+        """Take memories out of every read; they are kept until `erase` or `purge`."""
+        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        return self.store.delete(scope_of(whose), ids, at=self._clock.now())
+
+    def delete_all(self, *, filters: Mapping[str, Any] | None = None, **whose: str | None) -> int:
+        """Delete every private memory of this reader, or those that pass `filters`."""
+        selection = replace(self._selection(whose, filters), visibilities=("private",))
+        return self.store.delete_all(selection, at=self._clock.now())
+
+    def remove_by_source_url(self, url: str, **whose: str | None) -> int:
+        """Delete every chunk of a page."""
+        scope = scope_of(whose)
+        return self.store.remove_by_source_url(
+            scope, require_text(url, "url"), at=self._clock.now()
+        )
+
+    def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
+        """Remove memories so that their bytes are in no file of the store (P26)."""
+        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        receipt = self.store.erase(scope_of(whose), ids, at=self._clock.now())
+        self._forget()
+        return receipt
+
+    def erase_all(
+        self, *, filters: Mapping[str, Any] | None = None, **whose: str | None
+    ) -> Receipt:
+        """Erase every private memory of this reader, deleted ones too, or those `filters` pass."""
+        selection = replace(
+            self._selection(whose, filters),
+            visibilities=("private",),
+            deleted=True,
+            superseded=True,
+        )
+        receipt = self.store.erase_all(selection, at=self._clock.now())
+        self._forget()
+        return receipt

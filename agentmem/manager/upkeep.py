@@ -1,0 +1,99 @@
+"""Look after a memory as a whole."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Self
+
+from agentmem.embedding import Progress
+from agentmem.errors import AgentMemError
+from agentmem.manager.base import Base
+from agentmem.manager.whose import scope_of
+from agentmem.preparing import prepare
+from agentmem.results import Stats
+from agentmem.stores.jsonl import ImportReport, export_jsonl, import_jsonl
+from agentmem.stores.values import VerifyReport
+
+_log = logging.getLogger(__name__)
+
+
+class Upkeep(Base):
+    """The calls that keep a memory healthy, move it and close it."""
+
+    def sync(self) -> None:
+        """Make everything durable and save the indexes beside the store."""
+        self.store.upkeep.sync(at=self._clock.now())
+        if self.settings.save_indexes:
+            self.index.save(self.embedding.serving_id)
+
+    def get_stats(self, **whose: str | None) -> Stats:
+        """How much there is, how it is indexed, and what is wrong; of one reader if named."""
+        scope = scope_of(whose) if any(whose.values()) else None
+        return Stats(store=self.store.upkeep.stats(scope), embedding=self.embedding.state)
+
+    def reembed(self, *, progress: Progress | None = None) -> int:
+        """Make every missing vector now; an interrupted run goes on where it stopped (P29)."""
+        return self.embedding.fill_gaps(progress=progress)
+
+    def verify(self) -> VerifyReport:
+        """Read and check everything."""
+        return self.store.upkeep.verify()
+
+    def vacuum(self) -> None:
+        """Give unused space back."""
+        self.store.upkeep.vacuum()
+
+    def backup(self, path: str | Path) -> None:
+        """Write a consistent copy of the store while it is in use."""
+        self.store.upkeep.backup(Path(path))
+
+    def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
+        """Write one JSON object a memory; of one reader if named. Gives how many there are."""
+        scope = scope_of(whose) if any(whose.values()) else None
+        return export_jsonl(self.store, path, scope=scope, vectors=vectors)
+
+    def import_jsonl(
+        self, path: str | Path, *, skip_bad_lines: bool = False, **whose: str | None
+    ) -> ImportReport:
+        """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
+
+        With a name, everything becomes that owner's. Missing vectors are made
+        afterwards, in the background if the settings say so.
+        """
+        report = import_jsonl(
+            self.store,
+            path,
+            analyse=lambda memory: prepare(memory, {}),
+            scope=scope_of(whose) if any(whose.values()) else None,
+            skip_bad_lines=skip_bad_lines,
+        )
+        if report.imported and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
+
+    def close(self) -> None:
+        """Save what can be saved and close; again is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        self.embedding.close()
+        if self.settings.save_indexes:
+            self._save_quietly()
+        self.index.close()
+        self.store.close()
+
+    def _save_quietly(self) -> None:
+        try:
+            if self.index.worth_saving:
+                self.index.save(self.embedding.serving_id)
+        except (AgentMemError, OSError) as error:
+            _log.warning(
+                "The indexes could not be saved; they are built at the next open: %s", error
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

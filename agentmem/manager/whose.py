@@ -1,0 +1,61 @@
+"""Who is meant and when, as callers say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from agentmem import remembering
+from agentmem.core.filters import Filter, parse_filter
+from agentmem.errors import InvalidInput, InvalidScope
+from agentmem.types import Scope
+
+Instant = datetime | str | float | None
+SCOPE_NAMES = tuple(Scope.__slots__)
+
+
+def scope_of(whose: Mapping[str, str | None]) -> Scope:
+    """The scope named by `user_id=` and the like; another name is refused."""
+    for name in whose:
+        if name not in SCOPE_NAMES:
+            raise InvalidScope(
+                name, whose[name], "is no parameter of this call",
+                remedy=f"Whose memory it is is said with {', '.join(SCOPE_NAMES)}.",
+            )  # fmt: skip
+    return Scope(**whose)
+
+
+def scope_and_filter(
+    whose: Mapping[str, str | None], filters: Mapping[str, Any] | None
+) -> tuple[Scope, Filter]:
+    """Who reads, and the other conditions.
+
+    `filters={"user_id": "alice"}` says who reads, as `user_id="alice"` does;
+    a project, agent or run there must also match exactly.
+    """
+    written = dict(filters or {})
+    user = written.get("user_id")
+    named = dict(whose)
+    if isinstance(user, str):
+        if named.get("user_id") not in (None, user):
+            raise InvalidScope("user_id", user, "is said twice, differently")
+        named["user_id"] = user
+        del written["user_id"]
+    for name in SCOPE_NAMES[1:]:
+        value = written.get(name)
+        if isinstance(value, str) and named.get(name) is None:
+            named[name] = value
+    return scope_of(named), parse_filter(written)
+
+
+def instant(value: Instant, name: str) -> datetime | None:
+    """A moment as users write it: a datetime, ISO 8601, or seconds since 1970."""
+    if value is None:
+        return None
+    found = remembering.read_moment(value)
+    if found is None:
+        raise InvalidInput(
+            name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
+        )
+    return found
