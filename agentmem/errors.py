@@ -26,6 +26,7 @@
     │   ├── EmbedderUnavailable               weights or package cannot be had
     │   ├── EmbedderFailed                    it was asked and did not answer
     │   └── BadVector (ValueError)            wrong dimensions, NaN or infinite
+    ├── TimedOut (TimeoutError)               a call took longer than it may
     └── MissingExtra (ImportError)            an optional package is not installed
 
     AgentMemWarning (UserWarning)
@@ -199,6 +200,10 @@ class EmbedderFailed(EmbedderError):
 
 class BadVector(EmbedderError, ValueError):
     """A vector of the wrong size, or with NaN or infinity in it."""
+
+
+class TimedOut(AgentMemError, TimeoutError):
+    """A call took longer than it may."""
 
 
 class MissingExtra(AgentMemError, ImportError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -289,8 +289,10 @@ class Retriever:
             Hit(
                 memory=memories[row],
                 score=min(1.0, max(0.0, float(scores[at]))),
-                lexical=_leg(found.lexical, row),
-                vector=_leg(found.vector, row),
+                lexical=_part(found.lexical, row, 1),
+                vector=_part(found.vector, row, 1),
+                lexical_rank=_part(found.lexical, row, 0),
+                vector_rank=_part(found.vector, row, 0),
             )
             for at, row in zip(order, rows, strict=True)
             if row in memories
@@ -331,16 +333,12 @@ def _reranked(
     except Exception as error:  # noqa: BLE001 - somebody else's model must not break a search
         degradations.append(f"re-ranker: {error}; its order was not used")
         return hits
-    again = [
-        Hit(memory=hit.memory, score=score, lexical=hit.lexical, vector=hit.vector)
-        for hit, score in pairs
-        if score >= request.threshold
-    ]
+    again = [replace(hit, score=score) for hit, score in pairs if score >= request.threshold]
     return sorted(again, key=lambda hit: (-hit.score, hit.memory.id))
 
 
-def _leg(found: Mapping[int, tuple[int, float]], row: int) -> float | None:
-    return found[row][1] if row in found else None
+def _part(found: Mapping[int, tuple[int, float]], row: int, part: int) -> Any:
+    return found[row][part] if row in found else None
 
 
 def _microseconds(moment: datetime | None) -> int | None:

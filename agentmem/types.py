@@ -157,12 +157,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A memory that was found, with its calibrated score and what each leg said."""
+    """A memory that was found, with its calibrated score and what each leg said.
+
+    Ranks count from 1 within their leg.
+    """
 
     memory: Memory
     score: float
     lexical: float | None = None
     vector: float | None = None
+    lexical_rank: int | None = None
+    vector_rank: int | None = None
 
     def __post_init__(self) -> None:
         require_unit(self.score, "score")

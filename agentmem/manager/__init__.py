@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentmem.manager.adding import Addable
+from agentmem.manager.agents import Agents
 from agentmem.manager.changing import Changing
 from agentmem.manager.reading import Reading
 from agentmem.manager.upkeep import Upkeep
@@ -10,7 +11,7 @@ from agentmem.manager.upkeep import Upkeep
 __all__ = ["Addable", "MemoryManager"]
 
 
-class MemoryManager(Reading, Changing, Upkeep):
+class MemoryManager(Reading, Changing, Upkeep, Agents):
     """A memory.
 
     Every call may say whose memory is meant with `user_id`, `project_id`,

@@ -116,8 +116,8 @@ class Adding(Base):
         return remembering.Maker(
             scope=scope_of(whose),
             visibility=visibility,
-            now=self._clock.now(),
-            new_id=self._ids.new,
+            now=self.clock.now(),
+            new_id=self.ids.new,
             metadata=metadata,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentmem.clock import SystemClock
 from agentmem.core.filters import Selection
@@ -17,6 +17,9 @@ from agentmem.protocols import Clock, Embedder
 from agentmem.retrieval import Reranker, Retriever
 from agentmem.settings import Settings
 from agentmem.stores.base import Store
+
+if TYPE_CHECKING:
+    from agentmem.runtime import Runtime
 
 
 class Base:
@@ -40,8 +43,9 @@ class Base:
         )
         self.index = LiveIndex(store, path=path)
         self._closed = False
-        self._clock = clock or SystemClock()
-        self._ids = Ids(self._clock)
+        self._runtime: Runtime | None = None
+        self.clock = clock or SystemClock()
+        self.ids = Ids(self.clock)
         self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
 
     def _selection(

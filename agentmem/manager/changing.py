@@ -46,16 +46,16 @@ class Changing(Adding):
                 "index": None,
             }
         (entry,) = self._entries([replace(old, **changes)])
-        return self.store.update(scope, entry, at=self._clock.now())
+        return self.store.update(scope, entry, at=self.clock.now())
 
     def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
         """Put a newer statement in a memory's place; the older one stays in the record."""
         scope = scope_of(whose)
-        now = self._clock.now()
+        now = self.clock.now()
         old = self.store.get(scope, require_text(memory_id, "memory_id"))
         new = replace(
             old,
-            id=self._ids.new(),
+            id=self.ids.new(),
             text=require_text(text, "text"),
             content_hash=content_hash(text),
             created_at=now,
@@ -73,24 +73,22 @@ class Changing(Adding):
     def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
-        return self.store.delete(scope_of(whose), ids, at=self._clock.now())
+        return self.store.delete(scope_of(whose), ids, at=self.clock.now())
 
     def delete_all(self, *, filters: Mapping[str, Any] | None = None, **whose: str | None) -> int:
         """Delete every private memory of this reader, or those that pass `filters`."""
         selection = replace(self._selection(whose, filters), visibilities=("private",))
-        return self.store.delete_all(selection, at=self._clock.now())
+        return self.store.delete_all(selection, at=self.clock.now())
 
     def remove_by_source_url(self, url: str, **whose: str | None) -> int:
         """Delete every chunk of a page."""
         scope = scope_of(whose)
-        return self.store.remove_by_source_url(
-            scope, require_text(url, "url"), at=self._clock.now()
-        )
+        return self.store.remove_by_source_url(scope, require_text(url, "url"), at=self.clock.now())
 
     def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26)."""
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
-        receipt = self.store.erase(scope_of(whose), ids, at=self._clock.now())
+        receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
         self._forget()
         return receipt
 
@@ -104,6 +102,6 @@ class Changing(Adding):
             deleted=True,
             superseded=True,
         )
-        receipt = self.store.erase_all(selection, at=self._clock.now())
+        receipt = self.store.erase_all(selection, at=self.clock.now())
         self._forget()
         return receipt

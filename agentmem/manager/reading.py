@@ -63,7 +63,7 @@ class Reading(Base):
                 threshold=settings.similarity_threshold if threshold is None else threshold,
                 mode=mode or settings.search_mode,
                 explain=explain,
-                now=self._clock.now(),
+                now=self.clock.now(),
             )
         )
 

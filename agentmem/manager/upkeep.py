@@ -23,7 +23,7 @@ class Upkeep(Base):
 
     def sync(self) -> None:
         """Make everything durable and save the indexes beside the store."""
-        self.store.upkeep.sync(at=self._clock.now())
+        self.store.upkeep.sync(at=self.clock.now())
         if self.settings.save_indexes:
             self.index.save(self.embedding.serving_id)
 
@@ -77,6 +77,8 @@ class Upkeep(Base):
         if self._closed:
             return
         self._closed = True
+        if self._runtime is not None:
+            self._runtime.close()
         self.embedding.close()
         if self.settings.save_indexes:
             self._save_quietly()

@@ -1,0 +1,342 @@
+"""Build the context of one turn: recall, fill, render, and the trace of it.
+
+`build_context` never raises because memory failed: what did not work is named
+in `degradations`, and the messages go out as they came.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentmem.config import LoopConfig
+from agentmem.core.asking import read_queries
+from agentmem.core.assembly import BuiltBlock, build_block
+from agentmem.core.block import Pointer
+from agentmem.core.budget import calculate_token_budgets
+from agentmem.core.budget_report import Budget
+from agentmem.core.choosing import Chosen, choose, citations_of
+from agentmem.core.citations import Citation
+from agentmem.core.context_trace import (
+    looked_at_knowledge,
+    looked_at_messages,
+    looked_at_profile,
+    parts_of_request,
+)
+from agentmem.core.injection import as_dict, inject, last_question
+from agentmem.core.message_parts import SYSTEM_ROLES
+from agentmem.core.packages import ContentPackage
+from agentmem.core.packing import ContextPlan, pack_context
+from agentmem.core.snapshot import Snapshot
+from agentmem.errors import AgentMemWarning, BudgetError
+from agentmem.recalling import Recalled
+from agentmem.tokenizer import Tokenizer
+from agentmem.types import Hit, Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.runtime import Runtime
+
+T = TypeVar("T")
+
+FRAME_TOKENS = 250
+"""More than the block's own lines cost with any counter; what is not used is not taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a context is to be built for.
+
+    With `trim` old messages give way when the window is too small; without,
+    the caller's messages are theirs and only the block is cut.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    scope: Scope
+    config: LoopConfig
+    model: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    trim: bool = False
+    message_id: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """A built context. `messages` is what to send."""
+
+    messages: list[dict[str, Any]]
+    built: BuiltBlock = field(default_factory=BuiltBlock)
+    plan: ContextPlan | None = None
+    citations: tuple[Citation, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    snapshot: Snapshot | None = None
+    degradations: list[str] = field(default_factory=list)
+    estimated_tokens: int = 0
+
+    @property
+    def budget(self) -> Budget | None:
+        return None if self.plan is None else self.plan.budget
+
+
+class Steps:
+    """Runs the steps of a build: times each, and names the one that failed."""
+
+    def __init__(self) -> None:
+        self.degradations: list[str] = []
+        self.timings_ms: dict[str, float] = {}
+
+    def run(self, name: str, step: Callable[[], T], otherwise: T) -> T:
+        """What `step` gives, or `otherwise` when it fails; the failure is noted."""
+        began = time.perf_counter()
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self.degradations.append(f"{name} failed: {type(error).__name__}: {error}")
+            return otherwise
+        finally:
+            spent = 1000 * (time.perf_counter() - began)
+            self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
+
+
+def build_context(runtime: Runtime, ask: Ask) -> Context:
+    """The messages of `ask` with what memory knows of them.
+
+    `BudgetError` is raised, with `trim` only, when what must be sent does not
+    fit into the window at all; nothing else is.
+    """
+    steps = Steps()
+    secret = steps.run("secret", runtime.secret, None)
+    tokenizer, notes = runtime.tokenizer(ask.model)
+    queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
+    profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
+    recalled = Recalled()
+    if secret is not None:
+        recalled = steps.run(
+            "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
+        )
+    steps.degradations += recalled.degradations
+    chosen = steps.run(
+        "choose",
+        lambda: choose(
+            recalled.hits,
+            ask.messages,
+            top_k=ask.config.top_k,
+            threshold=ask.config.similarity_threshold,
+        ),
+        Chosen(),
+    )
+    room = _room(ask, tokenizer, steps)
+    built = BuiltBlock()
+    if secret is not None and room.limit_tokens > 0:
+        built = steps.run(
+            "block",
+            lambda: build_block(
+                secret=secret,
+                limit_tokens=room.limit_tokens,
+                count=tokenizer,
+                user_profile=[memory.text for memory in profile],
+                profile_tokens=min(ask.config.preference_budget, room.limit_tokens),
+                candidates=chosen.candidates,
+                knowledge_tokens=room.knowledge_tokens,
+                total_found=len(chosen.candidates) + len(chosen.passed_over),
+                working_memory=(*chosen.pointers, *ask.pointers),
+                framing=ask.config.framing,
+                role=ask.config.reference_role,
+                count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
+            ),
+            built,
+        )
+    packing = _pack(ask, built, tokenizer, runtime, steps)
+    sent: Sequence[Mapping[str, Any]] = ask.messages
+    if packing is not None and ask.trim:
+        sent = packing.messages
+    messages = steps.run(
+        "inject",
+        lambda: inject(
+            sent,
+            built.text,
+            framing=ask.config.framing,
+            role=ask.config.reference_role,
+            placement=ask.config.placement,
+        ),
+        [dict(message) for message in sent],
+    )
+    context = Context(
+        messages=messages,
+        built=built,
+        plan=packing,
+        hits=recalled.hits,
+        citations=citations_of(built, recalled.hits),
+        degradations=steps.degradations,
+        estimated_tokens=packing.budget.used_tokens if packing else 0,
+    )
+    context.snapshot = steps.run(
+        "trace",
+        lambda: _snapshot(
+            runtime, ask, context, queries=queries, recalled=recalled, profile=profile,
+            passed_over=chosen.passed_over, tokenizer=tokenizer, notes=notes,
+            timings=steps.timings_ms,
+        ),
+        None,
+    )  # fmt: skip
+    return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How many tokens the block may take, and its knowledge section."""
+
+    limit_tokens: int = 0
+    knowledge_tokens: int = 0
+
+
+def _room(ask: Ask, tokenizer: Tokenizer, steps: Steps) -> Room:
+    def measure() -> Room:
+        config = ask.config
+        asked = last_question(list(ask.messages))
+        counted = [tokenizer.count_message(message) for message in ask.messages]
+        query = 0 if asked is None else counted[asked]
+        system = sum(
+            tokens
+            for message, tokens in zip(ask.messages, counted, strict=True)
+            if message.get("role") in SYSTEM_ROLES
+        )
+        reserve = tokenizer.reserve.total
+        budgets = calculate_token_budgets(
+            window_tokens=tokenizer.available_tokens + reserve,
+            system_tokens=system + _tool_tokens(ask, tokenizer),
+            query_tokens=query,
+            reserve_tokens=reserve,
+            preference_tokens=config.preference_budget,
+            base_knowledge_tokens=config.knowledge_budget,
+        )
+        free = budgets.available_tokens
+        if not ask.trim:
+            free -= sum(counted) - system - query
+        wanted = (
+            budgets.preference_tokens
+            + budgets.knowledge_tokens
+            + config.working_budget
+            + FRAME_TOKENS
+        )
+        return Room(
+            limit_tokens=max(0, min(free, wanted)), knowledge_tokens=budgets.knowledge_tokens
+        )
+
+    return steps.run("budget", measure, Room())
+
+
+def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
+    if not ask.tools:
+        return 0
+    return tokenizer.count_messages([], tools=ask.tools) - tokenizer.count_messages([])
+
+
+def _pack(
+    ask: Ask, built: BuiltBlock, tokenizer: Tokenizer, runtime: Runtime, steps: Steps
+) -> ContextPlan | None:
+    """The whole request, counted, and trimmed if it may be."""
+    messages = list(ask.messages)
+    asked = last_question(messages)
+    if asked is None:
+        return None
+    first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
+    reserve = tokenizer.reserve.total
+    reference = ContentPackage(
+        id="reference",
+        type="memory-reference",
+        content=built.text or "",
+        tokens=built.tokens,
+        can_drop=False,
+    )
+
+    def pack() -> ContextPlan:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AgentMemWarning)
+            return pack_context(
+                system=messages[0] if first_is_system else None,
+                history=messages[int(first_is_system) : asked],
+                current=messages[asked],
+                steps=messages[asked + 1 :],
+                window_tokens=tokenizer.available_tokens + reserve,
+                reserve_tokens=reserve,
+                extra=[reference] if built.text else [],
+                count=tokenizer,
+                count_message=tokenizer.count_message,
+                count_media=tokenizer.count_part,
+                tool_schema_tokens=_tool_tokens(ask, tokenizer),
+                now=runtime.now(),
+                memories_asked=0,
+            )
+
+    if ask.trim:
+        return _timed(steps, pack)
+    try:
+        return _timed(steps, pack)
+    except BudgetError as error:
+        steps.degradations.append(f"the messages alone do not fit the window: {error}")
+        return None
+
+
+def _timed(steps: Steps, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
+    """`pack`, timed; only its own refusal of what cannot fit comes through."""
+    refused: list[BudgetError] = []
+
+    def guarded() -> ContextPlan | None:
+        try:
+            return pack()
+        except BudgetError as error:
+            refused.append(error)
+            return None
+
+    plan = steps.run("pack", guarded, None)
+    if refused:
+        raise refused[0]
+    return plan
+
+
+def _snapshot(
+    runtime: Runtime,
+    ask: Ask,
+    context: Context,
+    *,
+    queries: Sequence[str],
+    recalled: Recalled,
+    profile: Sequence[Memory],
+    passed_over: Sequence[tuple[Hit, str]],
+    tokenizer: Tokenizer,
+    notes: Sequence[str],
+    timings: Mapping[str, float],
+) -> Snapshot:
+    built, plan, config = context.built, context.plan, ask.config
+    return Snapshot(
+        id=runtime.new_id(),
+        message_id=ask.message_id or runtime.new_id(),
+        created_at=runtime.now(),
+        scope=ask.scope,
+        model=ask.model,
+        query=queries[0] if queries else "",
+        window_tokens=tokenizer.limits.window,
+        reserve_tokens=tokenizer.reserve.total,
+        estimated_tokens=context.estimated_tokens,
+        settings={name: getattr(config, name) for name in LoopConfig.__slots__},
+        parts=parts_of_request(plan, built),
+        looked_at=(
+            *looked_at_knowledge(recalled.hits, passed_over, built),
+            *looked_at_profile(profile, built),
+            *looked_at_messages(plan),
+        ),
+        message=built.text or "",
+        warnings=(*notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
+        degradations=tuple(context.degradations),
+        timings_ms=dict(timings),
+        cached=recalled.how == "cached",
+    )
+
+
+def as_messages(messages: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+    """The caller's messages as dicts of our own; `InvalidMessage` names one that is none."""
+    return tuple(as_dict(message, at) for at, message in enumerate(messages))

@@ -1,0 +1,86 @@
+"""Choose from what was recalled what is offered to the block, and number what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentmem.core.assembly import BuiltBlock
+from agentmem.core.block import Pointer, source_of
+from agentmem.core.citations import Citation
+from agentmem.core.content import content_hash
+from agentmem.core.knowledge import Candidate
+from agentmem.core.message_parts import text_of
+from agentmem.types import Hit
+
+QUOTE_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What is offered to the block, as knowledge and as pointers; the rest, and why."""
+
+    candidates: tuple[Candidate, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    passed_over: tuple[tuple[Hit, str], ...] = ()
+
+
+def choose(
+    hits: Sequence[Hit],
+    messages: Sequence[dict[str, Any]],
+    *,
+    top_k: int,
+    threshold: float,
+) -> Chosen:
+    """What of `hits` is offered to the block.
+
+    Preferences have their own section. What the conversation says already is
+    not said again. Of the rest the `top_k` best at or above the threshold.
+    """
+    said = {content_hash(text_of(m)) for m in messages if m.get("content")}
+    candidates: list[Candidate] = []
+    pointers: list[Pointer] = []
+    passed_over: list[tuple[Hit, str]] = []
+    for hit in hits:
+        memory = hit.memory
+        if memory.kind == "preference":
+            passed_over.append((hit, "a preference: it stands in the profile"))
+        elif hit.score < threshold:
+            passed_over.append((hit, f"below the threshold {threshold:g}"))
+        elif memory.content_hash in said:
+            passed_over.append((hit, "already in the conversation"))
+        elif len(candidates) + len(pointers) >= top_k:
+            passed_over.append((hit, f"over top_k {top_k}"))
+        elif memory.kind == "tool_result" and memory.metadata.get("artifact"):
+            pointers.append(
+                Pointer(
+                    id=memory.id,
+                    tool=str(memory.metadata.get("tool", "")),
+                    tokens=int(memory.metadata.get("tokens", 0)),
+                    summary=memory.at_level("summary"),
+                )
+            )
+        else:
+            candidates.append(Candidate(id=memory.id, source=source_of(memory), score=hit.score))
+    return Chosen(
+        candidates=tuple(candidates), pointers=tuple(pointers), passed_over=tuple(passed_over)
+    )
+
+
+def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
+    """One citation a source in the block, under the number it has there."""
+    shown = [fate for fate in built.knowledge.fates if fate.outcome != "dropped"]
+    memories = {hit.memory.id: hit.memory for hit in hits}
+    return tuple(
+        Citation(
+            index=at,
+            source="memory",
+            url=source.url,
+            title=source.title,
+            quote=source.text[:QUOTE_CHARACTERS],
+            date=source.retrieved,
+            memory_id=fate.id if fate.id in memories else "",
+        )
+        for at, (source, fate) in enumerate(zip(built.knowledge.shown, shown, strict=True), start=1)
+    )

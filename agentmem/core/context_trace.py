@@ -1,0 +1,104 @@
+"""The trace of a built context: what was looked at, and where the tokens went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentmem.core.assembly import BuiltBlock
+from agentmem.core.packing import ContextPlan
+from agentmem.core.snapshot import Looked, Part
+from agentmem.types import Hit, Memory
+
+
+def parts_of_request(plan: ContextPlan | None, built: BuiltBlock) -> tuple[Part, ...]:
+    """The components of the request; the reference message is shown by its sections."""
+    if plan is None:
+        return ()
+    parts = [
+        Part(name=use.name, tokens=use.tokens, items=use.items)
+        for use in plan.budget.components
+        if use.name != "memories" and use.items
+    ]
+    if built.text:
+        profile = [fate for fate in built.profile if fate.outcome != "dropped"]
+        profile_tokens = sum(fate.tokens for fate in profile)
+        pointers = [fate for fate in built.pointers if fate.outcome != "dropped"]
+        pointer_tokens = sum(fate.tokens for fate in pointers)
+        knowledge = built.knowledge
+        frame = built.tokens - profile_tokens - pointer_tokens - knowledge.tokens
+        parts += [
+            Part(name="profile", tokens=profile_tokens, items=len(profile)),
+            Part(name="knowledge", tokens=knowledge.tokens, items=len(knowledge.shown)),
+            Part(name="working_memory", tokens=pointer_tokens, items=len(pointers)),
+            Part(name="reference_frame", tokens=frame, items=1),
+        ]
+    return tuple(parts)
+
+
+def looked_at_knowledge(
+    hits: Sequence[Hit], passed_over: Sequence[tuple[Hit, str]], built: BuiltBlock
+) -> list[Looked]:
+    reasons = {hit.memory.id: reason for hit, reason in passed_over}
+    fates = {fate.id: fate for fate in (*built.knowledge.fates, *built.pointers)}
+    looked = []
+    for rank, hit in enumerate(hits, start=1):
+        memory = hit.memory
+        fate = fates.get(memory.id)
+        outcome = "dropped" if fate is None else fate.outcome
+        reason = reasons.get(memory.id) or (fate.reason if fate else "no room for a block")
+        looked.append(
+            Looked(
+                id=memory.id,
+                section="knowledge",
+                decision="kept" if outcome == "included" else outcome,
+                reason=reason,
+                kind=memory.kind,
+                title=memory.title,
+                text=memory.text,
+                tokens=0 if fate is None else fate.tokens,
+                rank=rank,
+                score=hit.score,
+                lexical=hit.lexical,
+                vector=hit.vector,
+                lexical_rank=hit.lexical_rank,
+                vector_rank=hit.vector_rank,
+            )
+        )
+    return looked
+
+
+def looked_at_profile(profile: Sequence[Memory], built: BuiltBlock) -> list[Looked]:
+    looked = []
+    for at, memory in enumerate(profile):
+        fate = built.profile[at] if at < len(built.profile) else None
+        dropped = fate is None or fate.outcome == "dropped"
+        looked.append(
+            Looked(
+                id=memory.id,
+                section="profile",
+                decision="dropped" if dropped else "kept",
+                reason="no room for a block" if fate is None else fate.reason,
+                kind=memory.kind,
+                text=memory.text,
+                tokens=0 if fate is None else fate.tokens,
+            )
+        )
+    return looked
+
+
+def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
+    """The messages and media that had to stay behind."""
+    if plan is None:
+        return []
+    return [
+        Looked(
+            id=fate.package.id,
+            section="media" if fate.package.type.startswith("media-") else "history",
+            decision="dropped",
+            reason=fate.reason,
+            kind=fate.package.type,
+            tokens=fate.package.tokens,
+        )
+        for fate in plan.report.fates
+        if fate.sent is None
+    ]

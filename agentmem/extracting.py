@@ -1,0 +1,79 @@
+"""The model that needs none: it answers by quoting the reference message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from agentmem.core.context import ContextBlock, parse_context
+from agentmem.core.extractive import ExtractSource, extract_answer
+from agentmem.core.injection import is_reference, last_question
+from agentmem.core.message_parts import text_of
+from agentmem.core.replies import Reply
+from agentmem.core.strip import strip
+from agentmem.errors import MalformedBlock
+
+NOTHING = "Nothing in memory answers this."
+TOLD = "You told me: "
+
+
+class ExtractiveModel:
+    """Answers with the best sentences of the reference message and their numbers.
+
+    It reads nothing else and invents nothing; where memory has no answer it
+    says so.
+    """
+
+    name = "extractive"
+
+    async def __call__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
+    ) -> Reply:
+        text = answer_from(messages)
+        if on_chunk is not None:
+            told = on_chunk(text)
+            if told is not None:
+                await told
+        return Reply(text=text, model=self.name, finish_reason="stop")
+
+
+def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The answer that the reference message in `messages` holds to their last question."""
+    given = [dict(message) for message in messages]
+    asked = last_question(given)
+    if asked is None:
+        return NOTHING
+    question = strip(text_of(given[asked]))
+    block = find_block(given)
+    if not question.strip() or block is None:
+        return NOTHING
+    sources = [
+        ExtractSource(index=at, text=source.text, title=source.title, date=source.retrieved)
+        for at, source in enumerate(block.related_knowledge, start=1)
+    ]
+    found = extract_answer(question, sources)
+    if found.found:
+        return found.text
+    profile = [
+        ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
+    ]
+    told = extract_answer(question, profile)
+    if told.found:
+        lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
+        return TOLD + "; ".join(dict.fromkeys(lines))
+    return NOTHING
+
+
+def find_block(messages: Sequence[dict[str, Any]]) -> ContextBlock | None:
+    """The last reference message as a block, or none."""
+    for message in reversed(messages):
+        if is_reference(message):
+            try:
+                return parse_context(text_of(message))
+            except MalformedBlock:
+                return None
+    return None

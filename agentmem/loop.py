@@ -1,0 +1,390 @@
+"""A whole agent loop with memory: recall, ask, run tools, answer, remember."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentmem.config import LoopConfig
+from agentmem.core.budget_report import Budget
+from agentmem.core.citation_marks import resolve_citations
+from agentmem.core.citations import Citation
+from agentmem.core.injection import last_question
+from agentmem.core.replies import Reply
+from agentmem.core.trimming import trim
+from agentmem.errors import AgentMemError, BudgetError, InvalidInput
+from agentmem.models import Model, as_model
+from agentmem.preferences import Preference
+from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
+from agentmem.tools import Tool, ToolOutcome, ToolRunner, as_tool
+from agentmem.turns import Turn, Whose, read_scope, read_usage
+from agentmem.types import EMPTY, Document, Message
+
+if TYPE_CHECKING:
+    from agentmem.async_manager import AsyncMemoryManager
+    from agentmem.manager import MemoryManager
+
+_log = logging.getLogger(__name__)
+
+Step = Literal[
+    "ready", "preferences", "context", "model", "tool", "limit", "answer", "indexing", "stopped"
+]
+Why = Literal["answered", "limit", "stopped"]
+Page = Document | Mapping[str, Any] | tuple[str, str]
+"""A page that was seen: a document, `{"url": …, "title": …, "content": …}`, or (url, content)."""
+
+BEST_ANSWER = (
+    "No more tools can be used in this turn. Give your best answer now with what you have, "
+    "and say what is missing."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the loop is doing now, in words for people and values for programs."""
+
+    step: Step
+    text: str
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLoopResult:
+    """The answer and everything about how it came to be.
+
+    `messages` is the conversation to go on with: what was passed in, the steps
+    of this turn and the answer, without anything memory added. `sent` is what
+    the model was sent last. `citations` are those the answer uses, `offered`
+    all that it could have used. `why` says what ended the loop.
+    """
+
+    answer: str
+    messages: tuple[Message, ...]
+    citations: tuple[Citation, ...] = ()
+    offered: tuple[Citation, ...] = ()
+    usage: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    budget: Budget | None = None
+    snapshot_id: str = ""
+    message_id: str = ""
+    degradations: tuple[str, ...] = ()
+    tool_calls: tuple[ToolOutcome, ...] = ()
+    preferences: tuple[Preference, ...] = ()
+    iterations: int = 0
+    why: Why = "answered"
+    sent: tuple[Message, ...] = ()
+    block: str = ""
+
+
+async def run_agent_loop(
+    goal: str | Sequence[Mapping[str, Any]],
+    *,
+    memory: MemoryManager | AsyncMemoryManager | None,
+    model: str | Callable[..., Any],
+    tools: Sequence[Any] = (),
+    messages: Sequence[Any] = (),
+    pages: Sequence[Page] = (),
+    scope: Whose = None,
+    config: LoopConfig | None = None,
+    on_status: Callable[[Status], Awaitable[None] | None] | None = None,
+    on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
+    signal: Any = None,
+    model_options: Mapping[str, Any] | None = None,
+    **whose: str | None,
+) -> AgentLoopResult:
+    """Answer `goal` with the tools and what memory knows, and remember the turn.
+
+    `goal` is what the user says now, a text or content parts; `messages` what
+    was said before. `model` is a litellm name, a chat-completions callable, or
+    `"extractive"`. With `on_chunk` the answer streams. A set `signal` ends the
+    loop at once; what was said and seen until then is kept. A failing memory
+    never fails the loop: see `degradations`. What the model raises is raised.
+    """
+    loop = _Loop(
+        memory=getattr(memory, "manager", memory),
+        model=as_model(model, options=model_options),
+        config=config or LoopConfig(),
+        on_status=on_status,
+        on_chunk=on_chunk,
+        signal=signal,
+    )
+    given = [*messages, {"role": "user", "content": _goal(goal)}]
+    own_tools = [as_tool(tool) for tool in tools]
+    return await loop.run(given, own_tools, tuple(pages), read_scope(scope, whose))
+
+
+def run_agent_loop_sync(
+    goal: str | Sequence[Mapping[str, Any]],
+    *,
+    memory: MemoryManager | AsyncMemoryManager | None,
+    model: str | Callable[..., Any],
+    **options: Any,
+) -> AgentLoopResult:
+    """`run_agent_loop` for scripts without an event loop."""
+    return asyncio.run(run_agent_loop(goal, memory=memory, model=model, **options))
+
+
+class _Loop:
+    """The state of one run."""
+
+    def __init__(
+        self,
+        *,
+        memory: MemoryManager | None,
+        model: Model,
+        config: LoopConfig,
+        on_status: Callable[[Status], Awaitable[None] | None] | None,
+        on_chunk: Callable[[str], Awaitable[None] | None] | None,
+        signal: Any,
+    ) -> None:
+        self.memory = memory
+        self.model = model
+        self.config = config
+        self.on_status = on_status
+        self.on_chunk = on_chunk
+        self.signal = signal
+        self.steps: list[dict[str, Any]] = []
+        self.outcomes: list[ToolOutcome] = []
+        self.usage: dict[str, int] = {}
+        self.first_prompt_tokens: int | None = None
+        self.iterations = 0
+        self.heard: list[str] = []
+        self.sent: list[Any] = []
+        self.degradations: list[str] = []
+
+    async def run(
+        self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Any
+    ) -> AgentLoopResult:
+        began = time.perf_counter()
+        await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
+        turn = await self._turn(given, tools, scope)
+        answer, why, error = "", "answered", ""
+        try:
+            answer, why = await self._answer(turn, given, tools)
+        except Stopped:
+            answer, why, error = "".join(self.heard), "stopped", "stopped by its signal"
+            await self._say("stopped", "stopped; what was learned is kept")
+        except BaseException as raised:
+            error = f"{type(raised).__name__}: {raised}"
+            raise
+        finally:
+            self._finish(turn, answer, pages, scope, error=error, began=began)
+        await self._say("answer", f"{len(answer):,} characters", why=why)
+        return self._result(turn, given, answer, why)  # type: ignore[arg-type]  # one of Why
+
+    # -- before ------------------------------------------------------------------------
+
+    async def _turn(self, given: list[Any], tools: list[Tool], scope: Any) -> Turn | None:
+        memory = self.memory
+        if memory is None:
+            return None
+        try:
+            schemas = [tool.schema() for tool in self._all_tools(tools, None)]
+            turn = await in_thread(
+                lambda: memory.turn(
+                    given,
+                    model=self.model.name,
+                    tools=schemas,
+                    scope=scope,
+                    config=self.config,
+                    trim=True,
+                )
+            )
+        except BudgetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._degrade(f"memory failed: {type(error).__name__}: {error}")
+            return None
+        for preference in turn.preferences:
+            await self._say("preferences", preference.text, id=preference.id, type=preference.type)
+        await self._say(
+            "context",
+            f"{len(turn.citations)} memories in {turn.context.built.tokens:,} tokens",
+            snapshot_id=turn.snapshot_id,
+            degradations=tuple(turn.degradations),
+        )
+        return turn
+
+    def _all_tools(self, tools: list[Tool], turn: Turn | None) -> list[Tool]:
+        """The caller's tools and those that read the memory; a caller's name wins."""
+        if self.memory is None or not self.config.memory_tools or self.model.name == "extractive":
+            return tools
+        try:
+            working = turn.working if turn is not None else None
+            ours = working.tools(save=self.config.memory_save_tool) if working else ()
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._degrade(f"memory tools failed: {type(error).__name__}: {error}")
+            return tools
+        taken = {tool.name for tool in tools}
+        return [*tools, *(tool for tool in ours if tool.name not in taken)]
+
+    # -- the model and its tools ---------------------------------------------------------
+
+    async def _answer(
+        self, turn: Turn | None, given: list[Any], tools: list[Tool]
+    ) -> tuple[str, str]:
+        usable = self._all_tools(tools, turn)
+        schemas = [tool.schema() for tool in usable]
+        working = None
+        if turn is not None:
+            try:
+                working = turn.working
+            except Exception as error:  # noqa: BLE001 - tools run without it
+                self._degrade(f"working memory failed: {type(error).__name__}: {error}")
+        runner = ToolRunner(usable, working, timeout_seconds=self.config.tool_timeout_seconds)
+        base = list(turn.messages if turn is not None else given)
+        try:
+            for _ in range(self.config.max_iterations):
+                reply = await self._ask(turn, base, schemas)
+                if not reply.tool_calls:
+                    return reply.text, "answered"
+                self.steps.append(reply.message)
+                await self._say(
+                    "tool",
+                    ", ".join(call["function"]["name"] for call in reply.tool_calls),
+                    calls=reply.tool_calls,
+                )
+                outcomes = await unless_stopped(runner.run(reply.tool_calls), self.signal)
+                self.outcomes += outcomes
+                self.steps += [dict(outcome.message) for outcome in outcomes]
+        finally:
+            self.degradations += runner.degradations
+        await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
+        self.steps.append({"role": "user", "content": BEST_ANSWER})
+        reply = await self._ask(turn, base, ())
+        self.steps.pop()
+        return reply.text, "limit"
+
+    async def _ask(
+        self, turn: Turn | None, base: list[Any], schemas: Sequence[Mapping[str, Any]]
+    ) -> Reply:
+        self.iterations += 1
+        self.sent = self._fit(turn, [*base, *self.steps])
+        await self._say("model", f"asking {self.model.name or 'the model'}", round=self.iterations)
+        self.heard = []
+        ask = self.model(
+            self.sent, tools=schemas, on_chunk=self._hear if self.on_chunk is not None else None
+        )
+        reply = await unless_stopped(ask, self.signal)
+        counts = read_usage(reply.usage)
+        if self.first_prompt_tokens is None:
+            self.first_prompt_tokens = counts.get("prompt")
+        for name, tokens in counts.items():
+            key = f"{name}_tokens"
+            self.usage[key] = self.usage.get(key, 0) + tokens
+        return reply
+
+    async def _hear(self, text: str) -> None:
+        self.heard.append(text)
+        if self.on_chunk is not None:
+            await awaited(self.on_chunk(text))
+
+    def _fit(self, turn: Turn | None, messages: list[Any]) -> list[Any]:
+        """`messages` if they fit the window, else without the oldest of them."""
+        if turn is None or not self.steps or self.memory is None:
+            return messages
+        try:
+            tokenizer = self.memory.runtime.tokenizer(self.model.name)[0]
+            limit = tokenizer.available_tokens
+            if sum(map(tokenizer.count_message, messages)) <= limit:
+                return messages
+            plan = trim(
+                messages,
+                limit,
+                count_message=tokenizer.count_message,
+                now=self.memory.clock.now(),
+                current=last_question(messages[: len(messages) - len(self.steps)]),
+            )
+        except AgentMemError as error:
+            self._degrade(f"the steps were not trimmed: {error}")
+            return messages
+        return list(plan.messages)
+
+    # -- afterwards ----------------------------------------------------------------------
+
+    def _finish(
+        self,
+        turn: Turn | None,
+        answer: str,
+        pages: tuple[Page, ...],
+        scope: Any,
+        *,
+        error: str,
+        began: float,
+    ) -> None:
+        if turn is not None:
+            turn.done(
+                answer,
+                usage=self.usage,
+                prompt_tokens=self.first_prompt_tokens,
+                duration_ms=1000 * (time.perf_counter() - began),
+                error=error,
+            )
+        if self.memory is None or not self.config.enable_auto_index:
+            return
+        whose = {name: getattr(scope, name) for name in type(scope).__slots__}
+        for page in pages:
+            try:
+                url, title, content = read_page(page)
+                self.memory.index_page_async(content, url, title, **whose)
+            except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
+                self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
+
+    def _result(
+        self, turn: Turn | None, given: list[Any], answer: str, why: Why
+    ) -> AgentLoopResult:
+        offered = turn.citations if turn is not None else ()
+        cited = resolve_citations(answer, offered).cited if offered else ()
+        last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
+        return AgentLoopResult(
+            answer=answer,
+            messages=(*given, *self.steps, *last),
+            citations=cited,
+            offered=offered,
+            usage=dict(self.usage),
+            budget=turn.budget if turn is not None else None,
+            snapshot_id=turn.snapshot_id if turn is not None else "",
+            message_id=turn.message_id if turn is not None else "",
+            degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
+            tool_calls=tuple(self.outcomes),
+            preferences=turn.preferences if turn is not None else (),
+            iterations=self.iterations,
+            why=why,
+            sent=tuple(self.sent),
+            block=turn.block_text if turn is not None else "",
+        )
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _degrade(self, problem: str) -> None:
+        self.degradations.append(problem)
+        _log.warning("memory degraded: %s", problem)
+
+    async def _say(self, step: Step, text: str, **data: Any) -> None:
+        if self.on_status is not None:
+            await awaited(self.on_status(Status(step=step, text=text, data=data)))
+
+
+def read_page(page: Page) -> tuple[str, str, str]:
+    """The url, title and content of a page in any of its forms."""
+    if isinstance(page, Document):
+        return page.url, page.title, page.text
+    if isinstance(page, Mapping):
+        content = page.get("content") or page.get("text") or page.get("html") or ""
+        return str(page.get("url", "")), str(page.get("title") or ""), content
+    if isinstance(page, tuple) and len(page) == 2:
+        return page[0], "", page[1]
+    raise InvalidInput(
+        "page", page, "is no page", remedy='Pass {"url": …, "title": …, "content": …}.'
+    )
+
+
+def _goal(goal: Any) -> Any:
+    if isinstance(goal, str) and goal.strip():
+        return goal
+    if isinstance(goal, Sequence) and not isinstance(goal, str | bytes) and goal:
+        return list(goal)
+    raise InvalidInput("goal", goal, "is empty", remedy="Say what the user wants.")

@@ -1,0 +1,132 @@
+"""What a memory does for a loop: turns, wrappers, preferences, background indexing.
+
+Each call is a door to a module of its own, opened when it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from agentmem.manager.base import Base
+
+if TYPE_CHECKING:
+    from agentmem.config import LoopConfig
+    from agentmem.indexer import FolderReport, IndexingResult
+    from agentmem.manager import MemoryManager
+    from agentmem.preferences import PreferenceStore
+    from agentmem.runtime import Runtime
+    from agentmem.turns import Turn, Whose
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+_MAKING = threading.Lock()
+
+
+class Agents(Base):
+    """The calls that serve agent loops."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What the turns of this memory share; made when it is first needed."""
+        if self._runtime is None:
+            from agentmem.runtime import Runtime
+
+            with _MAKING:
+                if self._runtime is None:
+                    self._runtime = Runtime(cast("MemoryManager", self))
+        return self._runtime
+
+    @property
+    def preferences(self) -> PreferenceStore:
+        """What users told about themselves."""
+        return self.runtime.preferences
+
+    def turn(
+        self,
+        messages: Sequence[Any],
+        *,
+        model: str = "",
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        scope: Whose = None,
+        config: LoopConfig | None = None,
+        message_id: str = "",
+        trim: bool = False,
+        dry: bool = False,
+        **whose: str | None,
+    ) -> Turn:
+        """One turn of a loop of your own: send `turn.messages`, then say `turn.done(answer)`.
+
+        It never raises because memory failed. With `trim` old messages give
+        way when the window is too small, and `BudgetError` is raised when what
+        must be sent does not fit. `dry` keeps nothing of the turn.
+        """
+        from agentmem.turns import Turn, read_scope
+
+        return Turn(
+            cast("MemoryManager", self),
+            messages,
+            model=model,
+            tools=tools,
+            scope=read_scope(scope, whose),
+            config=config,
+            message_id=message_id,
+            trim=trim,
+            dry=dry,
+        )
+
+    async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:
+        """`turn` for callers that await: it is built on a thread."""
+        return await asyncio.to_thread(self.turn, messages, **options)
+
+    def wrap(self, fn: F, **options: Any) -> F:
+        """A chat-completions callable with memory: the same signature, the same return type.
+
+        Sync or async, streaming or not. Each call may say `memory_scope=` and
+        `memory_off=`.
+        """
+        from agentmem.adapters.calls import wrap
+
+        return wrap(cast("MemoryManager", self), fn, **options)
+
+    def wrap_openai(self, client: C, **options: Any) -> C:
+        """An OpenAI client with memory; yours stays as it is."""
+        from agentmem.adapters.openai import wrap_openai
+
+        return wrap_openai(client, cast("MemoryManager", self), **options)
+
+    def wrap_search(self, fn: F, **options: Any) -> F:
+        """A web-search function with memory beside its results."""
+        from agentmem.web import wrap_search
+
+        return wrap_search(cast("MemoryManager", self), fn, **options)
+
+    def index_page(
+        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+    ) -> IndexingResult:
+        """Remember a page now, HTML or text; what went wrong is in the result."""
+        return self.runtime.indexer.index_page(content, url, title, **whose)
+
+    def index_page_async(
+        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+    ) -> bool:
+        """Remember a page in the background; returns at once and never raises."""
+        return self.runtime.indexer.index_page_async(content, url, title, **whose)
+
+    def index_path(self, path: str | Path, **options: Any) -> FolderReport:
+        """Remember a file, or every readable file of a folder."""
+        return self.runtime.indexer.index_path(path, **options)
+
+    def index_url(self, url: str, **options: Any) -> IndexingResult:
+        """Fetch a page and remember it; private addresses are refused unless allowed."""
+        return self.runtime.indexer.index_url(url, **options)
+
+    def flush(self, timeout_seconds: float | None = None) -> bool:
+        """Wait for the background work; whether all of it was done in time."""
+        if self._runtime is None:
+            return True
+        return self._runtime.worker.flush(timeout_seconds)

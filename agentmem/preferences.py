@@ -1,0 +1,249 @@
+"""What a user told about themselves, kept as memories and given to every prompt (P11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from agentmem import remembering
+from agentmem.core.checks import require_choice, require_count, require_text
+from agentmem.core.filters import Selection
+from agentmem.core.preference_merge import KnownPreference, merge_preferences, subject_key
+from agentmem.core.preferences import (
+    DetectedPreference,
+    PreferenceType,
+    detect_preferences,
+    preferences_from_messages,
+)
+from agentmem.core.sentences import truncate_at_sentence
+from agentmem.core.strip import strip
+from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.manager.whose import scope_of
+from agentmem.preparing import prepare
+from agentmem.protocols import TokenCounter
+from agentmem.stores.values import Entry
+from agentmem.types import Memory, Message, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+SOURCE = "preference://user"
+MOST = 200
+"""So many preferences of one user are read for a prompt, newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """One lasting statement of a user. `replaced` are ids of what it superseded."""
+
+    id: str
+    text: str
+    type: PreferenceType
+    memory: Memory
+    replaced: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The preference as JSON values."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "type": self.type,
+            "about": self.memory.metadata.get("key", ""),
+            "since": self.memory.created_at.isoformat(),
+            "replaced": list(self.replaced),
+        }
+
+
+class PreferenceStore:
+    """The preferences of the users of one memory.
+
+    A newer statement about the same thing takes the older one's place; the
+    older stays in the record. `user_id` and the like say whose is meant.
+    """
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+
+    def add(
+        self,
+        text: str,
+        *,
+        type: PreferenceType | None = None,  # noqa: A002 - the field's own name
+        **whose: str | None,
+    ) -> Preference:
+        """Keep a preference in the user's words, whatever they are.
+
+        Its type and what it is about are read from the text where it can be
+        understood; otherwise it is `custom` and about itself.
+        """
+        require_text(text, "text")
+        said = " ".join(strip(text).split())
+        if not said:
+            raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
+        if type is not None:
+            require_choice(type, get_args(PreferenceType), "type")
+        found = detect_preferences(said)
+        stated = found[0] if len(found) == 1 else None
+        if stated is None:
+            stated = DetectedPreference(type=type or "custom", content=said, subject=said)
+        stated = replace(stated, type=type or stated.type, content=said)
+        kept = self._keep([stated], scope_of(whose))
+        if kept:
+            return kept[0]
+        same = subject_key(stated)
+        return next(_preference(m) for m in self.current(scope_of(whose)) if _key(m) == same)
+
+    def detect(self, messages: Iterable[Message], **whose: str | None) -> tuple[Preference, ...]:
+        """Keep what the user's own turns in `messages` state; gives what is new (P10, P22)."""
+        found = preferences_from_messages(messages, strip=strip)
+        return self._keep(found, scope_of(whose))
+
+    def get_all(
+        self,
+        *,
+        type: PreferenceType | None = None,  # noqa: A002 - the field's own name
+        **whose: str | None,
+    ) -> tuple[Preference, ...]:
+        """The preferences that hold now, newest first, at most `MOST`."""
+        found = (_preference(memory) for memory in self.current(scope_of(whose)))
+        return tuple(p for p in found if type is None or p.type == type)
+
+    def remove(self, preference_id: str, **whose: str | None) -> None:
+        """Take one preference back; what it had replaced stays replaced."""
+        scope = scope_of(whose)
+        self._require(scope, preference_id)
+        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
+
+    def undo(self, preference_id: str, **whose: str | None) -> tuple[Preference, ...]:
+        """Take one preference back and let what it had replaced hold again; gives those."""
+        scope = scope_of(whose)
+        memory = self._require(scope, preference_id)
+        store = self._memory.store
+        back = []
+        for old_id in memory.metadata.get("replaced", ()):
+            try:
+                back.append(_preference(store.unsupersede(scope, old_id)))
+            except (RecordNotFound, InvalidInput):  # erased or replaced again since
+                continue
+        store.delete(scope, [preference_id], at=self._memory.clock.now())
+        return tuple(back)
+
+    def clear(self, **whose: str | None) -> int:
+        """Take every preference of this user back; gives how many there were."""
+        scope = scope_of(whose)
+        selection = Selection(reader=scope, kinds=("preference",), visibilities=("private",))
+        return self._memory.store.delete_all(selection, at=self._memory.clock.now())
+
+    def format_for_context(
+        self, budget: int = 500, *, count: TokenCounter | None = None, **whose: str | None
+    ) -> str:
+        """The preferences as lines of a prompt, newest first, within `budget` tokens.
+
+        The first one that is too large is cut at a sentence end, and nothing follows it.
+        """
+        require_count(budget, "budget")
+        if count is None:
+            from agentmem.tokenizer import tokenizer_for
+
+            count = tokenizer_for("gpt-4o")
+        lines: list[str] = []
+        for memory in self.current(scope_of(whose)):
+            if count("\n".join((*lines, f"- {memory.text}"))) <= budget:
+                lines.append(f"- {memory.text}")
+                continue
+            left = budget - count("\n".join((*lines, "- ")))
+            cut = truncate_at_sentence(memory.text, max(0, left), count)
+            whole = "\n".join((*lines, f"- {cut}"))
+            if cut and count(whole) <= budget:
+                lines.append(f"- {cut}")
+            break
+        return "\n".join(lines)
+
+    # -- inside -----------------------------------------------------------------------
+
+    def current(self, scope: Scope) -> tuple[Memory, ...]:
+        selection = Selection(reader=scope, kinds=("preference",))
+        return self._memory.store.recent(selection, limit=MOST)
+
+    def _require(self, scope: Scope, preference_id: str) -> Memory:
+        memory = self._memory.store.get(scope, require_text(preference_id, "preference_id"))
+        if memory.kind != "preference":
+            raise RecordNotFound(preference_id)
+        return memory
+
+    def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
+        if not stated:
+            return ()
+        memory, store = self._memory, self._memory.store
+        scope = Scope(user_id=scope.user_id)  # they hold in every project, agent and run
+        # Only the user's own, private statements: a project's are not theirs to replace.
+        mine = [m for m in self.current(scope) if m.visibility == "private" and m.scope == scope]
+        known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
+        plan = merge_preferences(known, stated)
+        now = memory.clock.now()
+        maker = remembering.Maker(scope=scope, visibility="private", now=now, new_id=memory.ids.new)
+        kept: list[Preference] = []
+        for new, old_ids in (
+            *((added, ()) for added in plan.add),
+            *((replaced.new, replaced.old_ids) for replaced in plan.replace),
+        ):
+            made = maker.memory(
+                new.content,
+                kind="preference",
+                source_url=SOURCE,
+                origin="user",
+                importance=0.9,
+                valid_from=now if old_ids else None,
+                supersedes=old_ids[0] if old_ids else None,
+                metadata=_metadata(new, old_ids),
+            )
+            entry = self._entry(made)
+            if not old_ids:
+                store.put([entry])
+            else:
+                made = store.supersede(scope, old_ids[0], entry, at=now)
+                for old_id in old_ids[1:]:
+                    store.mark_superseded(scope, old_id, made.id, at=now)
+            kept.append(_preference(made))
+        return tuple(kept)
+
+    def _entry(self, memory: Memory) -> Entry:
+        (vector,) = self._memory.embedding.embed([memory])
+        return prepare(memory, vector)
+
+
+def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
+    fields: dict[str, Any] = {
+        "type": stated.type,
+        "key": subject_key(stated),
+        "subject": stated.subject,
+        "polarity": stated.polarity,
+    }
+    if stated.slot:
+        fields["slot"] = stated.slot
+    if old_ids:
+        fields["replaced"] = list(old_ids)
+    return fields
+
+
+def _key(memory: Memory) -> str:
+    """What a stored preference is about; one from elsewhere is read again."""
+    key = memory.metadata.get("key")
+    if isinstance(key, str) and key:
+        return key
+    found = detect_preferences(memory.text)
+    if len(found) == 1:
+        return subject_key(found[0])
+    return subject_key(DetectedPreference(type="custom", content=memory.text, subject=memory.text))
+
+
+def _preference(memory: Memory) -> Preference:
+    kind = memory.metadata.get("type")
+    return Preference(
+        id=memory.id,
+        text=memory.text,
+        type=cast(PreferenceType, kind) if kind in get_args(PreferenceType) else "custom",
+        memory=memory,
+        replaced=tuple(memory.metadata.get("replaced", ())),
+    )

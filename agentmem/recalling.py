@@ -1,0 +1,120 @@
+"""Ask a memory for what belongs to a turn, so that a failing memory never breaks it (P30)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agentmem.config import LoopConfig
+from agentmem.core.filters import Selection
+from agentmem.resilience import Guard, Lanes, TtlCache
+from agentmem.types import Hit, Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+FALLBACK_SCORE = 0.5
+OFFERED = 4
+"""So many times `top_k` are looked at: what is already in the conversation gives its place up."""
+LEAST_OFFERED = 20
+
+How = Literal["searched", "cached", "fallback", "nothing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What was found, best first, those below the threshold too, and what went wrong.
+
+    `fallback` hits are the most recent memories, which nobody compared with
+    the question.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    how: How = "nothing"
+    degradations: tuple[str, ...] = ()
+
+
+class Recaller:
+    """Searches behind a time limit, a breaker and a short memory of answers."""
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        *,
+        guard: Guard | None = None,
+        cache: TtlCache[Recalled] | None = None,
+    ) -> None:
+        self._memory = memory
+        self._lanes = Lanes()
+        self.guard = guard or Guard(memory.clock, lanes=self._lanes)
+        self.cache = cache or TtlCache(memory.clock)
+
+    def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
+        """What the queries find together; a memory found by several keeps its best score."""
+        if not queries or not config.top_k:
+            return Recalled()
+        attempt = self.guard.call(
+            lambda: self._search(tuple(queries), scope, config),
+            timeout_seconds=config.retrieval_timeout_seconds,
+        )
+        if attempt.value is not None:
+            return attempt.value
+        if attempt.refused:
+            return self._recent(scope, config, f"memory search is {attempt.problem}")
+        return Recalled(degradations=(f"memory search failed: {attempt.problem}",))
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self.guard.close()
+        self._lanes.close()
+
+    def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
+        memory = self._memory
+        wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
+        # Read before the search: an answer kept under a sequence is never older than it.
+        state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
+        key = (scope, queries, wanted, config.search_mode, state)
+        kept = self.cache.get(key)
+        if kept is not None:
+            return Recalled(hits=kept.hits, how="cached", degradations=kept.degradations)
+        best: dict[str, Hit] = {}
+        degradations: dict[str, None] = {}
+        for query in queries:
+            found = memory.search(
+                query,
+                top_k=wanted,
+                threshold=0.0,
+                mode=config.search_mode,
+                user_id=scope.user_id,
+                project_id=scope.project_id,
+                agent_id=scope.agent_id,
+                run_id=scope.run_id,
+            )
+            degradations |= dict.fromkeys(found.degradations)
+            for hit in found:
+                known = best.get(hit.memory.id)
+                if known is None or hit.score > known.score:
+                    best[hit.memory.id] = hit
+        hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
+        fresh = Recalled(hits=tuple(hits), how="searched", degradations=tuple(degradations))
+        if not degradations:
+            self.cache.put(key, fresh)
+        return fresh
+
+    def _recent(self, scope: Scope, config: LoopConfig, problem: str) -> Recalled:
+        """The newest memories in place of a search, each with the same middling score."""
+        selection = Selection(reader=scope)
+
+        def newest() -> tuple[Memory, ...]:
+            return self._memory.store.recent(selection, limit=OFFERED * config.top_k)
+
+        try:
+            found = self._lanes.run(newest, config.retrieval_timeout_seconds)
+        except Exception as error:  # noqa: BLE001 - the turn goes on without memories
+            return Recalled(degradations=(problem, f"recent memories failed: {error}"))
+        return Recalled(
+            hits=tuple(Hit(memory=memory, score=FALLBACK_SCORE) for memory in found),
+            how="fallback",
+            degradations=(f"{problem}; the most recent memories stand in",),
+        )

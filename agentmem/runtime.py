@@ -1,0 +1,139 @@
+"""What the turns of one memory share: background work, the breaker, token counters, the trace."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import warnings
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agentmem.background import Worker
+from agentmem.config import LoopConfig
+from agentmem.errors import AgentMemError, AgentMemWarning
+from agentmem.indexer import Indexer
+from agentmem.preferences import PreferenceStore
+from agentmem.recalling import Recalled, Recaller
+from agentmem.resilience import TtlCache
+from agentmem.tokenizer import Corrections, Tokenizer
+from agentmem.tracing import Trace
+from agentmem.types import Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.contexts import Context
+    from agentmem.manager import MemoryManager
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "gpt-4o"
+"""Whose tokens are counted when a caller does not say the model."""
+CORRECTIONS = "token corrections"
+TURN_SECONDS = 600.0
+"""How long the steps of one turn find the block that was built for it."""
+SHOWN_BLOCKS = 50
+"""The echoes of so many blocks are recognised when an answer is remembered."""
+
+
+class Runtime:
+    """Made by the first turn of a memory and closed with it."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self.memory = memory
+        self.recaller = Recaller(memory)
+        self.preferences = PreferenceStore(memory)
+        self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
+        self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
+        self._tokenizers: dict[str, tuple[Tokenizer, tuple[str, ...]]] = {}
+        self._shown: TtlCache[frozenset[bytes]] = TtlCache(
+            memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
+        )
+        self._shown_keys: list[tuple[Scope, str]] = []
+        self._lock = threading.Lock()
+
+    @cached_property
+    def worker(self) -> Worker:
+        """The one queue of this memory; its thread starts with the first job."""
+        return Worker(self.memory.store, clock=self.memory.clock)
+
+    @cached_property
+    def indexer(self) -> Indexer:
+        return Indexer(self.memory)
+
+    @cached_property
+    def trace(self) -> Trace:
+        return Trace(self.memory)
+
+    @cached_property
+    def corrections(self) -> Corrections:
+        """What providers' counts taught about ours, from the store."""
+        found = Corrections()
+        try:
+            found.load(json.loads(self.memory.store.settings.get(CORRECTIONS) or "{}"))
+        except (AgentMemError, ValueError, TypeError) as error:
+            _log.warning("The token corrections could not be read and start anew: %s", error)
+        return found
+
+    def now(self) -> datetime:
+        return self.memory.clock.now()
+
+    def new_id(self) -> str:
+        return self.memory.ids.new()
+
+    def secret(self) -> bytes:
+        """What block boundaries are made from."""
+        return self.memory.store.settings.secret()
+
+    def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
+        return self.recaller.recall(queries, scope, config)
+
+    def profile(self, scope: Scope) -> tuple[Memory, ...]:
+        """The user's preferences, newest first."""
+        key = (scope, self.memory.store.feed.seq())
+        kept = self._profiles.get(key)
+        if kept is None:
+            kept = self.preferences.current(scope)
+            self._profiles.put(key, kept)
+        return kept
+
+    def tokenizer(self, model: str) -> tuple[Tokenizer, tuple[str, ...]]:
+        """The counter for `model`, and what had to be assumed about it."""
+        known = self._tokenizers.get(model)
+        if known is None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", AgentMemWarning)
+                made = Tokenizer(model or DEFAULT_MODEL, corrections=self.corrections)
+            known = self._tokenizers[model] = (made, tuple(str(w.message) for w in caught))
+        return known
+
+    def observe(self, model: str, *, estimated: int, actual: int) -> None:
+        """Learn from what a provider counted; kept in the store by the worker."""
+        self.tokenizer(model)[0].observe(estimated, actual)
+        self.worker.submit("corrections", self.corrections.export(), key=CORRECTIONS)
+
+    def remember_shown(self, scope: Scope, name: str, prints: frozenset[bytes]) -> None:
+        """Keep the fingerprints of a block, to know its echoes in what comes back."""
+        with self._lock:
+            self._shown.put((scope, name), prints)
+            self._shown_keys = [*self._shown_keys, (scope, name)][-SHOWN_BLOCKS:]
+
+    def shown_to(self, scope: Scope) -> Collection[bytes]:
+        """The fingerprints of the blocks this scope was shown lately."""
+        found: set[bytes] = set()
+        with self._lock:
+            for key in self._shown_keys:
+                if key[0] == scope:
+                    found |= self._shown.get(key) or frozenset()
+        return found
+
+    def keep_corrections(self, payload: Any, scope: Scope) -> None:
+        """The worker's part of `observe`."""
+        self.memory.store.settings.set(CORRECTIONS, json.dumps(payload))
+
+    def close(self) -> None:
+        """Finish or put away what waits in the background."""
+        if "worker" in self.__dict__:
+            self.worker.close()
+        self.recaller.close()

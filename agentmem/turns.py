@@ -1,0 +1,380 @@
+"""One turn of any loop: what to send before the model is asked, what to keep afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from agentmem.config import LoopConfig
+from agentmem.contexts import Ask, Context, as_messages, build_context
+from agentmem.core.block import ContextBlock, Pointer
+from agentmem.core.budget_report import Budget
+from agentmem.core.citation_marks import resolve_citations
+from agentmem.core.citations import Citation
+from agentmem.core.content import content_hash
+from agentmem.core.echoes import fingerprints
+from agentmem.core.injection import inject, last_question
+from agentmem.core.message_parts import text_of
+from agentmem.core.snapshot import Outcome, Snapshot
+from agentmem.errors import BudgetError, InvalidInput
+from agentmem.manager.whose import scope_of
+from agentmem.preferences import Preference
+from agentmem.types import Hit, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+    from agentmem.runtime import Runtime
+    from agentmem.working import WorkingMemory
+
+_log = logging.getLogger(__name__)
+
+Whose = Scope | Mapping[str, str | None] | str | None
+"""A scope, its names in a mapping, or just a user's id."""
+
+
+class Turn:
+    """The turn of one user message. Send `messages`; afterwards say `done(answer)`.
+
+    Whatever of memory fails is named in `degradations`, and the turn goes on.
+    Used as a context manager it also keeps what the user said when the model
+    was never reached.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        messages: Sequence[Any],
+        *,
+        model: str = "",
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        scope: Scope | None = None,
+        config: LoopConfig | None = None,
+        message_id: str = "",
+        trim: bool = False,
+        dry: bool = False,
+    ) -> None:
+        self.memory = memory
+        self.scope = scope or Scope()
+        self.config = config or LoopConfig()
+        self.model = model
+        self.dry = dry
+        self.preferences: tuple[Preference, ...] = ()
+        self._began = time.perf_counter()
+        self._finished = False
+        self._working: WorkingMemory | None = None
+        self._given: list[Any] = list(messages)
+        self._context = Context(messages=self._given)
+        self._asked: dict[str, Any] | None = None
+        self._repeated = False
+        self._extra: list[str] = []
+        try:
+            self._build(tools=tuple(tools or ()), message_id=message_id, trim=trim)
+        except BudgetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._note("memory", error)
+
+    # -- what to send -----------------------------------------------------------------
+
+    @property
+    def messages(self) -> list[Any]:
+        """What to send to the model: the caller's messages and the one reference."""
+        return self._context.messages
+
+    @property
+    def context(self) -> Context:
+        return self._context
+
+    @property
+    def injected(self) -> bool:
+        return self._context.built.text is not None
+
+    @property
+    def block(self) -> ContextBlock | None:
+        return self._context.built.block
+
+    @property
+    def block_text(self) -> str:
+        return self._context.built.text or ""
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        return self._context.citations
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        return self._context.hits
+
+    @property
+    def budget(self) -> Budget | None:
+        return self._context.budget
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self._context.snapshot
+
+    @property
+    def snapshot_id(self) -> str:
+        return self.snapshot.id if self.snapshot else ""
+
+    @property
+    def message_id(self) -> str:
+        return self.snapshot.message_id if self.snapshot else ""
+
+    @property
+    def degradations(self) -> list[str]:
+        """What did not work, in words; empty when everything did."""
+        return [*dict.fromkeys((*self._context.degradations, *self._extra))]
+
+    def _build(self, *, tools: tuple[Mapping[str, Any], ...], message_id: str, trim: bool) -> None:
+        runtime = self.memory.runtime
+        given = as_messages(self._given)
+        at = last_question(list(given))
+        if at is None:
+            self._context = Context(messages=[dict(message) for message in given])
+            return
+        self._asked = given[at]
+        if self.config.detect_preferences and not self.dry:
+            self._learn(runtime)
+        ask = Ask(
+            messages=given,
+            scope=self.scope,
+            config=self.config,
+            model=self.model,
+            tools=tools,
+            pointers=self._pointers(),
+            trim=trim,
+            message_id=message_id,
+        )
+        key = (self.scope, self.config, self.model, content_hash(repr(given[: at + 1])))
+        kept = runtime.blocks.get(key) if at + 1 < len(given) else None
+        if kept is not None and kept.built.text is not None:
+            # A later step of a turn: the same block again, byte for byte.
+            self._repeated = True
+            self._context = again(kept, given, self.config)
+            return
+        self._context = build_context(runtime, ask)
+        if self.dry:
+            return
+        runtime.blocks.put(key, self._context)
+        if self.block is not None and self.snapshot is not None:
+            runtime.remember_shown(self.scope, self.snapshot.id, fingerprints(self.block))
+        if self.snapshot is not None:
+            self._try("trace", lambda: runtime.trace.record(self._context.snapshot))
+
+    def _learn(self, runtime: Runtime) -> None:
+        asked = self._asked
+        if asked is not None:
+            self.preferences = self._try(
+                "preferences",
+                lambda: runtime.preferences.detect([asked], user_id=self.scope.user_id),
+            ) or ()  # fmt: skip
+
+    def _pointers(self) -> tuple[Pointer, ...]:
+        if not self.config.working_budget:
+            return ()
+        read = lambda: self.working.pointers()  # noqa: E731, PLW0108 - opening it may fail too
+        return self._try("working memory", read) or ()
+
+    # -- tools -------------------------------------------------------------------------
+
+    @property
+    def working(self) -> WorkingMemory:
+        """The tool results of this scope, by id."""
+        if self._working is None:
+            from agentmem.working import WorkingMemory
+
+            self._working = WorkingMemory(
+                self.memory,
+                scope=self.scope,
+                count=self.memory.runtime.tokenizer(self.model)[0],
+                stand_in_tokens=self.config.stand_in_tokens,
+            )
+        return self._working
+
+    def tool_result(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        output: Any,
+        *,
+        error: str = "",
+        call_id: str = "",
+    ) -> str:
+        """What to tell the model in place of a tool's output: the output itself if it is small.
+
+        A large one is kept whole and stood in for by a few lines with its id.
+        """
+        kept = self._try(
+            "working memory",
+            lambda: self.working.keep(name, dict(arguments or {}), output, error=error),
+        )
+        if kept is not None:
+            return str(kept.content)
+        return error or (output if isinstance(output, str) else repr(output))
+
+    # -- afterwards --------------------------------------------------------------------
+
+    def done(
+        self,
+        answer: str = "",
+        *,
+        usage: Mapping[str, Any] | None = None,
+        prompt_tokens: int | None = None,
+        duration_ms: float | None = None,
+        error: str = "",
+    ) -> None:
+        """Keep the turn: what was said, what it cost, what was cited. Once; again is harmless.
+
+        `prompt_tokens` are those of the first call when `usage` is of several.
+        """
+        if self._finished or self.dry:
+            return
+        self._finished = True
+        spent = 1000 * (time.perf_counter() - self._began) if duration_ms is None else duration_ms
+        counts = read_usage(usage)
+        outcome = Outcome(
+            answer=answer,
+            prompt_tokens=counts.get("prompt"),
+            completion_tokens=counts.get("completion"),
+            total_tokens=counts.get("total"),
+            duration_ms=round(spent, 3),
+            usage=plain(usage or {}),
+            error=error,
+        )
+        self._try("trace", lambda: self._complete(outcome))
+        self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
+        if self.config.enable_auto_index:
+            self._try("indexing", lambda: self._index(answer))
+        self._try("usage", lambda: self._count_use(answer))
+
+    def _complete(self, outcome: Outcome) -> None:
+        if self.snapshot is not None:
+            self.memory.runtime.trace.complete(self.snapshot.id, outcome, scope=self.scope)
+
+    def _observe(self, prompt_tokens: int | None) -> None:
+        estimated = self._context.estimated_tokens
+        if prompt_tokens and estimated and self.model and not self._repeated:
+            self.memory.runtime.observe(self.model, estimated=estimated, actual=prompt_tokens)
+
+    def _index(self, answer: str) -> None:
+        runtime = self.memory.runtime
+        now = runtime.now().isoformat()
+        said: list[dict[str, Any]] = []
+        if self._asked is not None:
+            said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
+        if answer.strip():
+            said.append({"role": "assistant", "content": answer, "created_at": now})
+        runtime.indexer.index_messages_async(
+            [message for message in said if message["content"].strip()],
+            session=self.scope.run_id or now[:10],
+            known=runtime.shown_to(self.scope),
+            scope=self.scope,
+        )
+
+    def _count_use(self, answer: str) -> None:
+        """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
+        if not self.citations or not answer or self._repeated:
+            return
+        cited = {c.index for c in resolve_citations(answer, self.citations).cited}
+        ids = {c.memory_id: c.index in cited for c in self.citations if c.memory_id}
+        payload = {
+            "cited": [memory_id for memory_id, used in ids.items() if used],
+            "ignored": [memory_id for memory_id, used in ids.items() if not used],
+        }
+        self.memory.runtime.worker.submit("usage", payload, scope=self.scope)
+
+    # -- inside ------------------------------------------------------------------------
+
+    def _try(self, name: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._note(name, error)
+            return None
+
+    def _note(self, name: str, error: Exception) -> None:
+        problem = f"{name} failed: {type(error).__name__}: {error}"
+        self._extra.append(problem)
+        _log.warning("memory degraded: %s", problem)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.done(error="" if error is None else f"{type(error).__name__}: {error}")
+
+
+def again(kept: Context, given: Sequence[dict[str, Any]], config: LoopConfig) -> Context:
+    """The context of a later step: `given` with the block that the turn has already."""
+    messages = inject(
+        given,
+        kept.built.text,
+        framing=config.framing,
+        role=config.reference_role,
+        placement=config.placement,
+    )
+    return replace(kept, messages=messages)
+
+
+def read_scope(scope: Whose, whose: Mapping[str, str | None]) -> Scope:
+    """The scope a caller means: a `Scope`, a mapping, a user's id, or `user_id=` and the like."""
+    named = {name: value for name, value in whose.items() if value is not None}
+    if scope is None:
+        return scope_of(whose)
+    if named:
+        raise InvalidInput(
+            "scope", scope, "is said twice", remedy="Pass scope=, or user_id= and the like."
+        )
+    if isinstance(scope, Scope):
+        return scope
+    if isinstance(scope, str):
+        return Scope(user_id=scope)
+    if isinstance(scope, Mapping):
+        return scope_of(scope)
+    raise InvalidInput(
+        "scope", scope, "is no scope", remedy='Pass Scope(user_id="…"), a mapping, or a user id.'
+    )
+
+
+def read_usage(usage: Any) -> dict[str, int]:
+    """Prompt, completion and total tokens under whichever names a provider has for them."""
+    values = plain(usage or {})
+    names = {
+        "prompt": ("prompt_tokens", "input_tokens"),
+        "completion": ("completion_tokens", "output_tokens"),
+        "total": ("total_tokens",),
+    }
+    found = {
+        ours: value
+        for ours, theirs in names.items()
+        for name in theirs
+        if isinstance(value := values.get(name), int) and value >= 0
+    }
+    if "total" not in found and len(found) == 2:
+        found["total"] = found["prompt"] + found["completion"]
+    return found
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A provider's usage object as JSON values; what cannot be read is left out."""
+    if not isinstance(value, Mapping):
+        dump = getattr(value, "model_dump", None)
+        value = {}
+        with contextlib.suppress(Exception):
+            value = dump() if callable(dump) else {}
+    return {
+        str(name): item
+        for name, item in value.items()
+        if isinstance(item, int | float | str | bool) or item is None
+    }
