@@ -1,0 +1,53 @@
+"""Jobs that wait in the store, where they outlive the process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from agentmem.core.waiting import Entry, from_stored, to_stored
+from agentmem.errors import AgentMemError
+from agentmem.stores.base import Store
+
+LEASE_SECONDS = 600.0
+"""How long a job is left alone after somebody took it; a dead process's jobs are free then."""
+TROUBLE = (AgentMemError, OSError, KeyError, TypeError, ValueError, RecursionError)
+"""What a store or a payload that is not JSON may raise."""
+
+
+class KeptJobs:
+    """The store's job table, in entries of a worker."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.any_left = False
+
+    def claim(self, now: datetime, kinds: Collection[str]) -> Entry | None:
+        """The oldest job of these kinds that is due, for us alone until its lease ends."""
+        counts = self._store.jobs.counts()
+        self.any_left = bool(counts["waiting"] or counts["running"])
+        if not self.any_left:
+            return None  # claiming is a write, looking is not
+        job = self._store.jobs.claim(at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(kinds))
+        if job is None:
+            return None
+        try:
+            return from_stored(job.kind, job.payload, stored_id=job.id, claims=job.attempts, at=now)
+        except TROUBLE as error:
+            self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
+            return self.claim(now, kinds)
+
+    def keep(self, entry: Entry) -> int:
+        """Write a job down; its number in the store."""
+        return self._store.jobs.enqueue(
+            entry.kind, to_stored(entry), at=entry.due_at or entry.submitted_at, scope=entry.scope
+        )
+
+    def done(self, stored_id: int) -> None:
+        """A job need not be kept any longer."""
+        self._store.jobs.done(stored_id)
+
+    def fail(self, entry: Entry, error: str, again: datetime | None) -> None:
+        """Note a failure; without a next try the job stays as failed, for people to see."""
+        number = entry.stored_id if entry.stored_id is not None else self.keep(entry)
+        self._store.jobs.fail(number, error, retry_at=again)
