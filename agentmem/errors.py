@@ -21,6 +21,7 @@
     │   ├── StoreTooNew                       written by a newer version of agentmem
     │   ├── NotAStore                         the file is something else
     │   ├── RecordNotFound (LookupError)      no such id in this scope
+    │   ├── SnapshotNotFound (LookupError)    no trace of that message
     │   └── DuplicateRecord (ValueError)      that id is taken
     ├── EmbedderError
     │   ├── EmbedderUnavailable               weights or package cannot be had
@@ -173,6 +174,17 @@ class RecordNotFound(StoreError, LookupError):
             remedy="Check the id with `agentmem list`, and the user it belongs to.",
         )
         self.record_id = record_id
+
+
+class SnapshotNotFound(StoreError, LookupError):
+    """No trace of this message can be seen from this scope."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(
+            f"No context {shown(wanted)} was recorded in this scope.",
+            remedy="See what is there with `agentmem monitor`; old ones are removed with time.",
+        )
+        self.wanted = wanted
 
 
 class DuplicateRecord(StoreError, ValueError):

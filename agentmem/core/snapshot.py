@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from agentmem.types import EMPTY, Scope
+from agentmem.types import EMPTY, Memory, Scope, utc
 
 Decision = Literal["kept", "cut", "dropped"]
 Section = Literal["knowledge", "profile", "working", "history", "media", "other"]
@@ -18,6 +18,9 @@ class Looked:
     """One thing that was offered to a context. Scores are `None` where a leg did not see it.
 
     `rank` is its place in the fused order, from 1. `reason` is written for people.
+    `text` is the whole text that was offered, also when less of it went in;
+    `url` to `speaker` are what its citation shows, so that the fill can be
+    replayed to the token.
     """
 
     id: str
@@ -35,6 +38,11 @@ class Looked:
     lexical_rank: int | None = None
     vector_rank: int | None = None
     boosts: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    url: str = ""
+    origin: str = ""
+    retrieved: str = ""
+    heading: str = ""
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,8 @@ class Snapshot:
 
     `settings` are those the context was built with, so that the plan can be
     replayed with others. `message` is the reference message as it was sent.
+    `knowledge_limit` is the room the knowledge section had, when that was less
+    than its budget; `total_found` what "Showing X of Y" named as Y.
     """
 
     id: str
@@ -85,3 +95,45 @@ class Snapshot:
     timings_ms: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     cached: bool = False
     outcome: Outcome | None = None
+    knowledge_limit: int | None = None
+    total_found: int = 0
+
+    @property
+    def kept(self) -> tuple[Looked, ...]:
+        """What went in, whole or cut."""
+        return tuple(looked for looked in self.looked_at if looked.decision != "dropped")
+
+    @property
+    def room_tokens(self) -> int:
+        """What the prompt may have: the window without what is reserved for the answer."""
+        return max(0, self.window_tokens - self.reserve_tokens)
+
+    @property
+    def usage(self) -> float | None:
+        """The share of that room the prompt takes; `None` where there is no room."""
+        return self.estimated_tokens / self.room_tokens if self.room_tokens else None
+
+    @property
+    def estimate_error(self) -> float | None:
+        """How far the estimate was off what the provider counted, as a share of it."""
+        actual = self.outcome.prompt_tokens if self.outcome else None
+        return (self.estimated_tokens - actual) / actual if actual else None
+
+
+def looked_at(
+    memory: Memory, *, section: Section, decision: Decision, reason: str, **scores: Any
+) -> Looked:
+    """The trace of a memory that was offered; `scores` are the other fields of `Looked`."""
+    fields: dict[str, Any] = {
+        "text": memory.text,
+        "kind": memory.kind,
+        "title": memory.title,
+        "url": memory.source_url,
+        "origin": memory.origin,
+        "retrieved": utc(memory.created_at).date().isoformat(),
+        "heading": " › ".join(memory.heading_path),
+        "speaker": memory.speaker,
+    }
+    return Looked(
+        id=memory.id, section=section, decision=decision, reason=reason, **(fields | scores)
+    )

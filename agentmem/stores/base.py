@@ -68,12 +68,32 @@ class Jobs(Protocol):
 
 
 class Snapshots(Protocol):
-    """Traces of built contexts, newest last to be pruned."""
+    """Traces of built contexts, and the texts they share; without a scope, of every reader.
 
-    def put(self, snapshot: SnapshotRecord, /) -> None: ...
-    def get(self, scope: Scope, snapshot_id: str, /) -> SnapshotRecord: ...
-    def list(self, scope: Scope, *, limit: int = 20) -> tuple[SnapshotRecord, ...]: ...
-    def prune(self, *, keep: int) -> int: ...
+    Shared texts have ids that begin with `core.snapshot_codec.TEXT_PREFIX`.
+    They are not listed, and go when no trace mentions them or their memory is
+    erased.
+    """
+
+    def put(
+        self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()
+    ) -> None: ...
+    def replace(self, snapshot: SnapshotRecord, /) -> bool: ...
+    def get(self, scope: Scope | None, snapshot_id: str, /) -> SnapshotRecord: ...
+    def list(
+        self, scope: Scope | None, *, limit: int = 20, since: datetime | None = None
+    ) -> tuple[SnapshotRecord, ...]: ...
+    def mentioning(
+        self, scope: Scope | None, mention: str, *, limit: int = 20
+    ) -> tuple[SnapshotRecord, ...]: ...
+    def shared(self, ids: Collection[str], /) -> Mapping[str, SnapshotRecord]: ...
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        before: datetime | None = None,
+        most_bytes: int | None = None,
+    ) -> int: ...
 
 
 class Artifacts(Protocol):

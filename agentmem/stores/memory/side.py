@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.scope import visible
+from agentmem.core.snapshot_codec import TEXT_PREFIX
 from agentmem.errors import (
     DuplicateRecord,
     RecordNotFound,
 )
 from agentmem.stores.entries import write_json
 from agentmem.stores.memory.state import State, job_counts, may_see
+from agentmem.stores.retention import Kept, too_old
 from agentmem.stores.values import (
     NO_SCOPE,
     Artifact,
@@ -122,37 +124,88 @@ class MemorySnapshots:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def put(self, snapshot: SnapshotRecord, /) -> None:
-        data = json.loads(write_json(snapshot.data, "data"))
+    def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
+        records = [
+            replace(record, data=json.loads(write_json(record.data, "data")))
+            for record in (snapshot, *shared)
+        ]
         with self._state as state:
             if require_text(snapshot.id, "id") in state.snapshots:
                 raise DuplicateRecord(snapshot.id)
-            state.snapshots[snapshot.id] = replace(snapshot, data=data)
+            for record in records:
+                state.snapshots.setdefault(record.id, record)
 
-    def get(self, scope: Scope, snapshot_id: str, /) -> SnapshotRecord:
+    def replace(self, snapshot: SnapshotRecord, /) -> bool:
+        data = json.loads(write_json(snapshot.data, "data"))
+        with self._state as state:
+            found = state.snapshots.get(snapshot.id)
+            if found is None:
+                return False
+            state.snapshots[snapshot.id] = replace(found, data=data, mentions=snapshot.mentions)
+            return True
+
+    def get(self, scope: Scope | None, snapshot_id: str, /) -> SnapshotRecord:
+        require_text(snapshot_id, "snapshot_id")
         with self._state as state:
             found = state.snapshots.get(snapshot_id)
-            if found is None or not may_see("private", found.scope, scope):
+            if found is None or not _may_read(found, scope):
                 raise RecordNotFound(snapshot_id)
             return found
 
-    def list(self, scope: Scope, *, limit: int = 20) -> tuple[SnapshotRecord, ...]:
-        with self._state as state:
-            seen = [s for s in state.snapshots.values() if may_see("private", s.scope, scope)]
-        seen.sort(key=lambda s: s.created_at)
-        return tuple(seen[::-1][: require_count(limit, "limit")])
+    def list(
+        self, scope: Scope | None, *, limit: int = 20, since: datetime | None = None
+    ) -> tuple[SnapshotRecord, ...]:
+        seen = [s for s in self._newest(scope) if since is None or s.created_at >= since]
+        return tuple(seen[: require_count(limit, "limit")])
 
-    def prune(self, *, keep: int) -> int:
-        require_count(keep, "keep")
+    def mentioning(
+        self, scope: Scope | None, mention: str, *, limit: int = 20
+    ) -> tuple[SnapshotRecord, ...]:
+        require_text(mention, "mention")
+        seen = [s for s in self._newest(scope) if mention in s.mentions]
+        return tuple(seen[: require_count(limit, "limit")])
+
+    def shared(self, ids: Collection[str], /) -> Mapping[str, SnapshotRecord]:
         with self._state as state:
-            gone = []
-            for scope in {s.scope for s in state.snapshots.values()}:
-                own = [s for s in reversed(state.snapshots.values()) if s.scope == scope]
-                own.sort(key=lambda s: s.created_at, reverse=True)
-                gone += own[keep:]
-            for snapshot in gone:
-                del state.snapshots[snapshot.id]
-            return len(gone)
+            return {i: state.snapshots[i] for i in ids if i in state.snapshots}
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        before: datetime | None = None,
+        most_bytes: int | None = None,
+    ) -> int:
+        with self._state as state:
+            newest = sorted(state.snapshots.values(), key=_moment)[::-1]
+            rows = [
+                Kept(
+                    key=record.id, id=record.id, owner=record.scope, moment=record.created_at,
+                    mentions=frozenset(record.mentions), bytes=len(json.dumps(dict(record.data))),
+                )
+                for record in newest
+            ]  # fmt: skip
+            gone = too_old(rows, keep=keep, before=before, most_bytes=most_bytes)
+            for row in gone:
+                del state.snapshots[row.key]
+            return sum(not row.is_text for row in gone)
+
+    def _newest(self, scope: Scope | None) -> Sequence[SnapshotRecord]:
+        with self._state as state:
+            seen = [
+                record
+                for record in state.snapshots.values()
+                if not record.id.startswith(TEXT_PREFIX) and _may_read(record, scope)
+            ]
+        return sorted(seen, key=_moment)[::-1]
+
+
+def _may_read(record: SnapshotRecord, scope: Scope | None) -> bool:
+    return scope is None or may_see("private", record.scope, scope)
+
+
+def _moment(record: SnapshotRecord) -> datetime:
+    return record.created_at
 
 
 class MemoryArtifacts:

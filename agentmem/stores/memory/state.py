@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
 from agentmem.core.scope import visible
+from agentmem.core.snapshot_codec import TEXT_PREFIX
 from agentmem.errors import (
     StoreClosed,
 )
@@ -150,7 +151,9 @@ class State:
                 if mentioned(_written(record), record.scope)
                 or not set(ids).isdisjoint(getattr(record, "mentions", ()))
             ]
-            counts[name] = len(doomed)
+            counts[name] = sum(
+                name != "snapshots" or not key.startswith(TEXT_PREFIX) for key in doomed
+            )
             for key in doomed:
                 del table[key]
         jobs = [n for n, job in self.jobs.items() if mentioned(json.dumps(job[0].payload), job[4])]

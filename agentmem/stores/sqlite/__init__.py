@@ -28,8 +28,8 @@ from agentmem.stores.sqlite.side import (
     SqliteJobs,
     SqliteLinks,
     SqliteSettings,
-    SqliteSnapshots,
 )
+from agentmem.stores.sqlite.snapshots import SqliteSnapshots
 from agentmem.stores.sqlite.verifying import check_small
 from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, require_instant

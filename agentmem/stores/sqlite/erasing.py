@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from agentmem.core.snapshot_codec import TEXT_PREFIX
 from agentmem.errors import StoreBusy
 from agentmem.stores.sqlite import files, writing
 from agentmem.stores.sqlite.connection import Database
@@ -32,6 +33,7 @@ from agentmem.stores.sqlite.schema import (
     Table,
 )
 from agentmem.stores.sqlite.side import set_value
+from agentmem.stores.sqlite.snapshots import plain_data
 from agentmem.stores.sqlite.transactions import Write
 from agentmem.stores.values import ERASED, Receipt
 from agentmem.types import Memory, Scope
@@ -78,7 +80,9 @@ def erase_rows(
     if all_of is not None:
         own = _private_owners(write, all_of)
         owners |= own
-        snapshots += len(write.delete(SNAPSHOTS, _keys(write, SNAPSHOTS, "owner", own)))
+        snapshots += _count(
+            SNAPSHOTS, write.delete(SNAPSHOTS, _keys(write, SNAPSHOTS, "owner", own))
+        )
         artifacts += len(write.delete(ARTIFACTS, _keys(write, ARTIFACTS, "owner", own)))
         jobs += len(write.delete(JOBS, _keys(write, JOBS, "owner", own)))
     _forget_owners(write, owners)
@@ -180,6 +184,8 @@ def _delete_mentioning(
     gone = []
     for row in write.rows(table, ""):
         written = [value for value in row if isinstance(value, str)]
+        if table is SNAPSHOTS:
+            written.append(plain_data(row[5]))
         needles = [*named, *quoted] if row[owner] in readers else named
         if (
             (table is SNAPSHOTS and exact.intersection(json.loads(row[4])))
@@ -187,7 +193,12 @@ def _delete_mentioning(
             or (row[owner] in readers and table is ARTIFACTS and any(n in row[-1] for n in plain))
         ):
             gone.append(row[0])
-    return len(write.delete(table, gone))
+    return _count(table, write.delete(table, gone))
+
+
+def _count(table: Table, gone: Sequence[Row]) -> int:
+    """How many records went; texts that snapshots share are not records of their own."""
+    return sum(table is not SNAPSHOTS or not row[1].startswith(TEXT_PREFIX) for row in gone)
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What is kept beside the memories: settings, jobs, snapshots, artifacts and links."""
+"""What is kept beside the memories: settings, jobs, artifacts and links."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentmem.stores.sqlite.names import (
     visible_owners,
 )
 from agentmem.stores.sqlite.rows import read_memories, rows_by_id, rows_by_key
-from agentmem.stores.sqlite.schema import ARTIFACTS, JOBS, LINKS, SETTINGS, SNAPSHOTS, Table
+from agentmem.stores.sqlite.schema import ARTIFACTS, JOBS, LINKS, SETTINGS, Table
 from agentmem.stores.sqlite.transactions import Read, Write
-from agentmem.stores.values import NO_SCOPE, Artifact, Job, Link, SnapshotRecord
+from agentmem.stores.values import NO_SCOPE, Artifact, Job, Link
 from agentmem.types import Scope
 
 
@@ -162,7 +162,7 @@ def _job(row: Row) -> Job:
     return Job(id=job, kind=kind, payload=json.loads(payload), attempts=attempts, error=error)
 
 
-class _Owned:
+class Owned:
     """Rows with an id of their own and an owner, seen by who may see that owner's memories."""
 
     table: Table
@@ -199,58 +199,7 @@ class _Owned:
         return self._names.owners(read, [row[2]])[row[2]][1]
 
 
-class SqliteSnapshots(_Owned):
-    """`Snapshots` over the file."""
-
-    table = SNAPSHOTS
-
-    def put(self, snapshot: SnapshotRecord, /) -> None:
-        """Keep a trace."""
-        self._add(
-            snapshot.id,
-            snapshot.scope,
-            (
-                to_microseconds(snapshot.created_at, "created_at"),
-                write_json(list(snapshot.mentions), "mentions"),
-                write_json(snapshot.data, "data"),
-            ),
-        )
-
-    def get(self, scope: Scope, snapshot_id: str, /) -> SnapshotRecord:
-        """The trace with this id."""
-        with self._database.read() as read:
-            return self._record(read, self._find(read, scope, snapshot_id))
-
-    def list(self, scope: Scope, *, limit: int = 20) -> tuple[SnapshotRecord, ...]:
-        """The newest traces, newest first."""
-        with self._database.read() as read:
-            return tuple(self._record(read, row) for row in self._newest(read, scope, limit))
-
-    def prune(self, *, keep: int) -> int:
-        """Remove all but the `keep` newest of each owner; gives how many went."""
-        require_count(keep, "keep")
-        with self._database.write() as write:
-            found = write.execute(
-                "SELECT snapshot FROM (SELECT snapshot, row_number() OVER (PARTITION BY owner "
-                "ORDER BY created_at DESC, snapshot DESC) AS age FROM snapshots) WHERE age > ?",
-                (keep,),
-            )
-            gone = write.delete(SNAPSHOTS, [key for (key,) in found])
-            write.abandoned = not gone
-        return len(gone)
-
-    def _record(self, read: Read, row: Row) -> SnapshotRecord:
-        _, record_id, _, created_at, mentions, data = row
-        return SnapshotRecord(
-            id=record_id,
-            created_at=from_microseconds(created_at),
-            data=json.loads(data),
-            mentions=tuple(json.loads(mentions)),
-            scope=self._scope(read, row),
-        )
-
-
-class SqliteArtifacts(_Owned):
+class SqliteArtifacts(Owned):
     """`Artifacts` over the file."""
 
     table = ARTIFACTS

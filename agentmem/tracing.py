@@ -1,0 +1,281 @@
+"""Keep what became of every built context, in the background, and read it again.
+
+A turn hands its snapshot over in far less than a millisecond and never fails
+because of it: what cannot be queued or written is counted and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.snapshot import Outcome, Snapshot
+from agentmem.core.snapshot_codec import (
+    MESSAGE_PREFIX,
+    from_fields,
+    outcome_from_fields,
+    outcome_to_fields,
+    pack,
+    text_ids,
+    to_fields,
+    unpack,
+    without_texts_of,
+)
+from agentmem.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
+from agentmem.stores.base import Store
+from agentmem.stores.values import NO_SCOPE, SnapshotRecord
+from agentmem.types import Scope
+
+_log = logging.getLogger(__name__)
+
+KIND = "snapshot"
+LAST = "last"
+_FLUSH_SECONDS = 2.0
+_WARN_EVERY = 100
+_MEMORY_SECTIONS = ("knowledge", "profile")
+
+Handler = Callable[[Mapping[str, Any], Scope], None]
+
+
+class Background(Protocol):
+    """The part of `background.Worker` that is used here."""
+
+    def handle(self, kind: str, handler: Handler, /) -> None: ...
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = ..., key: str = ...
+    ) -> bool: ...
+    def flush(self, timeout_seconds: float | None = None, /) -> bool: ...
+
+
+class AtOnce:
+    """A `Background` that does the work in the caller's thread: for tests and small scripts."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def handle(self, kind: str, handler: Handler, /) -> None:
+        self._handlers[kind] = handler
+
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = NO_SCOPE, key: str = ""
+    ) -> bool:
+        self._handlers[kind](payload, scope)
+        return True
+
+    def flush(self, timeout_seconds: float | None = None, /) -> bool:
+        return True
+
+
+class Traced(Protocol):
+    """What a trace needs of a memory; one with a `worker` writes in the background."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long snapshots are kept: `days`, and at most `bytes` of them, compressed.
+
+    They are looked at again after every `every` snapshots. 0 days keeps none
+    but those of the last moments; `None` sets no limit.
+    """
+
+    days: float | None = 30.0
+    bytes: int | None = 64 * 1024 * 1024
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        if self.days is not None:
+            require_number(self.days, "days", low=0, high=365_000)
+        if self.bytes is not None:
+            require_count(self.bytes, "bytes")
+        require_count(self.every, "every", least=1)
+
+
+class Trace:
+    """The snapshots of one store. A scope of `None` means those of every reader."""
+
+    def __init__(
+        self,
+        manager: Traced,
+        *,
+        worker: Background | None = None,
+        retention: Retention | None = None,
+    ) -> None:
+        self._store = manager.store
+        found: Background | None = worker or getattr(manager, "worker", None)
+        self._worker: Background = AtOnce() if found is None else found
+        self._retention = retention or Retention()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._written = 0
+        self.dropped = 0
+        """How many snapshots and outcomes could not be kept."""
+        self._worker.handle(KIND, self._handle)
+
+    # Writing
+
+    def record(self, snapshot: Snapshot) -> None:
+        """Keep `snapshot`, soon; never raises."""
+        self._submit(snapshot.scope, snapshot.id, lambda: {"snapshot": to_fields(snapshot)})
+
+    def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
+        """Add what the model answered to a snapshot of `scope`, soon; never raises."""
+        self._submit(
+            scope,
+            f"{snapshot_id}:outcome",
+            lambda: {"id": snapshot_id, "outcome": outcome_to_fields(outcome)},
+        )
+
+    def prune(self, *, now: datetime) -> int:
+        """Remove what is past its retention; gives how many snapshots went."""
+        days, most = self._retention.days, self._retention.bytes
+        before = None if days is None else now - timedelta(days=days)
+        return self._store.snapshots.prune(before=before, most_bytes=most)
+
+    # Reading
+
+    def get(self, wanted: str, *, scope: Scope | None = NO_SCOPE) -> Snapshot:
+        """The snapshot with this id, or of this message; `"last"` is the newest."""
+        require_text(wanted, "wanted")
+        self._settle()
+        if wanted == LAST:
+            found = self._store.snapshots.list(scope, limit=1)
+        else:
+            try:
+                return self._read([self._store.snapshots.get(scope, wanted)])[0]
+            except RecordNotFound:
+                found = self._store.snapshots.mentioning(scope, MESSAGE_PREFIX + wanted, limit=1)
+        if not found:
+            raise SnapshotNotFound(wanted)
+        return self._read(found)[0]
+
+    def last(self, *, scope: Scope | None = NO_SCOPE) -> Snapshot | None:
+        """The newest snapshot, or `None` when there is none."""
+        found = self.list(limit=1, scope=scope)
+        return found[0] if found else None
+
+    def list(
+        self, *, limit: int = 20, scope: Scope | None = NO_SCOPE, texts: bool = True
+    ) -> tuple[Snapshot, ...]:
+        """The newest snapshots, newest first; without `texts` long memory texts are left out."""
+        self._settle()
+        return self._read(self._store.snapshots.list(scope, limit=limit), texts=texts)
+
+    def since(
+        self,
+        moment: datetime,
+        *,
+        limit: int = 10_000,
+        scope: Scope | None = NO_SCOPE,
+        texts: bool = True,
+    ) -> tuple[Snapshot, ...]:
+        """The newest `limit` snapshots from `moment` on, oldest first."""
+        self._settle()
+        found = self._store.snapshots.list(scope, limit=limit, since=moment)
+        return self._read(found, texts=texts)[::-1]
+
+    def of_memory(
+        self, memory_id: str, *, limit: int = 20, scope: Scope | None = NO_SCOPE
+    ) -> tuple[Snapshot, ...]:
+        """The newest snapshots in which this memory was looked at, newest first."""
+        self._settle()
+        return self._read(self._store.snapshots.mentioning(scope, memory_id, limit=limit))
+
+    # In the background
+
+    def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
+        with self._lock:
+            self._waiting += 1
+        try:
+            if not self._worker.submit(KIND, payload(), scope=scope, key=key):
+                self._drop("the queue is full")
+        except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
+            self._drop(str(error))
+
+    def _drop(self, why: str) -> None:
+        with self._lock:
+            self._waiting = max(0, self._waiting - 1)
+            self.dropped += 1
+        if self.dropped % _WARN_EVERY == 1:
+            _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
+
+    def _handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        try:
+            if "outcome" in payload:
+                self._write_outcome(payload, scope)
+            else:
+                self._write(from_fields(payload["snapshot"]))
+        finally:
+            with self._lock:
+                self._waiting = max(0, self._waiting - 1)
+
+    def _write(self, snapshot: Snapshot) -> None:
+        offered = {seen.id for seen in snapshot.looked_at if seen.section in _MEMORY_SECTIONS}
+        erased = frozenset(offered - self._store.feed.taken(offered)) if offered else frozenset()
+        packed = pack(without_texts_of(snapshot, erased))
+        owner = Scope(user_id=snapshot.scope.user_id)
+        shared = [
+            SnapshotRecord(
+                id=text.id,
+                created_at=snapshot.created_at,
+                data={"text": text.text},
+                mentions=(text.memory_id,),
+                scope=owner,
+            )
+            for text in packed.shared
+        ]
+        try:
+            self._store.snapshots.put(
+                _record(snapshot, packed.data, packed.mentions), shared=shared
+            )
+        except DuplicateRecord:
+            return  # taken up again after a crash: it had been written
+        self._written += 1
+        if self._written % self._retention.every == 1 or self._retention.every == 1:
+            self.prune(now=snapshot.created_at)
+
+    def _write_outcome(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        outcome = outcome_from_fields(payload["outcome"])
+        try:
+            record = self._store.snapshots.get(scope, payload["id"])
+        except RecordNotFound:
+            return  # erased or pruned since
+        self._store.snapshots.replace(
+            replace(record, data={**record.data, "outcome": outcome_to_fields(outcome)})
+        )
+
+    def _settle(self) -> None:
+        """Let what this process recorded be written, so that reading sees it."""
+        if self._waiting:
+            try:
+                self._worker.flush(_FLUSH_SECONDS)
+            except AgentMemError as error:
+                _log.warning("Reading snapshots while some still wait: %s", error)
+
+    def _read(
+        self, records: Iterable[SnapshotRecord], *, texts: bool = True
+    ) -> tuple[Snapshot, ...]:
+        found = tuple(records)
+        wanted = {text_id for record in found for text_id in text_ids(record.data)}
+        shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
+        known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
+        return tuple(unpack(record.data, known) for record in found)
+
+
+def _record(
+    snapshot: Snapshot, data: Mapping[str, Any], mentions: tuple[str, ...]
+) -> SnapshotRecord:
+    return SnapshotRecord(
+        id=snapshot.id,
+        created_at=snapshot.created_at,
+        data=data,
+        mentions=mentions,
+        scope=snapshot.scope,
+    )
