@@ -104,7 +104,7 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     loop = _Loop(
-        memory=getattr(memory, "manager", memory),
+        memory=_manager(memory),
         model=as_model(model, options=model_options),
         config=config or LoopConfig(),
         on_status=on_status,
@@ -380,6 +380,11 @@ def read_page(page: Page) -> tuple[str, str, str]:
     raise InvalidInput(
         "page", page, "is no page", remedy='Pass {"url": …, "title": …, "content": …}.'
     )
+
+
+def _manager(memory: Any) -> Any:
+    """The memory itself, also behind its async facade."""
+    return getattr(memory, "manager", memory)
 
 
 def _goal(goal: Any) -> Any:

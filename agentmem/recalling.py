@@ -47,8 +47,8 @@ class Recaller:
     ) -> None:
         self._memory = memory
         self._lanes = Lanes()
-        self.guard = guard or Guard(memory.clock, lanes=self._lanes)
-        self.cache = cache or TtlCache(memory.clock)
+        self.guard = Guard(memory.clock, lanes=self._lanes) if guard is None else guard
+        self.cache = TtlCache(memory.clock) if cache is None else cache
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         """What the queries find together; a memory found by several keeps its best score."""

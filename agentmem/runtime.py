@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,10 @@ class Runtime:
     @cached_property
     def worker(self) -> Worker:
         """The one queue of this memory; its thread starts with the first job."""
-        return Worker(self.memory.store, clock=self.memory.clock)
+        worker = Worker(self.memory.store, clock=self.memory.clock)
+        worker.handle("corrections", self._keep_corrections)
+        worker.handle("usage", self._count_use)
+        return worker
 
     @cached_property
     def indexer(self) -> Indexer:
@@ -128,9 +131,15 @@ class Runtime:
                     found |= self._shown.get(key) or frozenset()
         return found
 
-    def keep_corrections(self, payload: Any, scope: Scope) -> None:
-        """The worker's part of `observe`."""
-        self.memory.store.settings.set(CORRECTIONS, json.dumps(payload))
+    def _keep_corrections(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.memory.store.settings.set(CORRECTIONS, json.dumps(dict(payload)))
+
+    def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Count what the answer of a turn cited and what it passed over."""
+        store, now = self.memory.store, self.now()
+        for name in ("cited", "ignored"):
+            if payload.get(name):
+                store.record_usage(scope, payload[name], at=now, retrieved=1, **{name: 1})
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from agentmem.manager.base import Base
 
 if TYPE_CHECKING:
+    from agentmem.background import Worker
     from agentmem.config import LoopConfig
     from agentmem.indexer import FolderReport, IndexingResult
     from agentmem.manager import MemoryManager
@@ -40,6 +41,11 @@ class Agents(Base):
                 if self._runtime is None:
                     self._runtime = Runtime(cast("MemoryManager", self))
         return self._runtime
+
+    @property
+    def worker(self) -> Worker:
+        """The queue for work beside the loop."""
+        return self.runtime.worker
 
     @property
     def preferences(self) -> PreferenceStore:
