@@ -198,6 +198,8 @@ class Worker:
         require_number(timeout_seconds, "timeout_seconds", low=0)
         deadline = time.monotonic() + timeout_seconds
         with self._lock():
+            if self._closed:
+                return
             self._closing = True
             thread = self._thread
             inside = thread is threading.current_thread()
