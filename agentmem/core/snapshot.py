@@ -20,7 +20,8 @@ class Looked:
     `rank` is its place in the fused order, from 1. `reason` is written for people.
     `text` is the whole text that was offered, also when less of it went in;
     `url` to `speaker` are what its citation shows, so that the fill can be
-    replayed to the token.
+    replayed to the token. `fixed` says that no setting would have changed its
+    fate: it is in the conversation already, say, or stands in the profile.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Looked:
     retrieved: str = ""
     heading: str = ""
     speaker: str = ""
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +75,9 @@ class Snapshot:
 
     `settings` are those the context was built with, so that the plan can be
     replayed with others. `message` is the reference message as it was sent.
-    `knowledge_limit` is the room the knowledge section had, when that was less
-    than its budget; `total_found` what "Showing X of Y" named as Y.
+    `knowledge_limit` is the most the knowledge section could have had whatever
+    its budget (worked out from the parts where it is not said); `total_found`
+    what "Showing X of Y" named as Y.
     """
 
     id: str

@@ -169,6 +169,7 @@ _LOOKED_DEFAULTS: Mapping[str, Any] = MappingProxyType(
         "kind": "", "title": "", "text": "", "tokens": 0, "rank": None, "score": None,
         "lexical": None, "vector": None, "lexical_rank": None, "vector_rank": None, "boosts": {},
         "url": "", "origin": "", "retrieved": "", "heading": "", "speaker": "",
+        "fixed": False,
     }
 )  # fmt: skip
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in (Looked, Part, Outcome)}
