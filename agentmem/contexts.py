@@ -141,7 +141,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
                 profile_tokens=min(ask.config.preference_budget, room.limit_tokens),
                 candidates=chosen.candidates,
                 knowledge_tokens=room.knowledge_tokens,
-                total_found=len(chosen.candidates) + len(chosen.passed_over),
+                total_found=chosen.related,
                 working_memory=(*chosen.pointers, *ask.pointers),
                 framing=ask.config.framing,
                 role=ask.config.reference_role,

@@ -11,20 +11,20 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from agentmem.background import Worker
 from agentmem.config import LoopConfig
 from agentmem.errors import AgentMemError, AgentMemWarning
-from agentmem.indexer import Indexer
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
 from agentmem.resilience import TtlCache
 from agentmem.tokenizer import Corrections, Tokenizer
-from agentmem.tracing import Trace
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
+    from agentmem.background import Worker
     from agentmem.contexts import Context
+    from agentmem.indexer import Indexer
     from agentmem.manager import MemoryManager
+    from agentmem.tracing import Trace
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,8 @@ class Runtime:
     @cached_property
     def worker(self) -> Worker:
         """The one queue of this memory; its thread starts with the first job."""
+        from agentmem.background import Worker
+
         worker = Worker(self.memory.store, clock=self.memory.clock)
         worker.handle("corrections", self._keep_corrections)
         worker.handle("usage", self._count_use)
@@ -63,10 +65,14 @@ class Runtime:
 
     @cached_property
     def indexer(self) -> Indexer:
+        from agentmem.indexer import Indexer
+
         return Indexer(self.memory)
 
     @cached_property
     def trace(self) -> Trace:
+        from agentmem.tracing import Trace
+
         return Trace(self.memory)
 
     @cached_property

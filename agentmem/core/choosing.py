@@ -19,11 +19,15 @@ QUOTE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What is offered to the block, as knowledge and as pointers; the rest, and why."""
+    """What is offered to the block, as knowledge and as pointers; the rest, and why.
+
+    `related` counts what could have been offered as knowledge but for `top_k`.
+    """
 
     candidates: tuple[Candidate, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     passed_over: tuple[tuple[Hit, str], ...] = ()
+    related: int = 0
 
 
 def choose(
@@ -42,6 +46,7 @@ def choose(
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
+    related = 0
     for hit in hits:
         memory = hit.memory
         if memory.kind == "preference":
@@ -52,6 +57,7 @@ def choose(
             passed_over.append((hit, "already in the conversation"))
         elif len(candidates) + len(pointers) >= top_k:
             passed_over.append((hit, f"over top_k {top_k}"))
+            related += memory.kind != "tool_result"
         elif memory.kind == "tool_result" and memory.metadata.get("artifact"):
             pointers.append(
                 Pointer(
@@ -64,7 +70,10 @@ def choose(
         else:
             candidates.append(Candidate(id=memory.id, source=source_of(memory), score=hit.score))
     return Chosen(
-        candidates=tuple(candidates), pointers=tuple(pointers), passed_over=tuple(passed_over)
+        candidates=tuple(candidates),
+        pointers=tuple(pointers),
+        passed_over=tuple(passed_over),
+        related=len(candidates) + related,
     )
 
 
