@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from agentmem import remembering
 from agentmem.core.checks import require_choice, require_count, require_text
 from agentmem.core.filters import Selection
+from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_merge import KnownPreference, merge_preferences, subject_key
 from agentmem.core.preferences import (
     DetectedPreference,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 SOURCE = "preference://user"
+_USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
 
@@ -83,10 +85,7 @@ class PreferenceStore:
             raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
         if type is not None:
             require_choice(type, get_args(PreferenceType), "type")
-        found = detect_preferences(said)
-        stated = found[0] if len(found) == 1 else None
-        if stated is None:
-            stated = DetectedPreference(type=type or "custom", content=said, subject=said)
+        stated = _read(said)
         stated = replace(stated, type=type or stated.type, content=said)
         kept = self._keep([stated], scope_of(whose))
         if kept:
@@ -232,10 +231,16 @@ def _key(memory: Memory) -> str:
     key = memory.metadata.get("key")
     if isinstance(key, str) and key:
         return key
-    found = detect_preferences(memory.text)
-    if len(found) == 1:
-        return subject_key(found[0])
-    return subject_key(DetectedPreference(type="custom", content=memory.text, subject=memory.text))
+    return subject_key(_read(memory.text))
+
+
+def _read(said: str) -> DetectedPreference:
+    """One statement of a user, who means it as a preference however it is worded."""
+    for worded in (said, _USED.sub("I prefer ", said), f"I prefer {said}"):
+        found = detect_preferences(worded)
+        if len(found) == 1:
+            return found[0]
+    return DetectedPreference(type="custom", content=said, subject=said)
 
 
 def _preference(memory: Memory) -> Preference:

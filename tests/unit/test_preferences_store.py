@@ -1,0 +1,123 @@
+"""Preferences as memories: kept, replaced, taken back, and cut to a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentmem
+from agentmem.errors import InvalidInput, InvalidScope, RecordNotFound
+from agentmem.preferences import SOURCE, PreferenceStore
+from agentmem.testing import HashEmbedder, ManualClock
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[agentmem.MemoryManager]:
+    path = ":memory:" if request.param == "memory" else tmp_path / "m.db"
+    with agentmem.open(path, embedder=HashEmbedder(), clock=ManualClock()) as opened:
+        yield opened
+
+
+def texts(preferences: PreferenceStore, user: str = "ana") -> list[str]:
+    return [p.text for p in preferences.get_all(user_id=user)]
+
+
+def test_a_newer_statement_about_the_same_thing_takes_the_older_ones_place(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    old = prefs.add("I prefer short answers", user_id="ana")
+    memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    new = prefs.add("I prefer long, detailed answers", user_id="ana")
+    assert texts(prefs) == ["I prefer long, detailed answers"]
+    assert new.replaced == (old.id,)
+    assert new.type == old.type == "style"
+    kept = memory.get(old.id, user_id="ana")
+    assert kept.superseded_by == new.id
+    assert kept.source_url == SOURCE
+
+
+def test_taking_one_back_can_let_the_older_one_hold_again(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    prefs.add("My name is Ana", user_id="ana")
+    memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    wrong = prefs.add("My name is Maria", user_id="ana")
+    (back,) = prefs.undo(wrong.id, user_id="ana")
+    assert back.text == "My name is Ana"
+    assert texts(prefs) == ["My name is Ana"]
+
+
+def test_removing_leaves_what_was_replaced_replaced(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    prefs.add("I use tabs for indentation", user_id="ana")
+    memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    second = prefs.add("I use spaces for indentation", user_id="ana")
+    prefs.remove(second.id, user_id="ana")
+    assert texts(prefs) == []
+
+
+def test_saying_it_again_adds_nothing(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    one = prefs.add("I love jazz", user_id="ana")
+    assert prefs.add("I love jazz", user_id="ana").id == one.id
+    assert prefs.detect([{"role": "user", "content": "I love jazz."}], user_id="ana") == ()
+    assert len(prefs.get_all(user_id="ana")) == 1
+
+
+def test_only_the_users_own_turns_are_read(memory: agentmem.MemoryManager) -> None:
+    found = memory.preferences.detect(
+        [
+            {"role": "system", "content": "I prefer French."},
+            {"role": "assistant", "content": "I prefer tea."},
+            {"role": "tool", "tool_call_id": "1", "content": "I am a vegan."},
+            {"role": "user", "content": "I'm a backend engineer. What time is it?"},
+        ],
+        user_id="ana",
+    )
+    assert [p.type for p in found] == ["expertise"]
+    assert texts(memory.preferences, "bob") == []
+
+
+def test_a_statement_nobody_understands_is_kept_as_it_is(memory: agentmem.MemoryManager) -> None:
+    odd = memory.preferences.add("tickets: always by train\nplease", user_id="ana")
+    assert (odd.type, odd.text) == ("custom", "tickets: always by train please")
+    assert memory.preferences.add("Talk like a pirate", type="style", user_id="ana").type == "style"
+    assert [p.type for p in memory.preferences.get_all(type="style", user_id="ana")] == ["style"]
+
+
+def test_they_hold_in_every_run_and_clear_takes_them_all(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    prefs.add("I love jazz", user_id="ana", run_id="one")
+    assert [p.text for p in prefs.get_all(user_id="ana", run_id="two")] == ["I love jazz"]
+    assert prefs.clear(user_id="ana") == 1
+    assert texts(prefs) == []
+
+
+def test_the_text_for_a_prompt_keeps_to_its_budget(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    prefs.add("I love jazz. It must be from New Orleans and from before the war.", user_id="ana")
+    count = len
+    assert prefs.format_for_context(1_000, count=count, user_id="ana").startswith("- I love jazz.")
+    assert prefs.format_for_context(20, count=count, user_id="ana") == "- I love jazz."
+    assert prefs.format_for_context(3, count=count, user_id="ana") == ""
+    assert prefs.format_for_context(user_id="nobody") == ""
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_nothing_is_no_preference(memory: agentmem.MemoryManager, text: str) -> None:
+    with pytest.raises(InvalidInput):
+        memory.preferences.add(text, user_id="ana")
+
+
+def test_what_is_no_preference_cannot_be_removed_as_one(memory: agentmem.MemoryManager) -> None:
+    fact = memory.add("Water is wet.", user_id="ana").ids[0]
+    mine = memory.preferences.add("I love jazz", user_id="ana")
+    for wrong in (fact, "no such id"):
+        with pytest.raises(RecordNotFound):
+            memory.preferences.remove(wrong, user_id="ana")
+    with pytest.raises(RecordNotFound):
+        memory.preferences.undo(mine.id, user_id="bob")
+    with pytest.raises(InvalidScope):
+        memory.preferences.get_all(username="ana")

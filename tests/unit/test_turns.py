@@ -1,0 +1,233 @@
+"""A turn for loops of one's own: what is sent, what is kept, and what happens when memory fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentmem
+from agentmem.config import LoopConfig
+from agentmem.core.context import STUB
+from agentmem.core.injection import is_reference
+from agentmem.errors import BudgetError, InvalidInput, InvalidScope
+from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.turns import read_usage
+
+SYSTEM = {"role": "system", "content": "You are the on-call assistant."}
+ASK = {"role": "user", "content": "When do deploys go out?"}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[agentmem.MemoryManager]:
+    with agentmem.open(tmp_path / "m.db", embedder=HashEmbedder(), clock=ManualClock()) as opened:
+        opened.add("Deploys go out on Thursdays at 10:00.", user_id="sam")
+        opened.add("The ledger table belongs to the storage team.", user_id="sam")
+        yield opened
+
+
+def kinds(memory: agentmem.MemoryManager, kind: str) -> list[str]:
+    return [m.text for m in memory.get_all(user_id="sam", kinds=[kind])]
+
+
+def test_one_reference_stands_before_the_question_and_the_rest_is_untouched(
+    memory: agentmem.MemoryManager,
+) -> None:
+    with memory.turn([SYSTEM, ASK], model="gpt-4o", user_id="sam") as turn:
+        assert [m["role"] for m in turn.messages] == ["system", "user", "assistant", "user"]
+        assert turn.messages[0] == SYSTEM
+        assert turn.messages[1]["content"] == STUB
+        assert is_reference(turn.messages[2])
+        assert turn.messages[3] == ASK
+        assert turn.citations[0].index == 1
+        assert turn.degradations == []
+
+
+def test_a_turn_is_remembered_and_the_next_one_finds_it(memory: agentmem.MemoryManager) -> None:
+    with memory.turn(
+        [{"role": "user", "content": "Our cat is called Deploy."}], user_id="sam"
+    ) as t:
+        t.done("A fine name for a cat.")
+    assert memory.flush(10)
+    assert set(kinds(memory, "message")) == {"Our cat is called Deploy.", "A fine name for a cat."}
+    again = memory.turn([{"role": "user", "content": "What is our cat called?"}], user_id="sam")
+    assert "Our cat is called Deploy." in again.block_text
+
+
+def test_what_was_injected_is_never_stored_even_when_the_answer_quotes_it(
+    memory: agentmem.MemoryManager,
+) -> None:
+    with memory.turn([ASK], user_id="sam") as turn:
+        turn.done(f"{turn.block_text}\nAll of this I was shown.")
+    memory.flush(10)
+    assert kinds(memory, "message").count("All of this I was shown.") == 1
+    assert not any("knowledge_context" in m.text for m in memory.get_all(user_id="sam"))
+
+
+def test_the_steps_of_a_turn_get_the_block_that_was_built_for_it(
+    memory: agentmem.MemoryManager,
+) -> None:
+    first = memory.turn([SYSTEM, ASK], user_id="sam")
+    memory.add("Deploys go out on Mondays too.", user_id="sam")
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+    ]
+    second = memory.turn([SYSTEM, ASK, *steps], user_id="sam")
+    assert second.messages[:4] == first.messages
+    assert second.messages[4:] == steps
+
+
+def test_a_turn_that_never_reached_the_model_still_keeps_what_the_user_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    with (
+        pytest.raises(ConnectionError),
+        memory.turn([{"role": "user", "content": "I prefer tea over coffee."}], user_id="sam"),
+    ):
+        raise ConnectionError("no network")
+    memory.flush(10)
+    assert kinds(memory, "message") == ["I prefer tea over coffee."]
+    assert kinds(memory, "preference") == ["I prefer tea over coffee"]
+    last = memory.runtime.trace.last(scope=agentmem.Scope(user_id="sam"))
+    assert last is not None
+    assert last.outcome is not None
+    assert "no network" in last.outcome.error
+
+
+def test_settings_turn_things_off(memory: agentmem.MemoryManager) -> None:
+    config = LoopConfig(enable_auto_index=False, detect_preferences=False, top_k=0)
+    with memory.turn(
+        [{"role": "user", "content": "I prefer tea. When do deploys go out?"}],
+        user_id="sam",
+        config=config,
+    ) as turn:
+        assert not turn.injected
+        turn.done("On Thursdays.")
+    memory.flush(10)
+    assert kinds(memory, "message") == kinds(memory, "preference") == []
+
+
+def test_a_dry_turn_keeps_nothing(memory: agentmem.MemoryManager) -> None:
+    with memory.turn(
+        [{"role": "user", "content": "I prefer tea. When do deploys go out?"}],
+        user_id="sam",
+        dry=True,
+    ) as turn:
+        assert turn.injected
+        turn.done("On Thursdays.")
+    memory.flush(10)
+    assert kinds(memory, "message") == kinds(memory, "preference") == []
+    assert memory.runtime.trace.last(scope=agentmem.Scope(user_id="sam")) is None
+
+
+def test_what_the_conversation_says_already_is_not_said_again(
+    memory: agentmem.MemoryManager,
+) -> None:
+    said = {"role": "user", "content": "Deploys go out on Thursdays at 10:00."}
+    turn = memory.turn([said, {"role": "assistant", "content": "Noted."}, ASK], user_id="sam")
+    assert "Thursdays" not in turn.block_text
+    assert turn.snapshot is not None
+    reasons = [looked.reason for looked in turn.snapshot.looked_at]
+    assert "already in the conversation" in reasons
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], [SYSTEM], [{"role": "assistant", "content": "hi"}], [{"role": "user", "content": ""}]],
+)
+def test_where_nobody_asks_nothing_is_added(
+    memory: agentmem.MemoryManager, messages: list[dict[str, Any]]
+) -> None:
+    turn = memory.turn(messages, user_id="sam")
+    assert turn.messages == messages
+    assert turn.degradations == []
+
+
+@pytest.mark.parametrize("messages", [["hi"], [{"content": "no role"}], [None]])
+def test_messages_nobody_can_read_pass_through_with_a_note(
+    memory: agentmem.MemoryManager, messages: list[Any]
+) -> None:
+    turn = memory.turn(messages, user_id="sam")
+    assert turn.messages == messages
+    assert "InvalidMessage" in turn.degradations[0]
+    turn.done("fine")
+
+
+def test_a_closed_memory_leaves_the_messages_as_they_are(tmp_path: Path) -> None:
+    memory = agentmem.open(tmp_path / "m.db", embedder=HashEmbedder())
+    memory.add("Deploys go out on Thursdays.", user_id="sam")
+    memory.close()
+    with memory.turn([SYSTEM, ASK], user_id="sam") as turn:
+        assert turn.messages == [SYSTEM, ASK]
+        assert any("StoreClosed" in problem for problem in turn.degradations)
+        turn.done("whatever")
+
+
+def test_the_window_decides_how_much_memory_there_is(memory: agentmem.MemoryManager) -> None:
+    for number in range(40):
+        memory.add(f"Deploys go out, rule {number}: " + "and so on " * 60, user_id="sam")
+    turn = memory.turn([ASK], model="gpt-4o", user_id="sam", config=LoopConfig(top_k=40))
+    assert turn.context.built.knowledge.tokens <= 2_000
+    small = memory.turn(
+        [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=100)
+    )
+    assert small.context.built.knowledge.tokens <= 100
+    assert memory.preferences.add("I like tea", user_id="sam")
+    none = memory.turn([ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=0))
+    assert none.block is not None
+    assert none.block.user_profile == ("I like tea",)
+    assert none.block.related_knowledge == ()
+
+
+def test_trimming_refuses_what_cannot_fit_before_any_model_is_asked(
+    memory: agentmem.MemoryManager,
+) -> None:
+    huge = {"role": "user", "content": "deploy " * 20_000}
+    with pytest.raises(BudgetError):
+        memory.turn([huge], model="groq/llama3-8b-8192", user_id="sam", trim=True)
+    turn = memory.turn([huge], model="groq/llama3-8b-8192", user_id="sam")
+    assert turn.messages == [huge]
+    assert any("do not fit" in problem for problem in turn.degradations)
+
+
+def test_usage_teaches_the_counter_and_is_kept(memory: agentmem.MemoryManager) -> None:
+    for _ in range(3):
+        turn = memory.turn([SYSTEM, ASK], model="mistral/mistral-large-latest", user_id="sam")
+        turn.done("ok", usage={"prompt_tokens": 2 * turn.context.estimated_tokens})
+    memory.flush(10)
+    counter = memory.runtime.tokenizer("mistral/mistral-large-latest")[0]
+    assert counter.corrected(100) > 100
+    assert "mistral" in (memory.store.settings.get("token corrections") or "")
+
+
+def test_cited_and_ignored_memories_are_counted(memory: agentmem.MemoryManager) -> None:
+    ask = {"role": "user", "content": "Deploys go out when? Who owns the ledger table?"}
+    with memory.turn([ask], user_id="sam") as turn:
+        assert len(turn.citations) == 2
+        turn.done(f"On Thursdays [{turn.citations[0].index}].")
+    memory.flush(10)
+    cited = memory.get(turn.citations[0].memory_id, user_id="sam").usage
+    ignored = memory.get(turn.citations[1].memory_id, user_id="sam").usage
+    assert (cited.retrieved, cited.cited, cited.ignored) == (1, 1, 0)
+    assert (ignored.retrieved, ignored.cited, ignored.ignored) == (1, 0, 1)
+
+
+def test_scope_is_said_once_and_in_any_form(memory: agentmem.MemoryManager) -> None:
+    for scope in ("sam", {"user_id": "sam"}, agentmem.Scope(user_id="sam")):
+        assert memory.turn([ASK], scope=scope).injected  # type: ignore[arg-type]  # all three
+    assert not memory.turn([ASK], user_id="bob").injected
+    with pytest.raises(InvalidInput, match="said twice"):
+        memory.turn([ASK], scope="sam", user_id="bob")
+    with pytest.raises(InvalidScope):
+        memory.turn([ASK], scope={"user": "sam"})
+
+
+def test_a_providers_usage_is_read_under_its_own_names() -> None:
+    assert read_usage({"input_tokens": 3, "output_tokens": 4}) == {
+        "prompt": 3, "completion": 4, "total": 7
+    }  # fmt: skip
+    assert read_usage(None) == read_usage("none") == read_usage({"prompt_tokens": "x"}) == {}
