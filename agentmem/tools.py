@@ -1,0 +1,264 @@
+"""Tools a model may call: a name, a JSON schema and a callable, however they were written."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agentmem.docstrings import read_docstring
+from agentmem.errors import InvalidInput
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_PARAMETERS: Mapping[str, Any] = {
+    "type": "object", "properties": {}, "additionalProperties": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """What the model sees of a tool, and what is called for it.
+
+    `call` gets the arguments by name and may be async. A `read_only` tool
+    changes nothing, so the same call twice in a turn is answered once. What
+    a tool with `keep=False` gives back is not stored: it is read already.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Callable[..., Any]
+    read_only: bool = False
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InvalidInput(
+                "name", self.name, "is no name for a tool",
+                remedy="Use 1 to 64 letters, digits, _ or -.",
+            )  # fmt: skip
+        if not callable(self.call):
+            raise InvalidInput("call", self.call, "cannot be called", remedy="Pass a function.")
+        _require_schema(self.parameters, self.name)
+
+    def definition(self, *, strict: bool = False) -> dict[str, Any]:
+        """The tool as chat completions take it.
+
+        With `strict`, in the form of OpenAI's structured outputs: every
+        property is required, and one that may be left out may be null.
+        """
+        parameters = deepcopy(dict(self.parameters))
+        function: dict[str, Any] = {"name": self.name, "description": self.description}
+        if strict:
+            _make_strict(parameters)
+            function["strict"] = True
+        return {"type": "function", "function": {**function, "parameters": parameters}}
+
+
+def as_tool(
+    obj: Tool | Callable[..., Any] | Mapping[str, Any], *, read_only: bool | None = None
+) -> Tool:
+    """A tool from a `Tool`, a function, or a chat-completions definition with a `call`.
+
+    A function's parameters, hints and docstring make its schema. A mapping is
+    `{"type": "function", "function": {…}, "call": fn}`; it may say
+    `"read_only": True`. A function may be marked `fn.read_only = True`.
+    """
+    if isinstance(obj, Tool):
+        tool = obj
+    elif isinstance(obj, Mapping):
+        tool = _from_mapping(obj)
+    elif callable(obj):
+        tool = _from_function(obj)
+    else:
+        raise InvalidInput(
+            "tool", obj, "is no tool", remedy="Pass a function, a Tool or a dict with a call."
+        )
+    if read_only is None or read_only == tool.read_only:
+        return tool
+    return Tool(
+        name=tool.name, description=tool.description, parameters=tool.parameters,
+        call=tool.call, read_only=read_only, keep=tool.keep,
+    )  # fmt: skip
+
+
+def as_tools(objects: Iterable[Any]) -> tuple[Tool, ...]:
+    """Tools with different names; two of one name are refused."""
+    if isinstance(objects, Mapping | str | Tool) or not isinstance(objects, Iterable):
+        raise InvalidInput("tools", objects, "is not a list of tools", remedy="Pass a list.")
+    tools: dict[str, Tool] = {}
+    for obj in objects:
+        tool = as_tool(obj)
+        if tool.name in tools:
+            raise InvalidInput(
+                "tools", tool.name, "has two tools of one name", remedy="Rename one of them."
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())
+
+
+def _from_mapping(written: Mapping[str, Any]) -> Tool:
+    function = written.get("function")
+    described = function if isinstance(function, Mapping) else written
+    call = next(
+        (c for c in (written.get("call"), described.get("call"), function) if callable(c)), None
+    )
+    if call is None:
+        raise InvalidInput(
+            "tool", dict(written), "has nothing to call",
+            remedy='Add the function: {"type": "function", "function": {…}, "call": fn}.',
+        )  # fmt: skip
+    name = described.get("name") or getattr(call, "__name__", "")
+    parameters = described.get("parameters") or described.get("input_schema")
+    return Tool(
+        name=str(name),
+        description=str(described.get("description") or inspect.getdoc(call) or ""),
+        parameters=_NO_PARAMETERS if parameters is None else parameters,
+        call=call,
+        read_only=bool(written.get("read_only") or described.get("read_only")),
+    )
+
+
+def _from_function(function: Callable[..., Any]) -> Tool:
+    """A tool whose arguments are checked and converted by the function's own hints."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+    from pydantic_core import ArgsKwargs
+
+    name = str(getattr(function, "__name__", "") or _inner_name(function))
+    _require_names(function, name)
+    target = function if inspect.isroutine(function) else partial(function)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(target)  # type: ignore[arg-type]  # functions are typed forms too
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a default that JSON cannot write is left out
+            schema = adapter.json_schema()
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        problem = str(error).split("\n", 1)[0][:200]
+        raise InvalidInput(
+            "tool", name, f"has hints that give no JSON schema ({problem})",
+            remedy="Pass a Tool with your own parameters.",
+        ) from error  # fmt: skip
+    description, parameters = read_docstring(inspect.getdoc(function))
+    for key, property_schema in schema.get("properties", {}).items():
+        property_schema.pop("title", None)
+        if parameters.get(key):
+            property_schema.setdefault("description", parameters[key])
+    schema.setdefault("type", "object")
+    schema.setdefault("properties", {})
+
+    def call(**arguments: Any) -> Any:
+        return adapter.validate_python(ArgsKwargs((), arguments))
+
+    return Tool(
+        name=name,
+        description=description or name.replace("_", " "),
+        parameters=schema,
+        call=_like(function, call),
+        read_only=bool(getattr(function, "read_only", False)),
+    )
+
+
+def _like(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, async when `function` is, so that it is awaited on the loop and not in a thread."""
+    if not is_async(function):
+        return call
+
+    async def call_async(**arguments: Any) -> Any:
+        return await call(**arguments)
+
+    return call_async
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Whether calling gives something to await, as far as can be known before."""
+    while isinstance(call, partial):
+        call = call.func
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004 - its colour is asked, not whether it is there
+    )
+
+
+def _inner_name(function: Callable[..., Any]) -> str:
+    if isinstance(function, partial):
+        return str(getattr(function.func, "__name__", ""))
+    return type(function).__name__
+
+
+def _require_names(function: Callable[..., Any], name: str) -> None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        parameters = {}.values()
+        raise InvalidInput(
+            "tool", name, "has no signature", remedy="Pass a Tool with your own parameters."
+        ) from None
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InvalidInput(
+                "tool", f"{name}({parameter})", "has a parameter without a name for the model",
+                remedy="Models call by name: drop the / or the *args.",
+            )  # fmt: skip
+
+
+def _require_schema(parameters: object, name: str) -> None:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    if not isinstance(parameters, Mapping):
+        raise InvalidInput("parameters", parameters, "is no JSON schema", remedy="Pass a dict.")
+    kind = parameters.get("type", "object")
+    if kind != "object":
+        raise InvalidInput(
+            "parameters", kind, f"of {name} has another type than object",
+            remedy='Arguments come by name: use {"type": "object", …}.',
+        )  # fmt: skip
+    try:
+        validator_for(parameters, default=Draft202012Validator).check_schema(dict(parameters))
+    except SchemaError as error:
+        raise InvalidInput(
+            "parameters", name, f"is no JSON schema ({error.message[:200]})",
+            remedy="See json-schema.org.",
+        ) from None  # fmt: skip
+
+
+def _make_strict(schema: Any) -> None:
+    """Require every property of every object, in place; what was optional may be null."""
+    if isinstance(schema, list):
+        for item in schema:
+            _make_strict(item)
+    if not isinstance(schema, dict):
+        return
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        required = schema.get("required") or []
+        for key, value in properties.items():
+            _make_strict(value)
+            if key not in required and isinstance(value, dict):
+                properties[key] = _nullable(value)
+        schema["required"] = list(properties)
+        schema["additionalProperties"] = False
+    for key in ("items", "anyOf", "allOf", "oneOf", "$defs"):
+        inner = schema.get(key)
+        _make_strict(list(inner.values()) if key == "$defs" and isinstance(inner, dict) else inner)
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    schema = {key: value for key, value in schema.items() if key != "default"}
+    kind = schema.get("type")
+    if isinstance(kind, str) and "enum" not in schema:
+        return {**schema, "type": kind if kind == "null" else [kind, "null"]}
+    if isinstance(kind, list):
+        return {**schema, "type": [*kind, *([] if "null" in kind else ["null"])]}
+    choices = schema.get("anyOf")
+    if isinstance(choices, list):
+        if {"type": "null"} in choices:
+            return schema
+        return {**schema, "anyOf": [*choices, {"type": "null"}]}
+    return {"anyOf": [schema, {"type": "null"}]}
