@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from agentmem.core.probes import PROBES
 from agentmem.core.ranking import measure_background
 from agentmem.errors import BadVector, EmbedderError, EmbedderFailed
-from agentmem.preparing import text_to_embed
+from agentmem.preparing import Packed, text_to_embed
 from agentmem.protocols import Embedder, EmbedderId
 from agentmem.stores.base import Store
+from agentmem.stores.entries import pack_vectors
 from agentmem.types import Memory
 
 if TYPE_CHECKING:
@@ -164,12 +165,12 @@ class Embedding:
 
     # -- making vectors ----------------------------------------------------------------
 
-    def embed(self, memories: Sequence[Memory]) -> list[dict[EmbedderId, NDArray[np.float32]]]:
-        """The vectors of new memories, by embedder; empty for those that could not be made.
+    def embed(self, memories: Sequence[Memory]) -> list[Packed]:
+        """The vectors of new memories, packed; empty for those that could not be made.
 
         While an older embedder still answers, new memories get its vectors too.
         """
-        made: list[dict[EmbedderId, NDArray[np.float32]]] = [{} for _ in memories]
+        made: list[Packed] = [()] * len(memories)
         texts = [text_to_embed(memory) for memory in memories]
         serving = self.serving
         for embedder in {id(e): e for e in (self._wanted, serving) if e is not None}.values():
@@ -180,24 +181,20 @@ class Embedding:
                 self._complete, self._chosen_at = False, None
                 continue
             self.error = ""
-            for one, vector in zip(made, vectors, strict=True):
-                one[embedder.id] = vector
+            space = embedder.id
+            packed = pack_vectors(space, vectors)
+            made = [(*one, (space, data)) for one, data in zip(made, packed, strict=True)]
         return made
 
-    def given(self, vectors: Vectors) -> list[dict[EmbedderId, NDArray[np.float32]]]:
-        """Vectors that a caller made with the wanted embedder, checked when they are packed."""
-        import numpy as np
-
+    def given(self, vectors: Vectors) -> list[Packed]:
+        """Vectors that a caller made with the wanted embedder, checked and packed."""
         wanted = self._id_of(self._wanted)
         if wanted is None:
             raise BadVector(
                 "There is no embedder whose vectors these could be.",
                 remedy="Open the memory with the embedder that made them.",
             )
-        try:
-            return [{wanted: np.asarray(vector, dtype=np.float32)} for vector in vectors]
-        except (TypeError, ValueError) as error:
-            raise BadVector(f"A vector is not numbers: {error}.") from None
+        return [((wanted, data),) for data in pack_vectors(wanted, vectors)]
 
     def query(self, text: str) -> tuple[EmbedderId, NDArray[np.float32]] | None:
         """The question's vector in the space that is served; None when there is none to be had."""

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 from agentmem.errors import InvalidInput
 from agentmem.protocols import Clock
@@ -32,18 +31,38 @@ class Ids:
 
     def new(self) -> str:
         """The next id."""
+        (made,) = self.take(1)
+        return made
+
+    def take(self, count: int) -> list[str]:
+        """The next `count` ids, made at one moment."""
         moment = (self._clock.now() - _EPOCH) // _MILLISECOND
         if not 0 <= moment <= _LARGEST_MOMENT:
             raise InvalidInput(
                 "clock", moment, "is out of range", remedy="Set the clock after the year 1970."
             )
         with self._lock:
-            last_moment, last_count = self._last
-            count = 0
-            if moment <= last_moment:
-                moment, count = last_moment, last_count + 1
-            if count > _LARGEST_COUNT:
-                moment, count = moment + 1, 0
-            self._last = (moment, count)
-        noise = int.from_bytes(self._random_bytes(8), "big") >> 2
-        return str(UUID(int=moment << 80 | 7 << 76 | count << 64 | 2 << 62 | noise))
+            places = self._places(moment, count)
+        noise = self._random_bytes(8 * count)
+        made = []
+        for number, (at, counter) in enumerate(places):
+            low = int.from_bytes(noise[8 * number : 8 * number + 8], "big") >> 2
+            digits = f"{at << 80 | 7 << 76 | counter << 64 | 2 << 62 | low:032x}"
+            made.append(
+                f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+            )
+        return made
+
+    def _places(self, moment: int, count: int) -> list[tuple[int, int]]:
+        """The next moments and counters; the lock is held."""
+        at, counter = self._last
+        if moment > at:
+            at, counter = moment, -1
+        found = []
+        for _ in range(count):
+            counter += 1
+            if counter > _LARGEST_COUNT:
+                at, counter = at + 1, 0
+            found.append((at, counter))
+        self._last = (at, counter)
+        return found

@@ -181,7 +181,7 @@ class PreferenceStore:
         known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
         plan = merge_preferences(known, stated)
         now = memory.clock.now()
-        maker = remembering.Maker(scope=scope, visibility="private", now=now, new_id=memory.ids.new)
+        maker = remembering.Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
         kept: list[Preference] = []
         for new, old_ids in (
             *((added, ()) for added in plan.add),
@@ -236,7 +236,7 @@ def _key(memory: Memory) -> str:
 
 def _read(said: str) -> DetectedPreference:
     """One statement of a user, who means it as a preference however it is worded."""
-    for worded in (said, _USED.sub("I prefer ", said), f"I prefer {said}"):
+    for worded in (said, _USED.compiled().sub("I prefer ", said), f"I prefer {said}"):
         found = detect_preferences(worded)
         if len(found) == 1:
             return found[0]

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from agentmem.core.lexical import hash_terms
+from agentmem.core.lexical import pack_terms
 from agentmem.core.ranking import embedded_text, indexed_text, row_flags
 from agentmem.protocols import EmbedderId
-from agentmem.stores.entries import make_entry
 from agentmem.stores.values import Entry
 from agentmem.types import Memory
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 TEXT_KINDS = ("page", "tool_result")
 """Whole texts; every other kind is a statement, ranked as a turn of a conversation is."""
 
 
-def prepare(memory: Memory, vectors: Mapping[EmbedderId, NDArray[np.float32]]) -> Entry:
-    """The entry of a memory whose vectors were made."""
-    terms, frequencies = hash_terms(text_to_index(memory))
-    return make_entry(
-        memory,
-        terms=terms,
-        frequencies=frequencies,
-        text_flags=0 if memory.kind in TEXT_KINDS else row_flags(memory.text),
-        vectors=vectors,
-    )
+Packed = tuple[tuple[EmbedderId, bytes], ...]
+"""A memory's vectors as they are written, each with the embedder it is of."""
+
+
+def prepare(memory: Memory, vectors: Packed = ()) -> Entry:
+    """The entry of a memory whose vectors were made and packed."""
+    (entry,) = prepare_all([memory], [vectors])
+    return entry
+
+
+def prepare_all(memories: Sequence[Memory], vectors: Sequence[Packed]) -> list[Entry]:
+    """The entries of memories whose vectors were made and packed, in their order."""
+    found = pack_terms([text_to_index(memory) for memory in memories])
+    return [
+        Entry(
+            memory=memory,
+            terms=terms,
+            frequencies=frequencies,
+            length=length,
+            text_flags=0 if memory.kind in TEXT_KINDS else row_flags(memory.text),
+            vectors=packed,
+        )
+        for memory, packed, (terms, frequencies, length) in zip(
+            memories, vectors, found, strict=True
+        )
+    ]
 
 
 def text_to_index(memory: Memory) -> str:
     """What a memory is found by: its text with title, headings and caption."""
+    if not (memory.title or memory.heading_path or memory.metadata) and memory.text:
+        return memory.text
     return indexed_text(
         memory.text,
         title=memory.title,
@@ -54,4 +66,4 @@ def text_to_embed(memory: Memory) -> str:
 
 
 def _caption(memory: Memory) -> str:
-    return str(memory.metadata.get("caption") or "")
+    return str(memory.metadata.get("caption") or "") if memory.metadata else ""

@@ -28,19 +28,28 @@ class Maker:
     scope: Scope
     visibility: Visibility
     now: datetime
-    new_id: Callable[[], str]
+    new_ids: Callable[[int], list[str]]
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
-    def memory(self, text: str, **fields: Any) -> Memory:
+    def memory(
+        self,
+        text: str,
+        *,
+        memory_id: str = "",
+        created_at: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Memory:
         """A new memory of this owner, its content hash included."""
-        given = {"created_at": self.now, "metadata": self.metadata, **fields}
         return Memory(
-            id=self.new_id(),
+            id=memory_id or self.new_ids(1)[0],
             text=text,
             scope=self.scope,
             visibility=self.visibility,
             content_hash=content_hash(text),
-            **given,
+            created_at=self.now if created_at is None else created_at,
+            metadata=self.metadata if metadata is None else metadata,
+            **fields,
         )
 
 
@@ -114,16 +123,19 @@ def from_chunks(maker: Maker, chunks: Sequence[str], *, url: str, title: str = "
     """One memory a text that somebody else cut."""
     if isinstance(chunks, str) or not chunks:
         raise InvalidInput("chunks", chunks, "is not a list of texts", remedy="Pass some texts.")
+    _require_something(url)
+    ids = maker.new_ids(len(chunks))
     return [
         maker.memory(
             _require_something(text),
+            memory_id=memory_id,
             kind="page",
             origin="import",
-            source_url=_require_something(url),
+            source_url=url,
             title=title,
             position=number,
         )
-        for number, text in enumerate(chunks)
+        for number, (text, memory_id) in enumerate(zip(chunks, ids, strict=True))
     ]
 
 

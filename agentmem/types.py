@@ -15,6 +15,8 @@ Visibility = Literal["private", "project", "system"]
 Origin = Literal["user", "assistant", "tool", "web", "import", "system"]
 Level = Literal["full", "summary", "compressed", "index"]
 CognitiveType = Literal["semantic", "episodic", "procedural"]
+_VISIBILITIES: tuple[str, ...] = get_args(Visibility)
+_ORIGINS: tuple[str, ...] = get_args(Origin)
 
 Message = Mapping[str, Any]
 """A chat-completions message as the caller has it; we never change one in place."""
@@ -71,6 +73,9 @@ class Usage:
     last_used_at: datetime | None = None
 
 
+UNUSED = Usage()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One remembered thing. Every kind has the same fields, so each rule is written once."""
@@ -98,22 +103,23 @@ class Memory:
     superseded_by: str | None = None
     deleted_at: datetime | None = None
     content_hash: str = ""
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
-        for name in ("id", "kind", "text", "source_url", "title", "speaker", "session"):
-            require_text(getattr(self, name), name)
-        for name in ("summary", "compressed", "index", "supersedes", "superseded_by"):
-            if getattr(self, name) is not None:
-                require_text(getattr(self, name), name)
-        for heading in self.heading_path:
-            require_text(heading, "heading_path")
-        require_choice(self.visibility, get_args(Visibility), "visibility")
-        require_choice(self.origin, get_args(Origin), "origin")
-        require_unit(self.importance, "importance")
-        for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
-            require_instant(getattr(self, name), name)
+        if not _is_plain(self):
+            _check_texts(self)
+        if self.visibility not in _VISIBILITIES:
+            require_choice(self.visibility, _VISIBILITIES, "visibility")
+        if self.origin not in _ORIGINS:
+            require_choice(self.origin, _ORIGINS, "origin")
+        if type(self.importance) is not float or not 0.0 <= self.importance <= 1.0:
+            require_unit(self.importance, "importance")
+        if type(self.created_at) is not datetime or self.created_at.tzinfo is not UTC:
+            require_instant(self.created_at, "created_at")
+        if self.valid_from is not None or self.valid_to is not None or self.deleted_at is not None:
+            for name in ("valid_from", "valid_to", "deleted_at"):
+                require_instant(getattr(self, name), name)
         if self.visibility == "project" and self.scope.project_id is None:
             raise InvalidScope(
                 "project_id", None, "is missing", remedy="A project memory names its project."
@@ -124,6 +130,30 @@ class Memory:
         levels = (self.index, self.compressed, self.summary, self.text)
         order = ("index", "compressed", "summary", "full")
         return next(t for t in levels[order.index(level) :] if t is not None)
+
+
+def _is_plain(memory: Memory) -> bool:
+    """Whether all its texts are surely text, told without looking at each: most memories are."""
+    m = memory
+    if m.summary is not None or m.compressed is not None or m.index is not None:
+        return False
+    if m.supersedes is not None or m.superseded_by is not None or type(m.text) is not str:
+        return False
+    short = (m.id, m.kind, m.source_url, m.title, m.speaker, m.session, *m.heading_path)
+    try:
+        return m.text.isascii() and "".join(short).isascii()
+    except TypeError:
+        return False
+
+
+def _check_texts(memory: Memory) -> None:
+    for name in ("id", "kind", "text", "source_url", "title", "speaker", "session"):
+        require_text(getattr(memory, name), name)
+    for name in ("summary", "compressed", "index", "supersedes", "superseded_by"):
+        if getattr(memory, name) is not None:
+            require_text(getattr(memory, name), name)
+    for heading in memory.heading_path:
+        require_text(heading, "heading_path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

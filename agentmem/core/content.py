@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from hashlib import blake2b
 from unicodedata import normalize as unicode_normalize
 
 from agentmem.core.checks import require_text
 
-_NEWLINE = re.compile(r"\r\n|[\r\u0085\u2028\u2029]")
-# Only before a line's end, and each run read once: a megabyte of spaces stays linear.
-_TRAILING = re.compile(r"(?<![^\S\n])[^\S\n]++(?=\n|\Z)")
+_NEWLINES = ("\r\n", "\r", "\u0085", "\u2028", "\u2029")
 
 
 def normalise(text: str) -> str:
@@ -20,8 +17,17 @@ def normalise(text: str) -> str:
     no blank lines at the start or the end. Indentation, blank lines inside,
     case and every other character stay, so code and Markdown keep their meaning.
     """
-    composed = unicode_normalize("NFC", require_text(text, "text"))
-    return _TRAILING.sub("", _NEWLINE.sub("\n", composed)).strip("\n")
+    composed = require_text(text, "text")
+    if composed.isascii():
+        newlines = _NEWLINES[:2]
+    else:
+        composed, newlines = unicode_normalize("NFC", composed), _NEWLINES
+    for newline in newlines:
+        if newline in composed:
+            composed = composed.replace(newline, "\n")
+    if "\n" not in composed:
+        return composed.rstrip()
+    return "\n".join([line.rstrip() for line in composed.split("\n")]).strip("\n")
 
 
 def content_hash(text: str) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from math import log, log1p
 from typing import TYPE_CHECKING
@@ -33,6 +35,10 @@ PRIOR_ROWS = 100
 MAX_QUERY_TERMS = 64
 MAX_WORD_CHARACTERS = 64
 _CACHED_WORDS = 1 << 17
+_MOST_COUNTED = 65_535
+_HASH_BYTES = 8
+_TOGETHER = 8
+"""From this many texts on they are counted together: fewer are not worth the arrays."""
 
 # Han, kana, Hangul, Thai, Lao, Myanmar, Khmer: no spaces between words, so pairs of characters.
 _UNSPACED = (
@@ -95,12 +101,65 @@ def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
     """
     import numpy as np
 
-    terms = Counter(map(term_hash, _terms(require_text(text, "text"), query=False)))
-    hashes = np.fromiter(sorted(terms), dtype=np.uint64, count=len(terms))
-    counts = np.fromiter(
-        (min(terms[number], 65_535) for number in hashes.tolist()), np.uint16, len(terms)
+    ((hashes, counts, _),) = pack_terms([text])
+    return (
+        np.frombuffer(hashes, "<u8").astype(np.uint64),
+        np.frombuffer(counts, "<u2").astype(np.uint16),
     )
-    return hashes, counts
+
+
+def pack_terms(texts: Sequence[str]) -> list[tuple[bytes, bytes, int]]:
+    """What `hash_terms` gives for each text as little-endian bytes, and the row's length."""
+    found = [_hash_tokens(text) for text in texts]
+    return _count_together(found) if len(found) >= _TOGETHER else [_count(d) for d in found]
+
+
+def _count(hashes: bytes) -> tuple[bytes, bytes, int]:
+    counted = Counter(struct.unpack(f"<{len(hashes) // _HASH_BYTES}Q", hashes))
+    order = sorted(counted)
+    counts = [min(counted[number], _MOST_COUNTED) for number in order]
+    size = len(order)
+    return struct.pack(f"<{size}Q", *order), struct.pack(f"<{size}H", *counts), sum(counts)
+
+
+def _count_together(found: list[bytes]) -> list[tuple[bytes, bytes, int]]:
+    """The same for many, sorted and counted at once."""
+    import numpy as np
+
+    hashes = np.frombuffer(b"".join(found), "<u8")
+    sizes = np.array([len(data) for data in found], dtype=np.int64) // _HASH_BYTES
+    rows = np.repeat(np.arange(len(found)), sizes)
+    order = np.lexsort((hashes, rows))
+    hashes = hashes[order]  # the rows stay as they are: each keeps its own
+    new = np.ones(len(hashes), dtype=bool)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (rows[1:] != rows[:-1])
+    firsts = np.flatnonzero(new)
+    counts = np.minimum(np.diff(firsts, append=len(hashes)), _MOST_COUNTED)
+    distinct = np.bincount(rows[firsts], minlength=len(found))
+    lengths = np.bincount(rows[firsts], weights=counts, minlength=len(found))
+    packed, packed_counts = hashes[firsts].tobytes(), counts.astype("<u2").tobytes()
+    ends = np.cumsum(distinct)
+    return [
+        (
+            packed[_HASH_BYTES * first : _HASH_BYTES * end],
+            packed_counts[2 * first : 2 * end],
+            length,
+        )
+        for first, end, length in zip(
+            (ends - distinct).tolist(),
+            ends.tolist(),
+            lengths.astype(np.int64).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _hash_tokens(text: str) -> bytes:
+    """The hashes of a text's terms, one after the other."""
+    tokens = require_text(text, "text").split()
+    return b"".join(map(_HASHES.__getitem__, tokens)) or b"".join(
+        map(_ALL_HASHES.__getitem__, tokens)
+    )
 
 
 def hash_query(
@@ -155,16 +214,38 @@ def bm25(
 
 def _terms(text: str, *, query: bool) -> list[str]:
     words = _WORD.findall(text)
-    for keep_stop_words in (False, True):
-        terms: list[str] = []
-        for word in words:
-            if len(word) <= MAX_WORD_CHARACTERS:
-                terms += _word_terms(word, query, keep_stop_words)
-            else:
-                terms += _split(word, query, keep_stop_words)
-        if terms:
-            return terms
-    return []
+    return _terms_of(words, query, False) or _terms_of(words, query, True)
+
+
+def _terms_of(words: list[str], query: bool, keep_stop_words: bool) -> list[str]:
+    terms: list[str] = []
+    for word in words:
+        known = _word_terms if len(word) <= MAX_WORD_CHARACTERS else _split
+        terms += known(word, query, keep_stop_words)
+    return terms
+
+
+class _Hashes(dict[str, bytes]):
+    """The term hashes of what stands between two white spaces, worked out once each.
+
+    No word reaches over white space, so a text's terms are those of its tokens.
+    """
+
+    def __init__(self, *, keep_stop_words: bool) -> None:
+        self._keep_stop_words = keep_stop_words
+
+    def __missing__(self, token: str) -> bytes:
+        terms = _terms_of(_WORD.findall(token), False, self._keep_stop_words)
+        hashes = b"".join(term_hash(term).to_bytes(_HASH_BYTES, "little") for term in terms)
+        if len(token) <= MAX_WORD_CHARACTERS:
+            if len(self) >= _CACHED_WORDS:
+                self.clear()
+            self[token] = hashes
+        return hashes
+
+
+_HASHES = _Hashes(keep_stop_words=False)
+_ALL_HASHES = _Hashes(keep_stop_words=True)
 
 
 def _split(word: str, query: bool, keep_stop_words: bool) -> tuple[str, ...]:

@@ -12,13 +12,15 @@ from agentmem.core.filters import Compare, Selection
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
-from agentmem.preparing import prepare
+from agentmem.preparing import prepare_all
 from agentmem.results import Added, AddResult
 from agentmem.stores.values import Entry, Source
 from agentmem.types import EMPTY, Document, Memory, Visibility
 
 if TYPE_CHECKING:
     from agentmem.embedding import Vectors
+
+FEW_CHUNKS = 8
 
 Addable = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document
 
@@ -117,7 +119,7 @@ class Adding(Base):
             scope=scope_of(whose),
             visibility=visibility,
             now=self.clock.now(),
-            new_id=self.ids.new,
+            new_ids=self.ids.take,
             metadata=metadata,
         )
 
@@ -132,7 +134,8 @@ class Adding(Base):
         known: dict[Hashable, str] = {}
         if hashes:
             where = Compare(field="content_hash", operator="in", value=hashes)
-            for memory in self.store.scan(Selection(reader=maker.scope, where=where)):
+            kinds = tuple({memory.kind for memory in memories})
+            for memory in self.store.scan(Selection(reader=maker.scope, where=where, kinds=kinds)):
                 if (memory.scope, memory.visibility) == (maker.scope, maker.visibility):
                     known[same(memory)] = memory.id
         items: list[Added] = []
@@ -169,7 +172,9 @@ class Adding(Base):
             scope=maker.scope,
             visibility=maker.visibility,
         )
-        if self.store.has_source(source):  # known before anything is embedded
+        # Known before anything is embedded; a few ready vectors cost less than asking.
+        ready = vectors is not None and len(memories) <= FEW_CHUNKS
+        if not ready and self.store.has_source(source):
             return AddResult(unchanged=True)
         entries = self._entries(memories, vectors=vectors)
         report = self.store.replace_source(source, entries, at=maker.now)
@@ -190,10 +195,7 @@ class Adding(Base):
             made = self.embedding.given(vectors)
         else:
             raise BadVector(f"There are {len(vectors)} vectors for {len(memories)} texts.")
-        entries = []
-        for memory, vector in zip(memories, made, strict=True):
-            entries.append(prepare(memory, vector))
-        return entries
+        return prepare_all(memories, made)
 
     def _after_write(self, entries: Sequence[Entry]) -> tuple[str, ...]:
         if all(entry.vectors for entry in entries) or not self.embedding.wanted:

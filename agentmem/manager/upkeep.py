@@ -64,7 +64,7 @@ class Upkeep(Base):
         report = import_jsonl(
             self.store,
             path,
-            analyse=lambda memory: prepare(memory, {}),
+            analyse=prepare,
             scope=scope_of(whose) if any(whose.values()) else None,
             skip_bad_lines=skip_bad_lines,
         )

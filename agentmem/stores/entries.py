@@ -13,7 +13,7 @@ from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.errors import BadVector, InvalidInput, InvalidNumber, InvalidText
 from agentmem.protocols import EmbedderId
 from agentmem.stores.values import ERASED, Entry
-from agentmem.types import EMPTY, Memory, Scope, Usage
+from agentmem.types import EMPTY, UNUSED, Memory, Scope, Usage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,6 @@ _LAST_MOMENT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 NO_POSITION = 1 << 62
 """Stands for "no position": after all that have one, in the order they came."""
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
-_UNUSED = Usage()
 
 
 def make_entry(
@@ -84,6 +83,25 @@ def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
     return packed.tobytes()
 
 
+def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
+    """Each of `vectors` as `pack_vector` gives it, looked at together when they are a matrix."""
+    import numpy as np
+
+    if isinstance(vectors, np.ndarray) and vectors.ndim == 2 and vectors.dtype.kind in "fiu":
+        size = 4 * embedder.dimensions
+        with np.errstate(over="ignore"):
+            packed = vectors.astype("<f4", copy=False)
+        if vectors.shape[1] == embedder.dimensions and np.isfinite(packed).all():
+            data = packed.tobytes()
+            return [data[at : at + size] for at in range(0, size * len(vectors), size)]
+    try:
+        return [pack_vector(embedder, np.asarray(vector, np.float32)) for vector in vectors]
+    except BadVector:
+        raise
+    except (TypeError, ValueError) as error:
+        raise BadVector(f"A vector is not numbers: {error}.") from None
+
+
 @lru_cache(maxsize=4096)
 def name_id(name: str) -> int:
     """A speaker or kind as a number for index arrays; the empty name is 0."""
@@ -95,12 +113,17 @@ def name_id(name: str) -> int:
 
 def to_microseconds(moment: datetime, name: str = "moment") -> int:
     """Microseconds since 1970 UTC, exact."""
-    count = (moment - EPOCH) // MICROSECOND
+    count = _microseconds(moment)
     if not _FIRST_MOMENT <= count <= _LAST_MOMENT:
         raise InvalidInput(
             name, moment, "is outside the years 1 to 9999 in UTC", remedy="Use a nearer moment."
         )
     return count
+
+
+@lru_cache(maxsize=256)
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // MICROSECOND
 
 
 def from_microseconds(count: int) -> datetime:
@@ -145,18 +168,21 @@ def check_entry(entry: Entry) -> None:
         raise InvalidText("id", memory.id, "is empty", remedy="Use agentmem.ids.Ids to make one.")
     if memory.id == ERASED:
         raise InvalidText("id", memory.id, "stands for erased memories", remedy="Use another.")
-    if memory.position is not None:
-        require_count(memory.position, "position", least=-NO_POSITION)
-        if memory.position >= NO_POSITION:
-            raise InvalidNumber("position", memory.position, "is too large")
-    for count in () if memory.usage == _UNUSED else ("retrieved", "cited", "ignored"):
-        require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
+    position = memory.position
+    if position is not None and not (type(position) is int and 0 <= position < NO_POSITION):
+        require_count(position, "position", least=-NO_POSITION)
+        if position >= NO_POSITION:
+            raise InvalidNumber("position", position, "is too large")
+    if memory.usage is not UNUSED:
+        for count in ("retrieved", "cited", "ignored"):
+            require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
     if len(entry.terms) != 4 * len(entry.frequencies) or len(entry.frequencies) % 2:
         raise InvalidInput(
             "terms", len(entry.terms), "and frequencies differ", remedy="Use make_entry()."
         )
-    require_count(entry.length, "length")
-    if not 0 <= require_count(entry.text_flags, "text_flags") < 256:
+    if type(entry.length) is not int or entry.length < 0:
+        require_count(entry.length, "length")
+    if entry.text_flags and not 0 <= require_count(entry.text_flags, "text_flags") < 256:
         raise InvalidNumber("text_flags", entry.text_flags, "is more than eight bits")
     for embedder, vector in entry.vectors:
         if len(vector) != 4 * embedder.dimensions:

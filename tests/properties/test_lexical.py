@@ -17,6 +17,7 @@ from agentmem.core.lexical import (
     hash_query,
     hash_terms,
     idf,
+    pack_terms,
     term_hash,
 )
 from tests.properties.strategies import texts
@@ -106,3 +107,17 @@ def test_more_is_never_worth_less(
     assert worth(frequency + more, length, found) >= base - slack
     assert worth(frequency, length + more, found) <= base + slack
     assert worth(frequency, length, found // 2) >= base - slack
+
+
+@given(st.lists(texts(), min_size=1, max_size=20))
+@example(["the", "", "a a b", "日本語"] * 5)
+@example(["a b " * 70_000] * 8)
+def test_texts_counted_together_are_counted_as_alone(many: list[str]) -> None:
+    """I7 Counted together. The terms of many texts added at once are those of each text alone."""
+    packed = pack_terms(many)
+    assert packed == [pack_terms([text])[0] for text in many]
+    for text, (hashes, counts, length) in zip(many, packed, strict=True):
+        expected, occurrences = hash_terms(text)
+        assert hashes == expected.astype("<u8").tobytes()
+        assert counts == occurrences.astype("<u2").tobytes()
+        assert length == int(occurrences.sum(dtype=np.int64))

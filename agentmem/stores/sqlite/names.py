@@ -67,8 +67,10 @@ def intern_owner(write: Write, owner: Owner) -> int:
     return key
 
 
-def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand, int], set[int]]:
-    """The numbers of these strands, and which of them are new."""
+def intern_strands(
+    write: Write, strands: Iterable[Strand], *, all_new: bool = False
+) -> tuple[dict[Strand, int], set[int]]:
+    """The numbers of these strands, and which of them are new; `all_new` if that is known."""
     numbers: dict[Strand, int] = {}
     new: list[Row] = []
     known = write.numbers(STRANDS)
@@ -77,8 +79,12 @@ def intern_strands(write: Write, strands: Iterable[Strand]) -> tuple[dict[Strand
             numbers[strand] = known[strand]
             continue
         owner, url, session = strand
-        found = write.rows(
-            STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
+        found = (
+            []
+            if all_new
+            else write.rows(
+                STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
+            )
         )
         if found:
             numbers[strand] = known[strand] = found[0][0]

@@ -148,6 +148,8 @@ def _conditions(read: Read, selection: Selection) -> tuple[list[str], list[Any]]
     if selection.kinds is not None:
         clauses.append(f"m.kind IN ({', '.join('?' * len(selection.kinds))})")
         values += selection.kinds
+        if "page" not in selection.kinds:
+            clauses.append("m.kind <> 'page'")  # lets SQLite use the index of hashes
     moments: list[Any] = []
     if not selection.deleted:
         clauses.append("m.deleted_at IS NULL")

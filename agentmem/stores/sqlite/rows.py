@@ -19,9 +19,8 @@ from agentmem.stores.sqlite.ledger import Row, corrupt
 from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
 from agentmem.stores.sqlite.schema import MEMORIES, USAGE
 from agentmem.stores.sqlite.transactions import Read
-from agentmem.types import EMPTY, Memory, Usage
+from agentmem.types import EMPTY, UNUSED, Memory, Usage
 
-_UNUSED = Usage()
 COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
 
 
@@ -81,7 +80,7 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
         )
     }
     try:
-        return [_memory(row, owners, strands, usage.get(row[0], _UNUSED)) for row in rows]
+        return [_memory(row, owners, strands, usage.get(row[0], UNUSED)) for row in rows]
     except (InvalidInput, ValueError, OverflowError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
 

@@ -173,6 +173,13 @@ _FIRST = (
 
 _HASHES = ("CREATE INDEX memories_by_hash ON memories (content_hash)",)
 
+# Chunks of pages are told apart by their source; only what is said is looked up by its hash.
+# Hashes come in no order, so each row in this index costs a page of its own to write.
+_HASHES_OF_STATEMENTS = (
+    "DROP INDEX memories_by_hash",
+    "CREATE INDEX memories_by_hash ON memories (content_hash) WHERE kind <> 'page'",
+)
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES)
+MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES, _HASHES_OF_STATEMENTS)
 """Step number n (from 1) brings a file from schema version n - 1 to n."""

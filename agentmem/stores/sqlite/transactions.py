@@ -139,8 +139,9 @@ class Write(Read):
 
     def delete(self, table: Table, keys: Sequence[int], *, tally: str = "") -> list[Row]:
         """Remove the rows with these keys; gives what they were, tested."""
-        self._touched.add(table.name)
         gone: list[Row] = []
+        if keys:
+            self._touched.add(table.name)
         for key in keys:
             for row in self.connection.execute(
                 table.select_sql(f"WHERE {table.key} = ?"), (key,)

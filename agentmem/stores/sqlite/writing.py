@@ -19,10 +19,11 @@ from agentmem.stores.rules import (
     updated,
 )
 from agentmem.stores.sqlite.failures import CONSTRAINT, code_of
-from agentmem.stores.sqlite.ledger import Row, checked, corrupt, opened, seal
+from agentmem.stores.sqlite.ledger import Row, corrupt, opened, seal
 from agentmem.stores.sqlite.names import (
     INTEGERS,
     NameCache,
+    Owner,
     all_embedders,
     find_owner,
     integers,
@@ -49,9 +50,8 @@ from agentmem.stores.sqlite.schema import (
 )
 from agentmem.stores.sqlite.transactions import Read, Write, vector_key, vectors_tally
 from agentmem.stores.values import Entry, Source, SourceReport
-from agentmem.types import Memory, Scope, Usage
+from agentmem.types import UNUSED, Memory, Scope, Usage
 
-_UNUSED = Usage()
 _SAME_PLACE = """
     SELECT row FROM memories
     WHERE owner = ? AND strand = ? AND place = ? AND row > ? AND deleted_at IS NULL
@@ -70,8 +70,8 @@ Place = tuple[int, int | None, int, int]
 """Owner, strand, place and row: where a memory stands among its neighbours."""
 
 
-def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
-    """Store checked entries under new rows."""
+def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> tuple[int, ...]:
+    """Store checked entries under new rows; of a `new_source` there is no strand yet."""
     if not entries:
         return ()
     edges = [
@@ -82,10 +82,12 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     ]
     if edges:
         refuse_cycles(edges, lambda memory_id: _newer_than(write, memory_id))
-    owned = [owned_by(entry.memory) for entry in entries]
-    numbers = {owner: intern_owner(write, owner) for owner in dict.fromkeys(owned)}
-    owners = [numbers[owner] for owner in owned]
-    strands = _strands_of(write, list(zip(owners, [e.memory for e in entries], strict=True)))
+    owners = _owners_of(write, entries)
+    strands = _strands_of(
+        write,
+        list(zip(owners, [e.memory for e in entries], strict=True)),
+        all_new=new_source,
+    )
     rows = write.take(MEMORIES, len(entries))
     stored: list[Row] = []
     blobs: list[Row] = []
@@ -100,7 +102,7 @@ def add(write: Write, entries: Sequence[Entry]) -> tuple[int, ...]:
     used = [
         (row, *usage_values(entry.memory.usage))
         for row, entry in zip(rows, entries, strict=True)
-        if entry.memory.usage != _UNUSED
+        if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED
     ]
     if used:
         write.insert(USAGE, used)
@@ -124,18 +126,37 @@ def _insert_memories(write: Write, stored: Sequence[Row]) -> None:
         raise (DuplicateRecord(taken[0]) if taken else error) from None
 
 
+def _owners_of(write: Write, entries: Sequence[Entry]) -> list[int]:
+    known: dict[Owner, int] = {}
+    found: list[int] = []
+    last: Memory | None = None
+    for entry in entries:
+        memory = entry.memory
+        same = last is not None and memory.scope is last.scope
+        if not same or last is None or memory.visibility != last.visibility:
+            owner = owned_by(memory)
+            if owner not in known:
+                known[owner] = intern_owner(write, owner)
+            number, last = known[owner], memory
+        found.append(number)
+    return found
+
+
 class _Strands:
     def __init__(self, numbers: list[int | None], old: set[int]) -> None:
         self.numbers = numbers
         self.old = old
 
 
-def _strands_of(write: Write, owned: Sequence[tuple[int, Memory]]) -> _Strands:
+def _strands_of(
+    write: Write, owned: Sequence[tuple[int, Memory]], *, all_new: bool = False
+) -> _Strands:
     wanted = [
         (owner, memory.source_url, memory.session) if memory.source_url or memory.session else None
         for owner, memory in owned
     ]
-    numbers, new = intern_strands(write, [strand for strand in wanted if strand is not None])
+    named = dict.fromkeys(strand for strand in wanted if strand is not None)
+    numbers, new = intern_strands(write, named, all_new=all_new)
     return _Strands(
         [None if strand is None else numbers[strand] for strand in wanted],
         set(numbers.values()) - new,
@@ -354,22 +375,25 @@ def replace_source(
     if known and known[0][4] == source.content_hash:
         write.abandoned = True
         return SourceReport(unchanged=True, added=0, removed=0)
-    old = [
-        checked(MEMORIES, row)
-        for row in write.execute(
-            f"SELECT {', '.join('m.' + c for c in MEMORIES.stored)} FROM strands AS s "  # noqa: S608 # our own names
-            "JOIN memories AS m ON m.owner = s.owner AND m.strand = s.strand "
-            "WHERE s.url = ? AND s.owner = ? AND m.deleted_at IS NULL ORDER BY m.row",
-            (source.url, owner),
-        )
-    ]
     moment = to_microseconds(at, "at")
-    hide(write, list(zip(old, read_memories(write, names, old), strict=True)), at)
-    add(write, entries)
-    for row in write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner)):
-        write.delete(SOURCES, [row[0]])
+    before = write.rows(STRANDS, "WHERE url = ? AND owner = ?", (source.url, owner))
+    old = _chunks_in(write, owner, [strand for strand, *_ in before]) if before else []
+    if old:
+        hide(write, list(zip(old, read_memories(write, names, old), strict=True)), at)
+        known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
+    add(write, entries, new_source=not before)
+    write.delete(SOURCES, [row[0] for row in known])
     _insert_source(write, source, owner, moment)
     return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+
+def _chunks_in(write: Write, owner: int, strands: Sequence[int]) -> list[Row]:
+    """The rows of these strands that are not deleted, tested, in the order they came."""
+    return write.rows(
+        MEMORIES,
+        f"WHERE owner = ? AND strand IN {INTEGERS} AND deleted_at IS NULL ORDER BY row",
+        (owner, integers(strands)),
+    )
 
 
 def _insert_source(write: Write, source: Source, owner: int, moment: int) -> None:
