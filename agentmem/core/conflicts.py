@@ -13,100 +13,28 @@ once with `read_statement` and use `judge_readings`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_text, require_unit
-from agentmem.core.conflicts_kinds import EXCLUSIVE
+from agentmem.core.checks import require_count, require_unit
+from agentmem.core.conflicts_compare import compare_clauses
 from agentmem.core.conflicts_reading import Clause, Reading, read_statement
-from agentmem.core.conflicts_synonyms import canonical, opposite
-from agentmem.core.conflicts_values import Value, values_agree, values_comparable
-from agentmem.core.conflicts_words import SPECIFIERS
+from agentmem.core.conflicts_verdicts import Conflict, Reason, Side, Statement, Verdict, VerdictKind
 from agentmem.core.sentences import sentences
-from agentmem.types import require_instant, utc
+from agentmem.types import utc
 
 __all__ = [
     "Conflict",
+    "Reading",
+    "Reason",
+    "Side",
     "Statement",
     "Verdict",
+    "VerdictKind",
     "find_conflicts",
     "judge",
     "judge_readings",
     "read_statement",
 ]
-
-VerdictKind = Literal["none", "contradicts", "supersedes", "unrelated"]
-Reason = Literal["", "number", "date", "name", "negation", "version", "antonym", "value"]
-Side = Literal["", "first", "second"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A text somebody said, when, and about which key if that is known."""
-
-    text: str
-    date: datetime | None = None
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        require_text(self.text, "text")
-        require_text(self.key, "key")
-        require_instant(self.date, "date")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How two statements stand to each other.
-
-    "unrelated" means about different things, "none" about the same thing
-    without a contradiction. `newer` says which side holds after "supersedes".
-    `subject` is what both speak of, in words of the first one.
-    """
-
-    kind: VerdictKind
-    reason: Reason = ""
-    subject: str = ""
-    first_value: str = ""
-    second_value: str = ""
-    confidence: float = 0.0
-    newer: Side = ""
-
-    def __post_init__(self) -> None:
-        require_choice(self.kind, get_args(VerdictKind), "kind")
-        require_choice(self.reason, get_args(Reason), "reason")
-        require_choice(self.newer, get_args(Side), "newer")
-        require_unit(self.confidence, "confidence")
-
-    @property
-    def conflicting(self) -> bool:
-        """Whether the two cannot both be true now."""
-        return self.kind in ("contradicts", "supersedes")
-
-    def swapped(self) -> Verdict:
-        """The same verdict with the sides exchanged."""
-        newer: Side = {"first": "second", "second": "first"}.get(self.newer, "")  # type: ignore[assignment]  # mypy widens the dict's values
-        return Verdict(
-            kind=self.kind,
-            reason=self.reason,
-            subject=self.subject,
-            first_value=self.second_value,
-            second_value=self.first_value,
-            confidence=self.confidence,
-            newer=newer,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """Two sentences that disagree: where they stand and how they do."""
-
-    ours: Statement
-    theirs: Statement
-    verdict: Verdict
-    our_index: int = 0
-    their_index: int = 0
-
 
 UNRELATED = Verdict(kind="unrelated")
 NONE = Verdict(kind="none")
@@ -140,7 +68,7 @@ def judge_readings(
                 continue
             shared = len(ours.bag & theirs.bag)
             related = related or 2 * shared >= min(len(ours.bag), len(theirs.bag))
-            found = _compare(ours, theirs, keyed)
+            found = compare_clauses(ours, theirs, keyed=keyed)
             if found is not None and (best is None or found.confidence > best.confidence):
                 best = _in_time(found, ours, theirs, first.date, second.date)
     if best is not None and not _agrees_elsewhere(best, first_reading, second_reading):
@@ -217,315 +145,6 @@ def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, Re
             if reading.clauses:
                 part = Statement(text=text, date=statement.date, key=statement.key)
                 yield index, part, reading
-
-
-@dataclass(slots=True)
-class _Difference:
-    """What is left of two clauses after everything they share."""
-
-    shared: frozenset[str]
-    ours: set[str] = field(default_factory=set)
-    theirs: set[str] = field(default_factory=set)
-    opposites: tuple[tuple[str, str], ...] = ()
-
-
-def _compare(ours: Clause, theirs: Clause, keyed: bool) -> Verdict | None:
-    if not keyed and ours.person and theirs.person and ours.person != theirs.person:
-        return None
-    rest = _difference(ours, theirs)
-    if not keyed and not rest.shared:
-        return _by_words(ours, theirs, rest, keyed) if ours.topics & theirs.topics else None
-    agreeing, differing = _match_values(ours.values, theirs.values)
-    opposed = len(rest.opposites) % 2 == 1
-    if ours.negated != theirs.negated:
-        if opposed or differing:
-            return None
-        return _by_negation(ours, theirs, rest, keyed)
-    if ours.scene or theirs.scene:
-        return None  # "a man is standing", "a man is sitting": two men
-    if opposed:
-        return None if differing and not keyed else _by_opposite(ours, theirs, rest, keyed)
-    if rest.opposites:
-        return None
-    if ours.negated and theirs.negated:
-        return None  # two denials can both be true
-    if (ours.all and theirs.few) or (ours.few and theirs.all):
-        found = _by_quantity(ours, theirs, rest, keyed)
-        if found is not None:
-            return found
-    if differing:
-        return _by_value(ours, theirs, rest, differing, keyed)
-    found = _by_start(ours, theirs, rest)
-    if found is not None:
-        return found
-    if agreeing and not keyed and not (rest.ours and rest.theirs):
-        return None
-    return _by_words(ours, theirs, rest, keyed)
-
-
-def _difference(ours: Clause, theirs: Clause) -> _Difference:
-    shared = ours.bag & theirs.bag
-    rest = _Difference(shared, set(ours.bag - shared), set(theirs.bag - shared))
-    pairs: list[tuple[str, str]] = []
-    for one in sorted(rest.ours):
-        for other in sorted(rest.theirs):
-            if opposite(one, other):
-                pairs.append((one, other))
-                rest.ours.discard(one)
-                rest.theirs.discard(other)
-                break
-    if not pairs:
-        pairs = [
-            *(
-                (one, other)
-                for one in rest.ours
-                for other in theirs.particles
-                if opposite(one, other)
-            ),
-            *(
-                (one, other)
-                for one in ours.particles
-                for other in rest.theirs
-                if opposite(one, other)
-            ),
-        ][:1]
-        rest.ours.difference_update(one for one, _ in pairs)
-        rest.theirs.difference_update(other for _, other in pairs)
-    if not pairs and ours.particles != theirs.particles:
-        pairs = [
-            (one, other)
-            for one in sorted(ours.particles - theirs.particles)
-            for other in sorted(theirs.particles - ours.particles)
-            if opposite(one, other)
-        ][:1]
-    rest.opposites = tuple(pairs)
-    return rest
-
-
-def _match_values(
-    ours: tuple[Value, ...], theirs: tuple[Value, ...]
-) -> tuple[int, list[tuple[Value, Value]]]:
-    """How many values agree, and the comparable pairs for which nothing agrees."""
-    if not ours or not theirs:
-        return 0, []
-    agreeing = 0
-    matched_ours: set[int] = set()
-    matched_theirs: set[int] = set()
-    for i, one in enumerate(ours):
-        for j, other in enumerate(theirs):
-            if j in matched_theirs or not values_comparable(one, other):
-                continue
-            if values_agree(one, other):
-                agreeing += 1
-                matched_ours.add(i)
-                matched_theirs.add(j)
-                break
-    differing: list[tuple[Value, Value]] = []
-    used: set[int] = set()
-    for i, one in enumerate(ours):
-        if i in matched_ours:
-            continue
-        candidates = [
-            j
-            for j, other in enumerate(theirs)
-            if j not in matched_theirs and j not in used and values_comparable(one, other)
-        ]
-        exact = [j for j in candidates if theirs[j].unit == one.unit]
-        if chosen := (exact or candidates):
-            used.add(chosen[0])
-            differing.append((one, theirs[chosen[0]]))
-    return agreeing, differing
-
-
-def _by_negation(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
-    denied, asserted = (ours, theirs) if ours.negated else (theirs, ours)
-    only_denied = rest.ours if ours.negated else rest.theirs
-    only_asserted = rest.theirs if ours.negated else rest.ours
-    if only_denied or len(only_asserted) > max(2, 2 * len(rest.shared)):
-        return None
-    if denied.values and not asserted.values:
-        return None  # "not 900 seconds" denies the number, and the other names none
-    if not keyed and _other_thing(only_asserted, asserted):
-        return None
-    confidence = 0.6 + 0.35 * _coverage(rest)
-    return _verdict(
-        "negation",
-        ours,
-        rest,
-        confidence=confidence,
-        first=_saying(ours),
-        second=_saying(theirs),
-    )
-
-
-def _by_opposite(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
-    if rest.ours and rest.theirs:
-        return None
-    if not keyed and (_other_thing(rest.ours, ours) or _other_thing(rest.theirs, theirs)):
-        return None
-    if len(rest.ours) + len(rest.theirs) > max(1, len(rest.shared)):
-        return None
-    one, other = rest.opposites[0]
-    if one in ours.subject and other in theirs.subject and not keyed:
-        return None  # "the left door", "the right door": two doors
-    confidence = 0.5 + 0.4 * _coverage(rest)
-    return _verdict(
-        "antonym",
-        ours,
-        rest,
-        confidence=confidence,
-        first=ours.surfaces.get(one, one),
-        second=theirs.surfaces.get(other, other),
-    )
-
-
-def _by_quantity(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
-    if (rest.ours or rest.theirs) and not keyed:
-        return None
-    return _verdict(
-        "antonym", ours, rest, confidence=0.7, first=_saying(ours), second=_saying(theirs)
-    )
-
-
-def _by_value(
-    ours: Clause,
-    theirs: Clause,
-    rest: _Difference,
-    differing: list[tuple[Value, Value]],
-    keyed: bool,
-) -> Verdict | None:
-    families = {_family(one) for one, _ in differing}
-    if len(families) > 1 and not keyed:
-        return None  # last year's figure and this year's are two facts
-    if not keyed and not _same_thing(ours, theirs, rest):
-        return None
-    one, other = differing[0]
-    kind = _family(one) if one.kind == other.kind else "version"
-    confidence = 0.6 + 0.35 * _coverage(rest)
-    return _verdict(kind, ours, rest, confidence=confidence, first=one.shown, second=other.shown)
-
-
-def _family(value: Value) -> Reason:
-    return "date" if value.kind == "time" else value.kind
-
-
-def _same_thing(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
-    """Whether the words beside the values name one thing: one side adds little to the other."""
-    if rest.ours and rest.theirs:
-        return False
-    extra, side = (rest.ours, ours) if rest.ours else (rest.theirs, theirs)
-    if _other_thing(extra, side):
-        return False
-    return len(extra) <= max(1, len(rest.shared))
-
-
-def _other_thing(extra: set[str], side: Clause) -> bool:
-    """Whether words on one side alone say that it is another thing of the same sort."""
-    return any(word in _SPECIFYING or word in side.names for word in extra)
-
-
-_SPECIFYING = frozenset(canonical(word) for word in SPECIFIERS)
-
-
-def _by_start(ours: Clause, theirs: Clause, rest: _Difference) -> Verdict | None:
-    """Two beginnings of one state: "since 2019" and "since 2021"."""
-    if rest.ours or rest.theirs or ours.change != theirs.change:
-        return None
-    agreeing, differing = _match_values(ours.since, theirs.since)
-    if agreeing or not differing or ours.values != theirs.values:
-        return None
-    one, other = differing[0]
-    return _verdict("date", ours, rest, confidence=0.7, first=one.shown, second=other.shown)
-
-
-def _by_words(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
-    """Another name or word as the value of one attribute."""
-    if not rest.ours or not rest.theirs:
-        return None
-    named = bool(rest.ours & ours.names) and bool(rest.theirs & theirs.names)
-    if not keyed:
-        if ours.verb in rest.ours and theirs.verb in rest.theirs:
-            return None  # living somewhere and working somewhere are two attributes
-        sorts = _one_sort(ours, theirs, rest)
-        if not sorts:
-            if not (ours.single and theirs.single):
-                return None
-            if not _in_value_place(ours, rest.ours) or not _in_value_place(theirs, rest.theirs):
-                return None
-            if len(rest.ours) + len(rest.theirs) > 2 + 2 * len(rest.shared):
-                return None
-        named = named or sorts
-    confidence = (0.6 if named else 0.5) + 0.25 * _coverage(rest) + (0.1 if keyed else 0.0)
-    return _verdict(
-        "name" if named else "value",
-        ours,
-        rest,
-        confidence=confidence,
-        first=_words(ours, rest.ours),
-        second=_words(theirs, rest.theirs),
-    )
-
-
-def _one_sort(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
-    """Whether both sides name things of one sort of which people have one: two databases."""
-    for one in ours.sorts:
-        sort, _, our_word = one.partition(":")
-        for other in theirs.sorts:
-            their_sort, _, their_word = other.partition(":")
-            if sort != their_sort or our_word not in rest.ours or their_word not in rest.theirs:
-                continue
-            if sort not in EXCLUSIVE and not (sort == "color" and ours.copula and theirs.copula):
-                continue
-            our_rest = rest.ours - {our_word, sort}
-            their_rest = rest.theirs - {their_word, sort}
-            if our_rest and their_rest:
-                return False
-            return not (
-                _other_thing(our_rest, ours)
-                or _other_thing(their_rest, theirs)
-                or len(our_rest) + len(their_rest) > 1
-            )
-    return False
-
-
-def _in_value_place(clause: Clause, only: set[str]) -> bool:
-    """Whether the words of one side alone stand after words that both share."""
-    if not only.isdisjoint(clause.subject):
-        return False
-    return bool(clause.order) and (clause.order[0] not in only or bool(clause.person))
-
-
-def _coverage(rest: _Difference) -> float:
-    total = 2 * len(rest.shared) + len(rest.ours) + len(rest.theirs)
-    return 2 * len(rest.shared) / total if total else 1.0
-
-
-def _words(clause: Clause, only: set[str]) -> str:
-    return " ".join(clause.surfaces.get(w, w) for w in dict.fromkeys(clause.order) if w in only)
-
-
-def _saying(clause: Clause) -> str:
-    words = " ".join(clause.surfaces.get(w, w) for w in dict.fromkeys(clause.order))
-    return f"not {words}" if clause.negated else words
-
-
-def _verdict(
-    reason: Reason,
-    ours: Clause,
-    rest: _Difference,
-    *,
-    confidence: float,
-    first: str,
-    second: str,
-) -> Verdict:
-    return Verdict(
-        kind="contradicts",
-        reason=reason,
-        subject=_words(ours, set(rest.shared))[:200],
-        first_value=first[:200],
-        second_value=second[:200],
-        confidence=round(min(0.99, max(0.0, confidence)), 4),
-    )
 
 
 def _in_time(

@@ -1,0 +1,250 @@
+"""Reads the words of one clause: what it is about, who says it, and how it is worded."""
+
+from __future__ import annotations
+
+from agentmem.core.conflicts_amounts import ValueReader
+from agentmem.core.conflicts_kinds import EXCLUSIVE, SORTS
+from agentmem.core.conflicts_synonyms import canonical
+from agentmem.core.conflicts_tokens import Token
+from agentmem.core.conflicts_values import NUMBER_WORDS, SMALL_NUMBERS
+from agentmem.core.conflicts_words import (
+    ALL,
+    ATTRIBUTES,
+    AUXILIARIES,
+    CHANGE_VERBS,
+    CHANGE_WORDS,
+    DEFINITE,
+    FEW,
+    FILLERS,
+    GENERIC_ACRONYMS,
+    LEADING_VERBS,
+    MANY_VERBS,
+    NEGATORS,
+    PARTICLES,
+    PAST_WORDS,
+    PERSONS,
+    POSSESSIVES,
+    SINGLE_VERBS,
+    VERBS,
+)
+
+_ONE_VALUED = ATTRIBUTES | DEFINITE
+_HEADS = frozenset(canonical(word) for word in ATTRIBUTES)
+_ADVERBS = frozenset({"now", "currently", "still", "also", "already", "actually", "officially"})
+COPULAS = frozenset({"is", "are", "was", "were", "be", "been", "am", "'s"})
+
+
+class ClauseReader(ValueReader):
+    """Collects one clause from its tokens, left to right."""
+
+    def __init__(self, tokens: list[Token], first: bool) -> None:
+        super().__init__(tokens)
+        self.first = first
+        self.subject: list[str] = []
+        self.names: set[str] = set()
+        self.particles: set[str] = set()
+        self.sorts: set[str] = set()
+        self.topics: set[str] = set()
+        self.main_word = ""
+        self.surfaces: dict[str, str] = {}
+        self.person = ""
+        self.verb = ""
+        self.owned = False
+        self.role = False
+        self.single_verb = self.main_verb = self.scene = False
+        self.verb_at = 0
+        opener = tokens[0].lower if tokens else ""
+        self.indefinite = opener in ("a", "an", "some", "another", "several", "people") or (
+            opener in SMALL_NUMBERS
+        )
+        self.negated = self.all = self.few = self.change = self.past = False
+
+    def read(self) -> None:
+        tokens = self.tokens
+        index = 0
+        skip_to = self._old_value()
+        definite_after = -1
+        while index < len(tokens):
+            if skip_to and skip_to[0] <= index < skip_to[1]:
+                index = skip_to[1]
+                continue
+            token = tokens[index]
+            if token.kind == "word":
+                lower = token.lower
+                if (
+                    lower in ("instead", "rather", "opposed")
+                    and self._next(index) in ("of", "than", "to")
+                    and self.order
+                ):
+                    break
+                if self.verb in COPULAS and definite_after < 0:
+                    definite_after = index
+                index = self._word(index, token, lower)
+            elif token.kind == "mark":
+                if token.text in ":=" and self.order and not self.verb:
+                    self.verb = "is"
+                    self.owned = True
+                    self.subject = list(self.order)
+                    self.verb_at = index
+                index += 1
+            else:
+                index = self._typed(index, token)
+        self._turn_round(definite_after)
+
+    def _old_value(self) -> tuple[int, int] | None:
+        """The tokens of "from X" in a change "from X to Y": what was true before."""
+        lowers = [token.lower for token in self.tokens]
+        if "from" not in lowers or not any(
+            word in CHANGE_VERBS or word in ("went", "gone") for word in lowers
+        ):
+            return None
+        start = lowers.index("from")
+        for end in range(start + 2, min(start + 8, len(lowers))):
+            if lowers[end] == "to":
+                return start, end + 1
+        return None
+
+    def _word(self, index: int, token: Token, lower: str) -> int:
+        possessive = False
+        if lower.endswith(("'s", "s'")):
+            lower = lower[:-2] if lower.endswith("'s") else lower[:-1]
+            possessive = lower not in ("it", "that", "there", "he", "she", "what", "let", "who")
+        elif lower.endswith("n't"):
+            self.negated = True
+            self._note_verb({"ca": "can", "wo": "will"}.get(lower[:-3], lower[:-3]), index)
+            return index + 1
+        elif "'" in lower:
+            lower = lower.split("'")[0]
+        lower = lower.rstrip(".")
+        if lower in PERSONS and not self.person and not self.order:
+            self.person = PERSONS[lower]
+        if lower in POSSESSIVES and not self.verb:
+            self.owned = True
+        if lower in NEGATORS:
+            self._negate(lower, index)
+            return index + 1
+        if (end := self._date_word(index, token, lower)) is not None:
+            return end
+        if lower in NUMBER_WORDS and (end := self._number_words(index, lower)) is not None:
+            return end
+        if lower in CHANGE_WORDS:
+            self.change = True
+        if lower in PAST_WORDS:
+            self.past = True
+        if lower in ALL:
+            self.all = True
+        elif lower in FEW and not (lower == "few" and self._before(index) == "a"):
+            self.few = True
+        if lower in PARTICLES:
+            self.particles.add(canonical(lower))
+        if self.order or self.person or lower in SINGLE_VERBS:
+            self._note_verb(lower, index)
+        if lower in ("as", "for") and self.verb in MANY_VERBS:
+            self.role = True
+        if (
+            lower in FILLERS
+            and not possessive
+            and not (index and token.text[0].isupper() and lower in SORTS)
+        ):
+            return index + 1
+        self._add(token, lower, index, possessive=possessive)
+        return index + 1
+
+    def _negate(self, lower: str, index: int) -> None:
+        after = self._next(index)
+        if lower in ("stopped", "stops", "quit"):
+            if not after.endswith("ing"):
+                return
+            self.change = True
+        if lower == "no" and after in ("longer", "more"):
+            self.change = True
+        if lower == "not" and after in ("only", "just"):
+            return
+        if lower == "no" and not after:
+            return
+        self.negated = True
+        if not self.order and lower != "not":
+            self.scene = False
+
+    def _note_verb(self, lower: str, index: int) -> None:
+        if not self.verb and lower in VERBS:
+            self.verb = lower
+            self.subject = list(self.order)
+            self.verb_at = index
+            self.single_verb = lower in SINGLE_VERBS
+            return
+        if self.verb in AUXILIARIES and index - self.verb_at <= 3 and not self.main_verb:
+            if lower in SINGLE_VERBS:
+                self.main_verb = self.single_verb = True
+                self.main_word = lower
+            elif lower.endswith("ing") and lower not in MANY_VERBS and len(lower) > 5:
+                self.main_verb = True
+                self.main_word = lower
+                self.scene = self.indefinite or self.scene
+
+    def _add(self, token: Token, lower: str, index: int, *, possessive: bool = False) -> None:
+        word = canonical(lower)
+        self.order.append(word)
+        self.surfaces.setdefault(word, token.text)
+        text = token.text
+        inner = any(c.isupper() or c.isdigit() for c in text[1:])
+        if lower in GENERIC_ACRONYMS:
+            pass
+        elif inner or (text[0].isupper() and (index > 0 or not self.first or possessive)):
+            self.names.add(word)
+        if possessive and not self.verb:
+            self.owned = True
+        if (sort := SORTS.get(lower)) is not None:
+            self.sorts.add(f"{sort}:{word}")
+            self.topics.add(sort)
+        elif lower in EXCLUSIVE or word in EXCLUSIVE:
+            self.topics.add(lower if lower in EXCLUSIVE else word)
+        if self.verb and word in self.subject and word not in self.order[: len(self.subject)]:
+            self.subject.remove(word)
+
+    def is_single(self) -> bool:
+        """Whether the value said here leaves no room for a second one."""
+        if self.single_verb or self.role:
+            return True
+        if self.verb in COPULAS or not self.verb:
+            if self.main_verb:
+                return False
+            before = self.tokens[: self.verb_at] if self.verb_at else self.tokens
+            lowered = {token.lower for token in before}
+            lowered |= {word.removesuffix("s") for word in lowered}
+            return self.owned or not lowered.isdisjoint(_ONE_VALUED)
+        return False
+
+    def _turn_round(self, definite_after: int) -> None:
+        """ "Postgres is our database" says what our database is: the subject is the value."""
+        if self.verb in LEADING_VERBS and self.subject:
+            rest = self.order[len(self.subject) :]
+            if (
+                rest
+                and set(self.subject) <= self.names | set(self.order[:1])
+                and (self.tokens[0].text[:1].isupper() and self.tokens[0].lower not in FILLERS)
+            ):
+                self.order = rest + self.order[: len(self.subject)]
+                self.subject = rest
+                self.single_verb = True
+            return
+        if self.verb not in COPULAS or definite_after < 0 or not 1 <= len(self.subject) <= 3:
+            return
+        opener = next(
+            (
+                t.lower
+                for t in self.tokens[definite_after:]
+                if t.lower not in COPULAS and t.lower not in NEGATORS and t.lower not in _ADVERBS
+            ),
+            "",
+        )
+        if opener not in ("the", "our", "my", "your", "his", "her", "their", "its") and not (
+            opener.endswith("'s")
+        ):
+            return
+        rest = self.order[len(self.subject) :]
+        if _HEADS.isdisjoint(rest) or not _HEADS.isdisjoint(self.subject):
+            return
+        self.order = rest + self.order[: len(self.subject)]
+        self.subject = rest
+        self.owned = True
