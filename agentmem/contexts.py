@@ -142,7 +142,9 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
                 candidates=chosen.candidates,
                 knowledge_tokens=room.knowledge_tokens,
                 total_found=chosen.related,
-                working_memory=(*chosen.pointers, *ask.pointers),
+                working_memory=tuple(
+                    {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}.values()
+                ),
                 framing=ask.config.framing,
                 role=ask.config.reference_role,
                 count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),

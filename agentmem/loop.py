@@ -17,16 +17,18 @@ from agentmem.core.injection import last_question
 from agentmem.core.replies import Reply
 from agentmem.core.trimming import trim
 from agentmem.errors import AgentMemError, BudgetError, InvalidInput
-from agentmem.models import Model, as_model
+from agentmem.models import EXTRACTIVE, Model, as_model
 from agentmem.preferences import Preference
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
-from agentmem.tools import Tool, ToolOutcome, ToolRunner, as_tool
-from agentmem.turns import Turn, Whose, read_scope, read_usage
-from agentmem.types import EMPTY, Document, Message
+from agentmem.tool_runner import ToolOutcome, ToolRunner
+from agentmem.tools import Tool, as_tool
+from agentmem.turns import Turn, Whose, read_scope, read_usage, working_for
+from agentmem.types import EMPTY, Document, Message, Scope
 
 if TYPE_CHECKING:
     from agentmem.async_manager import AsyncMemoryManager
     from agentmem.manager import MemoryManager
+    from agentmem.working import WorkingMemory
 
 _log = logging.getLogger(__name__)
 
@@ -154,16 +156,20 @@ class _Loop:
         self.heard: list[str] = []
         self.sent: list[Any] = []
         self.degradations: list[str] = []
+        self.tools: list[Tool] = []
+        self.working: WorkingMemory | None = None
 
     async def run(
-        self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Any
+        self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
     ) -> AgentLoopResult:
         began = time.perf_counter()
         await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
+        self.tools = tools
         turn = await self._turn(given, tools, scope)
-        answer, why, error = "", "answered", ""
+        answer, error = "", ""
+        why: Why = "answered"
         try:
-            answer, why = await self._answer(turn, given, tools)
+            answer, why = await self._answer(turn, given)
         except Stopped:
             answer, why, error = "".join(self.heard), "stopped", "stopped by its signal"
             await self._say("stopped", "stopped; what was learned is kept")
@@ -173,26 +179,31 @@ class _Loop:
         finally:
             self._finish(turn, answer, pages, scope, error=error, began=began)
         await self._say("answer", f"{len(answer):,} characters", why=why)
-        return self._result(turn, given, answer, why)  # type: ignore[arg-type]  # one of Why
+        return self._result(turn, given, answer, why)
 
     # -- before ------------------------------------------------------------------------
 
-    async def _turn(self, given: list[Any], tools: list[Tool], scope: Any) -> Turn | None:
+    async def _turn(self, given: list[Any], tools: list[Tool], scope: Scope) -> Turn | None:
         memory = self.memory
         if memory is None:
             return None
-        try:
-            schemas = [tool.schema() for tool in self._all_tools(tools, None)]
-            turn = await in_thread(
-                lambda: memory.turn(
-                    given,
-                    model=self.model.name,
-                    tools=schemas,
-                    scope=scope,
-                    config=self.config,
-                    trim=True,
-                )
+
+        def build() -> Turn:
+            self.working = self._open_working(memory, scope)
+            self.tools = self._all_tools(tools)
+            return Turn(
+                memory,
+                given,
+                model=self.model.name,
+                tools=[tool.definition() for tool in self.tools],
+                scope=scope,
+                config=self.config,
+                trim=True,
+                working=self.working,
             )
+
+        try:
+            turn = await in_thread(build)
         except BudgetError:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
@@ -208,33 +219,28 @@ class _Loop:
         )
         return turn
 
-    def _all_tools(self, tools: list[Tool], turn: Turn | None) -> list[Tool]:
-        """The caller's tools and those that read the memory; a caller's name wins."""
-        if self.memory is None or not self.config.memory_tools or self.model.name == "extractive":
-            return tools
+    def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
         try:
-            working = turn.working if turn is not None else None
-            ours = working.tools(save=self.config.memory_save_tool) if working else ()
-        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self._degrade(f"memory tools failed: {type(error).__name__}: {error}")
+            return working_for(memory, scope=scope, model=self.model.name, config=self.config)
+        except Exception as error:  # noqa: BLE001 - tools run without it
+            self._degrade(f"working memory failed: {type(error).__name__}: {error}")
+            return None
+
+    def _all_tools(self, tools: list[Tool]) -> list[Tool]:
+        """The caller's tools and those that read the memory; a caller's name wins."""
+        if self.working is None or not self.config.memory_tools or self.model.name == EXTRACTIVE:
             return tools
         taken = {tool.name for tool in tools}
+        ours = self.working.tools(save=self.config.memory_save_tool)
         return [*tools, *(tool for tool in ours if tool.name not in taken)]
 
     # -- the model and its tools ---------------------------------------------------------
 
-    async def _answer(
-        self, turn: Turn | None, given: list[Any], tools: list[Tool]
-    ) -> tuple[str, str]:
-        usable = self._all_tools(tools, turn)
-        schemas = [tool.schema() for tool in usable]
-        working = None
-        if turn is not None:
-            try:
-                working = turn.working
-            except Exception as error:  # noqa: BLE001 - tools run without it
-                self._degrade(f"working memory failed: {type(error).__name__}: {error}")
-        runner = ToolRunner(usable, working, timeout_seconds=self.config.tool_timeout_seconds)
+    async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
+        schemas = [tool.definition() for tool in self.tools]
+        runner = ToolRunner(
+            self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
+        )
         base = list(turn.messages if turn is not None else given)
         try:
             for _ in range(self.config.max_iterations):
@@ -310,7 +316,7 @@ class _Loop:
         turn: Turn | None,
         answer: str,
         pages: tuple[Page, ...],
-        scope: Any,
+        scope: Scope,
         *,
         error: str,
         began: float,
@@ -325,7 +331,7 @@ class _Loop:
             )
         if self.memory is None or not self.config.enable_auto_index:
             return
-        whose = {name: getattr(scope, name) for name in type(scope).__slots__}
+        whose = {name: getattr(scope, name) for name in Scope.__slots__}
         for page in pages:
             try:
                 url, title, content = read_page(page)

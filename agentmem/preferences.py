@@ -181,7 +181,9 @@ class PreferenceStore:
         known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
         plan = merge_preferences(known, stated)
         now = memory.clock.now()
-        maker = remembering.Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
+        maker = remembering.Maker(
+            scope=scope, visibility="private", now=now, new_ids=memory.ids.take
+        )
         kept: list[Preference] = []
         for new, old_ids in (
             *((added, ()) for added in plan.add),

@@ -43,11 +43,11 @@ class ResultStore:
 
     def now(self) -> datetime:
         """What time it is for the memory."""
-        return self._manager._clock.now()
+        return self._manager.clock.now()
 
     def new_id(self) -> str:
         """An id for a memory that is no result."""
-        return self._manager._ids.new()
+        return self._manager.ids.new()
 
     def put_result(self, memory: Memory, payload: Payload) -> Memory:
         """Keep a result under a new id; if its bytes cannot be kept, neither is the memory."""
@@ -182,7 +182,7 @@ class ResultStore:
 
     def _short_id(self) -> str:
         """A short id: a model writes it back, and every token of it counts in each stand-in."""
-        digest = blake2b(self._manager._ids.new().encode(), digest_size=8).digest()
+        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
         return f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
 
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,6 +58,7 @@ class Turn:
         message_id: str = "",
         trim: bool = False,
         dry: bool = False,
+        working: WorkingMemory | None = None,
     ) -> None:
         self.memory = memory
         self.scope = scope or Scope()
@@ -66,7 +68,7 @@ class Turn:
         self.preferences: tuple[Preference, ...] = ()
         self._began = time.perf_counter()
         self._finished = False
-        self._working: WorkingMemory | None = None
+        self._working = working
         self._given: list[Any] = list(messages)
         self._context = Context(messages=self._given)
         self._asked: dict[str, Any] | None = None
@@ -164,8 +166,9 @@ class Turn:
         runtime.blocks.put(key, self._context)
         if self.block is not None and self.snapshot is not None:
             runtime.remember_shown(self.scope, self.snapshot.id, fingerprints(self.block))
-        if self.snapshot is not None:
-            self._try("trace", lambda: runtime.trace.record(self._context.snapshot))
+        snapshot = self.snapshot
+        if snapshot is not None:
+            self._try("trace", lambda: runtime.trace.record(snapshot))
 
     def _learn(self, runtime: Runtime) -> None:
         asked = self._asked
@@ -187,13 +190,8 @@ class Turn:
     def working(self) -> WorkingMemory:
         """The tool results of this scope, by id."""
         if self._working is None:
-            from agentmem.working import WorkingMemory
-
-            self._working = WorkingMemory(
-                self.memory,
-                scope=self.scope,
-                count=self.memory.runtime.tokenizer(self.model)[0],
-                stand_in_tokens=self.config.stand_in_tokens,
+            self._working = working_for(
+                self.memory, scope=self.scope, model=self.model, config=self.config
             )
         return self._working
 
@@ -272,7 +270,7 @@ class Turn:
             said.append({"role": "assistant", "content": answer, "created_at": now})
         runtime.indexer.index_messages_async(
             [message for message in said if message["content"].strip()],
-            session=self.scope.run_id or now[:10],
+            session=session_of(self.scope, runtime.now()),
             known=runtime.shown_to(self.scope),
             scope=self.scope,
         )
@@ -313,6 +311,28 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
+
+
+def session_of(scope: Scope, now: datetime) -> str:
+    """What a turn belongs to: its run, or else the day."""
+    return scope.run_id or now.date().isoformat()
+
+
+def working_for(
+    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
+) -> WorkingMemory:
+    """The working memory of a scope, counting as `model` does."""
+    from agentmem.working import WorkingMemory
+
+    runtime = memory.runtime
+    return WorkingMemory(
+        memory,
+        scope=scope,
+        count=runtime.tokenizer(model)[0],
+        stand_in_tokens=config.stand_in_tokens,
+        read_limit_tokens=config.read_limit_tokens,
+        session=session_of(scope, runtime.now()),
+    )
 
 
 def again(kept: Context, given: Sequence[dict[str, Any]], config: LoopConfig) -> Context:

@@ -58,11 +58,11 @@ def choose(
         elif len(candidates) + len(pointers) >= top_k:
             passed_over.append((hit, f"over top_k {top_k}"))
             related += memory.kind != "tool_result"
-        elif memory.kind == "tool_result" and memory.metadata.get("artifact"):
+        elif memory.kind == "tool_result" and memory.metadata.get("large"):
             pointers.append(
                 Pointer(
                     id=memory.id,
-                    tool=str(memory.metadata.get("tool", "")),
+                    tool=str(memory.metadata.get("name", "")),
                     tokens=int(memory.metadata.get("tokens", 0)),
                     summary=memory.at_level("summary"),
                 )

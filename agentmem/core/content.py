@@ -18,9 +18,8 @@ def normalise(text: str) -> str:
     case and every other character stay, so code and Markdown keep their meaning.
     """
     composed = require_text(text, "text")
-    if composed.isascii():
-        newlines = _NEWLINES[:2]
-    else:
+    newlines: tuple[str, ...] = _NEWLINES[:2]
+    if not composed.isascii():
         composed, newlines = unicode_normalize("NFC", composed), _NEWLINES
     for newline in newlines:
         if newline in composed:
