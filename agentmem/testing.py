@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -88,3 +88,46 @@ class ScriptedModel:
                 "total_tokens": prompt + completion,
             },
         }
+
+
+class FaultyStore:
+    """A store in which chosen calls fail, to see what becomes of everything around it.
+
+    `fails` is asked with the name of each call, such as `"put"` or
+    `"feed.seq"`, and gives the error to raise or `None`. `failed` keeps the
+    names of those that did.
+    """
+
+    def __init__(
+        self, store: Any, fails: Callable[[str], Exception | None], *, prefix: str = ""
+    ) -> None:
+        self._store = store
+        self._fails = fails
+        self._prefix = prefix
+        self.failed: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        path = f"{self._prefix}{name}"
+        if callable(value):
+            return self._guarded(path, value)
+        if name in _STORE_PARTS:
+            part = FaultyStore(value, self._fails, prefix=f"{path}.")
+            part.failed = self.failed
+            return part
+        return value
+
+    def _guarded(self, path: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            error = self._fails(path)
+            if error is not None:
+                self.failed.append(path)
+                raise error
+            return call(*args, **kwargs)
+
+        return guarded
+
+
+_STORE_PARTS = (
+    "feed", "upkeep", "settings", "jobs", "snapshots", "artifacts", "links", "contradictions"
+)  # fmt: skip

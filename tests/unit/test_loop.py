@@ -1,0 +1,257 @@
+"""The loop: models of every colour, tools, limits, stopping, and what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentmem
+from agentmem.config import LoopConfig
+from agentmem.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.loop import BEST_ANSWER, AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
+from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
+
+FACT = "Deploys go out on Thursdays at 10:00."
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[agentmem.MemoryManager]:
+    with agentmem.open(tmp_path / "m.db", embedder=HashEmbedder(), clock=ManualClock()) as opened:
+        opened.add(FACT, user_id="sam")
+        yield opened
+
+
+def call(name: str, arguments: str = "{}", call_id: str = "c1") -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        ],
+    }
+
+
+def run(goal: str, memory: Any, model: Any, **options: Any) -> AgentLoopResult:
+    return run_agent_loop_sync(goal, memory=memory, model=model, user_id="sam", **options)
+
+
+def test_the_answer_comes_with_what_it_was_made_from(memory: agentmem.MemoryManager) -> None:
+    model = ScriptedModel("On Thursdays [1].")
+    result = run("When do deploys go out?", memory, model)
+    assert result.answer == "On Thursdays [1]."
+    assert [c.quote for c in result.citations] == [FACT]
+    assert result.usage["total_tokens"] > 0
+    assert result.budget is not None
+    assert result.snapshot_id
+    assert result.degradations == ()
+    sent = model.requests[0]["messages"]
+    assert [m["role"] for m in sent] == ["user", "assistant", "user"]
+    assert FACT in sent[1]["content"]
+    assert [m["role"] for m in result.messages] == ["user", "assistant"]
+    names = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
+    assert names == ["memory_read", "memory_search"]
+
+
+def test_a_second_session_remembers_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with agentmem.open(path) as memory:
+        run("I prefer short answers. Our cat is called Deploy.", memory, ScriptedModel("Noted."))
+    with agentmem.open(path) as memory:
+        result = run("What is the name of our cat?", memory, "extractive")
+    assert "Our cat is called Deploy." in result.answer
+    assert "I prefer short answers" in result.block
+
+
+def test_the_extractive_model_says_when_memory_has_nothing(memory: agentmem.MemoryManager) -> None:
+    assert "On" not in run("How do I knit a scarf?", memory, "extractive").answer
+    assert run("How do I knit a scarf?", None, "extractive").answer.startswith("Nothing in memory")
+
+
+def test_tools_run_and_large_results_stay_out_of_the_prompt(
+    memory: agentmem.MemoryManager,
+) -> None:
+    def read_log(lines: int) -> str:
+        """Read the log."""
+        return "\n".join(f"{n}: all is well" for n in range(lines))
+
+    model = ScriptedModel(call("read_log", '{"lines": 500}'), "All is well.")
+    result = run("What does the log say?", memory, model, tools=[read_log])
+    (outcome,) = result.tool_calls
+    assert outcome.ok
+    answer = model.requests[1]["messages"][-1]
+    assert answer["role"] == "tool"
+    assert outcome.result_id in answer["content"]
+    assert len(answer["content"]) < 600
+    assert [m["role"] for m in result.messages] == ["user", "assistant", "tool", "assistant"]
+    model = ScriptedModel(
+        call("memory_read", f'{{"id": "{outcome.result_id}", "lines": "499-500"}}'), "It ends well."
+    )
+    run("How does that log end?", memory, model)
+    assert "499: all is well" in model.requests[1]["messages"][-1]["content"]
+
+
+def test_after_the_last_round_the_model_is_asked_for_its_best_answer(
+    memory: agentmem.MemoryManager,
+) -> None:
+    def poke() -> str:
+        return "nothing"
+
+    calls = [call("poke", f'{{"n": {n}}}', f"c{n}") for n in range(3)]
+    model = ScriptedModel(*calls[:2], "I do not know.")
+    result = run("Poke it.", memory, model, tools=[poke], config=LoopConfig(max_iterations=2))
+    assert (result.answer, result.why, result.iterations) == ("I do not know.", "limit", 3)
+    assert "tools" not in model.requests[2]
+    assert model.requests[2]["messages"][-1] == {"role": "user", "content": BEST_ANSWER}
+    assert all(m.get("content") != BEST_ANSWER for m in result.messages)
+
+
+def test_an_answer_streams_from_sync_and_async_models(memory: agentmem.MemoryManager) -> None:
+    def chunk(text: str) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+    def sync_model(*, messages: Any, stream: bool = False) -> Any:
+        return iter([chunk("On "), chunk("Thursdays.")]) if stream else {"choices": []}
+
+    async def async_model(*, messages: Any, **options: Any) -> AsyncIterator[Any]:
+        async def chunks() -> AsyncIterator[Any]:
+            for text in ("On ", "Thursdays."):
+                yield chunk(text)
+
+        assert options["stream"]
+        return chunks()
+
+    def whole(messages: Any) -> str:
+        return "On Thursdays."
+
+    for model, heard in (
+        (sync_model, ["On ", "Thursdays."]),
+        (async_model, ["On ", "Thursdays."]),
+        (whole, ["On Thursdays."]),
+    ):
+        told: list[str] = []
+        result = run("When do deploys go out?", memory, model, on_chunk=told.append)
+        assert told == heard
+        assert result.answer == "On Thursdays."
+
+
+def test_a_signal_stops_at_once_and_keeps_what_was_learned(
+    memory: agentmem.MemoryManager,
+) -> None:
+    started, let_go = threading.Event(), threading.Event()
+    stop = threading.Event()
+
+    def slow(*, messages: Any) -> str:
+        started.set()
+        let_go.wait(60)
+        return "too late"
+
+    def watch(status: Status) -> None:
+        if status.step == "model":
+            threading.Thread(target=lambda: (started.wait(60), stop.set()), daemon=True).start()
+
+    result = run("I prefer tea over coffee.", memory, slow, signal=stop, on_status=watch)
+    assert (result.answer, result.why) == ("", "stopped")
+    let_go.set()
+    memory.flush(10)
+    kinds = {m.kind: m.text for m in memory.get_all(user_id="sam")}
+    assert kinds["preference"] == "I prefer tea over coffee"
+    assert kinds["message"] == "I prefer tea over coffee."
+
+
+def test_an_asyncio_event_stops_a_tool_too(memory: agentmem.MemoryManager) -> None:
+    async def main() -> AgentLoopResult:
+        stop = asyncio.Event()
+
+        async def hang() -> str:
+            stop.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        return await run_agent_loop(
+            "Wait for it.", memory=memory, model=ScriptedModel(call("hang")), tools=[hang],
+            signal=stop, user_id="sam",
+        )  # fmt: skip
+
+    assert asyncio.run(main()).why == "stopped"
+
+
+def test_what_the_model_raises_is_raised_and_the_turn_is_kept(
+    memory: agentmem.MemoryManager,
+) -> None:
+    with pytest.raises(ConnectionError):
+        run("Our dog is called Rollback.", memory, ScriptedModel(ConnectionError("down")))
+    memory.flush(10)
+    assert "Our dog is called Rollback." in [m.text for m in memory.get_all(user_id="sam")]
+
+
+def test_pages_are_indexed_in_the_background(memory: agentmem.MemoryManager) -> None:
+    pages = [
+        {"url": "https://wiki.example/a", "title": "A", "content": "<h1>A</h1><p>Alpha page.</p>"},
+        ("https://wiki.example/b", "# B\n\nBeta page."),
+        agentmem.Document(text="Gamma page.", url="https://wiki.example/c"),
+    ]
+    run("Hello there.", memory, ScriptedModel("Hi."), pages=pages)
+    assert memory.flush(20)
+    for name, word in (("a", "Alpha"), ("b", "Beta"), ("c", "Gamma")):
+        (chunk,) = memory.search_by_source_url(f"https://wiki.example/{name}", user_id="sam")
+        assert word in chunk.text
+
+
+def test_the_steps_are_told_in_order(memory: agentmem.MemoryManager) -> None:
+    told: list[Status] = []
+    run("I prefer tea. When do deploys go out?", memory, ScriptedModel("x"), on_status=told.append)
+    assert [s.step for s in told] == ["ready", "preferences", "context", "model", "answer"]
+
+
+def test_history_gives_way_to_a_small_window_and_the_goal_never_does(
+    memory: agentmem.MemoryManager,
+) -> None:
+    model = ScriptedModel("ok")
+    model.name = "groq/llama3-8b-8192"  # type: ignore[attr-defined]  # how a callable says it
+    history = [
+        {"role": role, "content": f"{number} " + "and so on " * 300}
+        for number in range(20)
+        for role in ("user", "assistant")
+    ]
+    result = run("When do deploys go out?", memory, model, messages=history)
+    sent = model.requests[0]["messages"]
+    assert len(sent) < len(history)
+    assert sent[-1]["content"] == "When do deploys go out?"
+    assert any("trimmed" in looked.reason for looked in looked_at(memory, result))
+    with pytest.raises(BudgetError):
+        run("long " * 20_000, memory, model)
+    assert len(model.requests) == 1
+
+
+def looked_at(memory: agentmem.MemoryManager, result: AgentLoopResult) -> Any:
+    scope = agentmem.Scope(user_id="sam")
+    return memory.runtime.trace.get(result.snapshot_id, scope=scope).looked_at
+
+
+@pytest.mark.parametrize("goal", ["", "  ", [], None, 7])
+def test_a_goal_is_needed(memory: agentmem.MemoryManager, goal: Any) -> None:
+    with pytest.raises(InvalidInput, match="goal"):
+        run(goal, memory, ScriptedModel("x"))
+
+
+@pytest.mark.parametrize("model", ["", None, 3])
+def test_a_model_is_needed(memory: agentmem.MemoryManager, model: Any) -> None:
+    with pytest.raises(InvalidInput, match="is no model"):
+        run("hi", memory, model)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(InvalidNumber):
+        LoopConfig(top_k=-1)
+    with pytest.raises(InvalidInput):
+        LoopConfig(search_mode="psychic")  # type: ignore[arg-type]  # on purpose
+
+
+def test_without_memory_the_loop_still_answers() -> None:
+    result = run("hi", None, ScriptedModel("hello"))
+    assert (result.answer, result.degradations, result.snapshot_id) == ("hello", (), "")
