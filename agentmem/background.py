@@ -25,7 +25,7 @@ from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.retrying import retry_delay
 from agentmem.core.waiting import Entry, Waiting, WorkerState
 from agentmem.errors import AgentMemError, InvalidScope
-from agentmem.kept_jobs import TROUBLE, KeptJobs
+from agentmem.kept_jobs import KeptJobs
 from agentmem.protocols import Clock
 from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE
@@ -432,7 +432,7 @@ class Worker:
         """Whether the store could be asked, and what it said; trouble is noted."""
         try:
             return True, ask(*about)
-        except TROUBLE as error:
+        except Exception as error:  # noqa: BLE001 - the worker outlives whatever a store raises
             self._log_once("the store", error, None)
             with self._changed:
                 self._last_error = describe(error)

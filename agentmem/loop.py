@@ -16,7 +16,7 @@ from agentmem.core.citations import Citation
 from agentmem.core.injection import last_question
 from agentmem.core.replies import Reply
 from agentmem.core.trimming import trim
-from agentmem.errors import AgentMemError, BudgetError, InvalidInput
+from agentmem.errors import BudgetError, InvalidInput
 from agentmem.models import EXTRACTIVE, Model, as_model
 from agentmem.preferences import Preference
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
@@ -304,8 +304,8 @@ class _Loop:
                 now=self.memory.clock.now(),
                 current=last_question(messages[: len(messages) - len(self.steps)]),
             )
-        except AgentMemError as error:
-            self._degrade(f"the steps were not trimmed: {error}")
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._degrade(f"the steps were not trimmed: {type(error).__name__}: {error}")
             return messages
         return list(plan.messages)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
-from agentmem.errors import AgentMemError, AgentMemWarning
+from agentmem.errors import AgentMemWarning
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
 from agentmem.resilience import TtlCache
@@ -52,6 +52,7 @@ class Runtime:
         )
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
+        self.problems: tuple[str, ...] = ()
 
     @cached_property
     def worker(self) -> Worker:
@@ -81,7 +82,8 @@ class Runtime:
         found = Corrections()
         try:
             found.load(json.loads(self.memory.store.settings.get(CORRECTIONS) or "{}"))
-        except (AgentMemError, ValueError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001 - counting goes on without what was learned
+            self.problems = (f"token corrections failed: {type(error).__name__}: {error}",)
             _log.warning("The token corrections could not be read and start anew: %s", error)
         return found
 
