@@ -1,6 +1,7 @@
 """Work that happens beside the agent loop: one bounded queue, one thread, nothing lost.
 
-A job is a kind, a scope, a key and a JSON payload. It waits in memory, runs on
+A job is a kind, a scope, a key and a payload of JSON values (bytes and sets of
+bytes may stand in it too). It waits in memory, runs on
 the worker's thread, and is tried again later when it fails. What still waits
 when the worker closes is kept in the store's job table, and so is what does
 not fit in memory; any later worker over that store takes it up. A job may
@@ -121,8 +122,7 @@ class Worker:
                 submitted_at=self._clock.now(),
             )
         except (AgentMemError, TypeError, ValueError) as error:
-            with self._lock():
-                return self._refuse(describe(error))
+            return self.refuse(describe(error))
         with self._lock():
             if self._stopping:
                 return self._refuse("the worker is closed")
@@ -131,6 +131,11 @@ class Worker:
             self._ensure_thread()
             self._changed.notify_all()
         return True
+
+    def refuse(self, reason: str) -> bool:
+        """Count work that could not even be submitted; always False."""
+        with self._lock():
+            return self._refuse(reason)
 
     def start(self) -> None:
         """Take up what an earlier process left in the store, without waiting for a `submit`."""

@@ -27,6 +27,10 @@
     │   ├── EmbedderUnavailable               weights or package cannot be had
     │   ├── EmbedderFailed                    it was asked and did not answer
     │   └── BadVector (ValueError)            wrong dimensions, NaN or infinite
+    ├── FileRefused (ValueError)              binary, too large, or not a file
+    ├── FileUnreadable (OSError)              a file that cannot be opened, or is damaged
+    ├── FetchRefused (ValueError)             an address that may not be fetched
+    ├── FetchFailed (OSError)                 no usable answer came from an address
     ├── TimedOut (TimeoutError)               a call took longer than it may
     └── MissingExtra (ImportError)            an optional package is not installed
 
@@ -212,6 +216,45 @@ class EmbedderFailed(EmbedderError):
 
 class BadVector(EmbedderError, ValueError):
     """A vector of the wrong size, or with NaN or infinity in it."""
+
+
+class FileRefused(AgentMemError, ValueError):
+    """`path` is nothing that can be remembered: binary, too large, or no file."""
+
+    def __init__(self, path: object, problem: str, *, remedy: str = "") -> None:
+        super().__init__(f"{shown(str(path))} {problem}.", remedy=remedy)
+        self.path = path
+        self.problem = problem
+
+
+class FileUnreadable(AgentMemError, OSError):
+    """`path` cannot be opened or is damaged."""
+
+    def __init__(self, path: object, problem: str, *, remedy: str = "") -> None:
+        super().__init__(f"{shown(str(path))} {problem}.", remedy=remedy)
+        self.path = path
+        self.problem = problem
+
+
+class FetchRefused(AgentMemError, ValueError):
+    """`url` may not be fetched, or led somewhere that may not be."""
+
+    def __init__(self, url: str, problem: str, *, remedy: str = "") -> None:
+        super().__init__(f"{shown(url)} is not fetched: {problem}.", remedy=remedy)
+        self.url = url
+        self.problem = problem
+
+
+class FetchFailed(AgentMemError, OSError):
+    """No usable answer came from `url`; `status` is the HTTP code if there was one."""
+
+    def __init__(
+        self, url: str, problem: str, *, status: int | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(f"{shown(url)} could not be fetched: {problem}.", remedy=remedy)
+        self.url = url
+        self.problem = problem
+        self.status = status
 
 
 class TimedOut(AgentMemError, TimeoutError):

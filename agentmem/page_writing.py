@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agentmem.core.page_text import words_in
 
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement
+HtmlElement = Any
+"""An element of lxml, which has no types."""
 
 _ASIDE = frozenset(
     "nav footer aside header form button select menu input textarea label option dialog".split()  # noqa: SIM905  # reads better

@@ -10,15 +10,12 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from agentmem.core.charsets import charsets_of, decode, sound
 from agentmem.core.page_text import hidden_selectors, hides, one_line, tidy
 from agentmem.errors import InvalidText
-from agentmem.page_writing import write_markdown
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement
+from agentmem.page_writing import HtmlElement, write_markdown
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +86,7 @@ def _guess(data: bytes, charset: str) -> str:
 
 
 def _parse(html: str) -> HtmlElement | None:
-    from lxml import etree
+    from lxml import etree  # type: ignore[import-untyped]  # it has no stubs
     from lxml import html as lxml_html
 
     parser = lxml_html.HTMLParser(

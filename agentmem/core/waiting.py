@@ -18,6 +18,8 @@ REMEMBERED_KEYS = 10_000
 MOST_CHARACTERS = 100_000_000
 """What the payloads in memory may hold together, whatever their number."""
 
+_BYTES, _SET = "bytes as hex", "set of bytes as hex"
+
 Identity = tuple[str, Scope, str]
 
 
@@ -225,11 +227,11 @@ class Waiting:
 
 
 def to_stored(entry: Entry) -> dict[str, Any]:
-    """A job as JSON values, if its payload is."""
+    """A job as JSON values, if its payload has only those, bytes and sets of bytes."""
     scope = entry.scope
     return {
         "job": 1,
-        "payload": dict(entry.payload),
+        "payload": {name: as_json(value) for name, value in entry.payload.items()},
         "scope": [scope.user_id, scope.project_id, scope.agent_id, scope.run_id],
         "key": entry.key,
         "worker": entry.worker,
@@ -257,7 +259,7 @@ def from_stored(
         kind=kind,
         scope=Scope(user_id=user, project_id=project, agent_id=agent, run_id=run),
         key=written["key"],
-        payload=written["payload"],
+        payload={name: from_json(value) for name, value in written["payload"].items()},
         submitted_at=datetime.fromisoformat(written["submitted_at"]),
         number=written["number"],
         serial=written["serial"],
@@ -267,10 +269,31 @@ def from_stored(
     )
 
 
+def as_json(value: Any) -> Any:
+    """A value of a payload as JSON: bytes and sets of bytes become hexadecimal digits."""
+    if isinstance(value, bytes):
+        return {_BYTES: value.hex()}
+    if isinstance(value, set | frozenset) and all(isinstance(item, bytes) for item in value):
+        return {_SET: sorted(item.hex() for item in value)}
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """The value that `as_json` wrote."""
+    if isinstance(value, dict) and len(value) == 1:
+        if _BYTES in value:
+            return bytes.fromhex(value[_BYTES])
+        if _SET in value:
+            return frozenset(map(bytes.fromhex, value[_SET]))
+    return value
+
+
 def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
     if isinstance(value, str | bytes):
         return len(value)
+    if isinstance(value, set | frozenset):
+        return 40 * len(value)
     if depth and isinstance(value, Mapping):
         return sum(weigh(item, depth=depth - 1) for item in islice(value.values(), 200))
     if depth and isinstance(value, list | tuple):

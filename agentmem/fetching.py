@@ -1,0 +1,314 @@
+"""Get one page from the web, carefully.
+
+Only http and https, only public addresses unless private ones are allowed (at
+every redirect), one time limit for everything, a size limit for what is sent
+and for what it unpacks to. No cookies, no credentials, no proxy from the
+environment, and nothing but text, PDF and the like.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from agentmem.core.charsets import charset_of
+from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.media_types import is_readable, media_type_of
+from agentmem.errors import AgentMemError, FetchFailed, FetchRefused
+
+if TYPE_CHECKING:
+    import httpx
+
+    from agentmem.dialing import Connect, Resolve
+    from agentmem.pages import Page
+
+AGENT = "agentmem"
+_REDIRECTS = (301, 302, 303, 307, 308)
+_LONGEST_URL = 8_000
+_ROBOTS_BYTES = 500_000
+_ACCEPT = b"text/html,application/xhtml+xml,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """How long a fetch may take in all, how much may come, and how often it may be sent on."""
+
+    total_seconds: float = 20.0
+    limit_bytes: int = 10_000_000
+    most_redirects: int = 5
+
+    def __post_init__(self) -> None:
+        require_number(self.total_seconds, "total_seconds", low=0)
+        require_count(self.limit_bytes, "limit_bytes", least=1)
+        require_count(self.most_redirects, "most_redirects")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What an address gave: `url` is where it was found, after `redirects`."""
+
+    url: str
+    status: int
+    media_type: str
+    content: bytes
+    charset: str = ""
+    redirects: tuple[str, ...] = ()
+    duration_ms: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The content as text, as it was sent."""
+        from agentmem.pages import decode_page
+
+        return decode_page(self.content, charset=self.charset)
+
+    @property
+    def page(self) -> Page:
+        """The readable text and the title, if it is HTML."""
+        from agentmem.pages import to_markdown
+
+        return to_markdown(self.content, self.url, charset=self.charset)
+
+    @property
+    def title(self) -> str:
+        return self.page.title
+
+
+def fetch(
+    url: str,
+    *,
+    allow_private: bool = False,
+    robots: bool = False,
+    limits: FetchLimits | None = None,
+    resolve: Resolve | None = None,
+    connect: Connect | None = None,
+) -> Fetched:
+    """What is at `url`.
+
+    `FetchRefused` says that the address, or one it led to, may not be fetched
+    or holds nothing readable; `FetchFailed` that no usable answer came. With
+    `robots` the site's robots.txt is asked first.
+    """
+    from agentmem import dialing
+
+    limits = limits or FetchLimits()
+    began = time.monotonic()
+    dialer = dialing.Dialer(
+        deadline=began + limits.total_seconds,
+        allow_private=allow_private,
+        resolve=resolve or dialing.resolve,
+        connect=connect or dialing.connect,
+    )
+    found = _follow(require_text(url, "url"), dialer, limits, robots=robots)
+    return replace(found, duration_ms=round(1000 * (time.monotonic() - began), 3))
+
+
+def _follow(url: str, dialer: Any, limits: FetchLimits, *, robots: bool) -> Fetched:
+    import httpx
+
+    here = _checked_url(url, url)
+    passed: list[str] = []
+    for _ in range(limits.most_redirects + 1):
+        if robots and not _robots_allow(here, dialer, limits):
+            raise FetchRefused(
+                str(here), "robots.txt forbids it", remedy="robots=False does not ask it."
+            )
+        answer = _get(here, dialer, limits)
+        if isinstance(answer, Fetched):
+            return replace(answer, redirects=tuple(passed))
+        passed.append(str(here))
+        try:
+            here = _checked_url(str(here.join(answer)), url)
+        except httpx.InvalidURL:
+            raise FetchFailed(url, "it leads to an address that is none") from None
+    raise FetchFailed(url, f"it was sent on more than {limits.most_redirects} times")
+
+
+def _checked_url(url: str, asked: str) -> httpx.URL:
+    import httpx
+
+    if len(url) > _LONGEST_URL:
+        raise FetchRefused(asked, f"it has more than {_LONGEST_URL:,} characters")
+    try:
+        parsed = httpx.URL(url.strip()).copy_with(fragment=None)
+    except (httpx.InvalidURL, UnicodeError, ValueError, TypeError) as error:
+        raise FetchRefused(asked, f"it is no address ({error})") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise FetchRefused(
+            asked, f"its scheme is {parsed.scheme or 'missing'}",
+            remedy="Only http:// and https:// addresses are fetched; a file is read by its path.",
+        )  # fmt: skip
+    if parsed.userinfo:
+        raise FetchRefused(
+            str(parsed.copy_with(username=None, password=None)),
+            "it has a user name or password in it",
+            remedy="Credentials are never sent; leave them out.",
+        )
+    return parsed
+
+
+def _get(url: httpx.URL, dialer: Any, limits: FetchLimits) -> Fetched | str:
+    """The answer of one address, or where it sends us."""
+    import httpcore
+
+    pool = httpcore.ConnectionPool(
+        ssl_context=_ssl_context() if url.scheme == "https" else None,
+        network_backend=dialer,
+        max_connections=1,
+        retries=0,
+    )
+    try:
+        with pool, pool.stream("GET", _raw(url), headers=_headers(url)) as response:
+            headers = {name.lower(): value for name, value in response.headers}
+            if response.status in _REDIRECTS and b"location" in headers:
+                return headers[b"location"].decode("utf-8", "replace")
+            _require_success(url, response.status, headers)
+            media_type = _require_readable(url, headers, limits)
+            body = b"".join(_bounded(response.iter_stream(), headers, url, limits.limit_bytes))
+    except AgentMemError:
+        raise
+    except httpcore.TimeoutException:
+        raise FetchFailed(
+            str(url), f"it took longer than {limits.total_seconds:g} s",
+            remedy="Try again later, or raise total_seconds.",
+        ) from None  # fmt: skip
+    except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
+        raise FetchFailed(str(url), _reason(error)) from None
+    content_type = headers.get(b"content-type", b"").decode("latin-1")
+    return Fetched(
+        url=str(url),
+        status=response.status,
+        media_type=media_type,
+        content=body,
+        charset=charset_of(content_type),
+    )
+
+
+def _require_success(url: httpx.URL, status: int, headers: dict[bytes, bytes]) -> None:
+    if 200 <= status < 300:
+        return
+    wait = headers.get(b"retry-after", b"").decode("latin-1").strip()[:40]
+    remedy = f"The server asks to wait: {wait}." if wait else ""
+    if not remedy and status in (401, 403):
+        remedy = "The server wants to know who asks; no credentials are ever sent."
+    raise FetchFailed(str(url), f"the server said {status}", status=status, remedy=remedy)
+
+
+def _require_readable(url: httpx.URL, headers: dict[bytes, bytes], limits: FetchLimits) -> str:
+    media_type = media_type_of(headers.get(b"content-type", b"").decode("latin-1"))
+    if not is_readable(media_type):
+        raise FetchRefused(
+            str(url), f"it is {media_type}", remedy="Only text, HTML, JSON, XML and PDF are read."
+        )
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and len(length) < 20 and int(length) > limits.limit_bytes:
+        raise _too_large(url, limits.limit_bytes)
+    return media_type
+
+
+def _bounded(
+    chunks: Iterable[bytes], headers: dict[bytes, bytes], url: httpx.URL, limit_bytes: int
+) -> Iterator[bytes]:
+    """The unpacked body; neither what comes nor what it unpacks to may be over the limit."""
+    coding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    unpack = _unpacker(coding, url)
+    received = produced = 0
+    for chunk in chunks:
+        received += len(chunk)
+        if received > limit_bytes:
+            raise _too_large(url, limit_bytes)
+        try:
+            for piece in unpack(chunk, limit_bytes - produced + 1):
+                produced += len(piece)
+                if produced > limit_bytes:
+                    raise _too_large(url, limit_bytes)
+                yield piece
+        except zlib.error as error:
+            raise FetchFailed(str(url), f"its {coding} is damaged ({error})") from None
+
+
+def _unpacker(coding: str, url: httpx.URL) -> Any:
+    if coding in ("", "identity"):
+        return lambda chunk, room: (chunk,)
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise FetchFailed(str(url), f"it came packed as {coding!a}, which was not asked for")
+    # 47: gzip or zlib, told apart by their heads.
+    state = [zlib.decompressobj(47)]
+
+    def unpack(chunk: bytes, room: int) -> Iterator[bytes]:
+        while chunk:
+            try:
+                piece = state[0].decompress(chunk, room)
+            except zlib.error:
+                if coding != "deflate" or len(state) > 1:
+                    raise
+                state.append(state[0])  # some servers send deflate without its head
+                state[0] = zlib.decompressobj(-zlib.MAX_WBITS)
+                continue
+            room -= len(piece)
+            yield piece
+            if state[0].eof:
+                return
+            chunk = state[0].unconsumed_tail
+
+    return unpack
+
+
+def _too_large(url: httpx.URL, limit_bytes: int) -> FetchFailed:
+    return FetchFailed(
+        str(url), f"it is larger than {limit_bytes:,} bytes", remedy="Raise limit_bytes."
+    )
+
+
+def _robots_allow(url: httpx.URL, dialer: Any, limits: FetchLimits) -> bool:
+    """Whether robots.txt lets us: a missing one does, one that fails does not (RFC 9309)."""
+    from urllib.robotparser import RobotFileParser
+
+    place = url.copy_with(path="/robots.txt", query=None, fragment=None)
+    small = replace(limits, limit_bytes=min(limits.limit_bytes, _ROBOTS_BYTES))
+    try:
+        found = _follow(str(place), dialer, small, robots=False)
+    except FetchFailed as error:
+        return error.status is not None and 400 <= error.status < 500
+    except FetchRefused:
+        return False
+    parser = RobotFileParser()
+    parser.parse(found.text.splitlines())
+    return parser.can_fetch(AGENT, str(url))
+
+
+def _raw(url: httpx.URL) -> Any:
+    import httpcore
+
+    return httpcore.URL(
+        scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+    )
+
+
+def _headers(url: httpx.URL) -> list[tuple[bytes, bytes]]:
+    from agentmem import __version__
+
+    return [
+        (b"Host", url.netloc),
+        (b"User-Agent", f"{AGENT}/{__version__}".encode("ascii")),
+        (b"Accept", _ACCEPT),
+        (b"Accept-Encoding", b"gzip, deflate"),
+        (b"Connection", b"close"),
+    ]
+
+
+@lru_cache(maxsize=1)
+def _ssl_context() -> ssl.SSLContext:
+    """The certificates that httpx trusts; `SSL_CERT_FILE` may name others."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
