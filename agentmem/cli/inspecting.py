@@ -63,6 +63,7 @@ def inspect(
 
 def budget(
     ctx: typer.Context,
+    *,
     model: Model = "gpt-4o",
     messages: Annotated[int, typer.Option(help="Messages of history.")] = 20,
     memories: Annotated[int, typer.Option(help="Memories.")] = 5,
@@ -90,6 +91,7 @@ def budget(
 def explain(
     ctx: typer.Context,
     wanted: Wanted = "last",
+    *,
     other: Annotated[str, typer.Option("--diff", help="What changed since this one.")] = "",
     memory_id: Annotated[str, typer.Option("--why", help="Why this memory is in or not.")] = "",
     changes: Annotated[
