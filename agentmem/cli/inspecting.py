@@ -1,0 +1,226 @@
+"""inspect, budget, explain, monitor, stats, audit and doctor."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentmem.cli.common import columns, common_of, open_memory, pen_of, print_json
+from agentmem.errors import AgentMemError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POLL_SECONDS = 0.25
+
+Wanted = Annotated[str, typer.Argument(help="The id of a message or a context, or `last`.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="Whose window and tokens.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to `app`."""
+    app.command("inspect")(inspect)
+    app.command("budget")(budget)
+    app.command("explain")(explain)
+    app.command("monitor")(monitor)
+    app.command("stats")(stats)
+    app.command("audit")(audit)
+    app.command("doctor")(doctor)
+
+
+def say(ctx: typer.Context, name: str, value: Any, render: Callable[..., str]) -> None:
+    """Print `value` as JSON if asked for, else as text for this terminal."""
+    if common_of(ctx).json:
+        from agentmem.inspector.schemas import to_json
+
+        print_json(to_json(name, value))
+    else:
+        typer.echo(render(value, width=columns(), pen=pen_of(ctx)))
+
+
+def inspect(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Option("--query", "-q", help="What the user would ask.")] = "",
+    model: Model = "",
+    top_k: Annotated[int | None, typer.Option(help="How many memories at most.")] = None,
+) -> None:
+    """Show the context that would be built now."""
+    from agentmem.config import LoopConfig
+    from agentmem.inspector.looking import inspect_context
+    from agentmem.inspector.rendering import render_inspection
+
+    config = LoopConfig() if top_k is None else LoopConfig(top_k=top_k)
+    with open_memory(ctx) as memory:
+        found = inspect_context(
+            memory, query, model=model, scope=common_of(ctx).scope, config=config
+        )
+    say(ctx, "inspect", found, render_inspection)
+
+
+def budget(
+    ctx: typer.Context,
+    *,
+    model: Model = "gpt-4o",
+    messages: Annotated[int, typer.Option(help="Messages of history.")] = 20,
+    memories: Annotated[int, typer.Option(help="Memories.")] = 5,
+    images: Annotated[int, typer.Option(help="Images.")] = 0,
+    preferences: Annotated[int, typer.Option(help="Preferences.")] = 0,
+    tools: Annotated[int, typer.Option(help="Tools.")] = 0,
+    window: Annotated[int | None, typer.Option(help="The model's window, if not known.")] = None,
+) -> None:
+    """Estimate where tokens would go, without a store or a request."""
+    from agentmem.inspector.budgeting import estimate_budget
+    from agentmem.inspector.rendering_reports import render_estimate
+
+    found = estimate_budget(
+        model,
+        messages=messages,
+        memories=memories,
+        images=images,
+        preferences=preferences,
+        tools=tools,
+        window_tokens=window,
+    )
+    say(ctx, "budget", found, render_estimate)
+
+
+def explain(
+    ctx: typer.Context,
+    wanted: Wanted = "last",
+    *,
+    other: Annotated[str, typer.Option("--diff", help="What changed since this one.")] = "",
+    memory_id: Annotated[str, typer.Option("--why", help="Why this memory is in or not.")] = "",
+    changes: Annotated[
+        list[str] | None, typer.Option("--if", help="Decide again, such as top_k=10.")
+    ] = None,
+    message: Annotated[bool, typer.Option("--message", help="Show the reference too.")] = False,
+) -> None:
+    """Explain a past context, down to what was left out."""
+    from agentmem.inspector import looking, rendering
+
+    scope = common_of(ctx).reader
+    with open_memory(ctx) as memory:
+        if other:
+            changed = looking.compare(memory, other, wanted, scope=scope)
+            say(ctx, "diff", changed, rendering.render_diff)
+        if memory_id:
+            answer = looking.explain_memory(memory, memory_id, wanted, scope=scope)
+            say(ctx, "why", answer, rendering.render_why)
+        if changes:
+            replayed = looking.replay_context(memory, read_changes(changes), wanted, scope=scope)
+            say(ctx, "replay", replayed, rendering.render_replay)
+        if not (other or memory_id or changes):
+            found = looking.explain(memory, wanted, scope=scope)
+
+            def render(value: Any, **options: Any) -> str:
+                return rendering.render_explanation(value, message=message, **options)
+
+            say(ctx, "explain", found, render)
+
+
+def read_changes(written: list[str]) -> dict[str, str]:
+    """`["top_k=10"]` as a mapping."""
+    found = {}
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InvalidInput("--if", one, "is not NAME=VALUE", remedy="Write --if top_k=10.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def monitor(
+    ctx: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    limit: Annotated[int, typer.Option(help="How many to begin with.")] = 20,
+) -> None:
+    """Show contexts as any process builds them."""
+    from agentmem.inspector.monitoring import Watcher
+
+    with open_memory(ctx) as memory:
+        watcher = Watcher(memory, scope=common_of(ctx).reader, limit=limit)
+        if follow and sys.stdout.isatty() and not common_of(ctx).json:
+            from agentmem.cli.live import follow_live
+
+            follow_live(watcher, pen_of(ctx), poll_seconds=POLL_SECONDS)
+            return
+        _print_lines(ctx, watcher, follow=follow)
+
+
+def _print_lines(ctx: typer.Context, watcher: Any, *, follow: bool) -> None:
+    import json
+    import time
+
+    from agentmem.inspector.rendering import render_event
+    from agentmem.inspector.schemas import to_json
+
+    pen = pen_of(ctx)
+    try:
+        while True:
+            for event in watcher.poll():
+                if common_of(ctx).json:
+                    line = json.dumps(to_json("monitor", event), ensure_ascii=False)
+                else:
+                    line = render_event(event, width=columns(), pen=pen)
+                typer.echo(line)
+            sys.stdout.flush()
+            if not follow:
+                return
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def stats(
+    ctx: typer.Context,
+    last: Annotated[str, typer.Option("--last", help="How far back: 90s, 15m, 24h, 7d.")] = "",
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
+) -> None:
+    """Show figures of contexts, retrieval, indexing and the store."""
+    from agentmem.inspector.rendering_reports import render_stats
+    from agentmem.inspector.statistics import collect_stats, read_span
+
+    span = read_span(last) if last else None
+    with open_memory(ctx) as memory:
+        found = collect_stats(memory, now=datetime.now(UTC), last=span, scope=common_of(ctx).reader)
+    if html is None:
+        say(ctx, "stats", found, render_stats)
+        return
+    from agentmem.inspector.page import render_page
+
+    try:
+        html.write_text(render_page(found), encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            "--html", str(html), f"cannot be written ({error.strerror})", remedy="Use another."
+        ) from None
+    typer.echo(f"Written to {html}")
+
+
+def audit(ctx: typer.Context) -> None:
+    """Look for trouble in what is stored; nothing is changed."""
+    from agentmem.inspector.auditing import audit as look
+    from agentmem.inspector.rendering_reports import render_audit
+
+    with open_memory(ctx) as memory:
+        found = look(memory, now=datetime.now(UTC), scope=common_of(ctx).reader)
+    say(ctx, "audit", found, render_audit)
+
+
+def doctor(ctx: typer.Context) -> None:
+    """Check environment, models, store, indexes and jobs; exit code 1 when something failed."""
+    from agentmem.inspector.doctoring import examine
+    from agentmem.inspector.rendering_reports import render_doctor
+
+    now = datetime.now(UTC)
+    try:
+        with open_memory(ctx) as memory:
+            found = examine(memory, now=now)
+    except AgentMemError as error:
+        found = examine(None, now=now, problem=str(error))
+    say(ctx, "doctor", found, render_doctor)
+    raise typer.Exit(found.exit_code)

@@ -1,0 +1,242 @@
+"""The health of what is stored: what to look at, with examples and the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from agentmem.core.checks import require_count
+from agentmem.core.cleaning import clean_line
+from agentmem.core.filters import Selection
+from agentmem.core.personal_data import find_personal, mask_spans
+from agentmem.core.strip import strip
+from agentmem.inspector import secrets
+from agentmem.types import Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+Trouble = Literal[
+    "duplicates", "echoes", "stale", "never used", "contradicted", "secrets", "personal data",
+    "oversized",
+]  # fmt: skip
+EXAMPLES = 5
+SHOWN_CHARACTERS = 160
+_BATCH = 2_000
+_DELETED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """From when on something is worth a look."""
+
+    stale_days: int = 365
+    unused_days: int = 90
+    oversized_characters: int = 8_000
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            require_count(getattr(self, name), name, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One memory of a finding; secrets and personal data in `shown` are masked."""
+
+    id: str
+    shown: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sort of trouble: how many memories have it, some of them, and what to do."""
+
+    name: Trouble
+    meaning: str
+    count: int
+    examples: tuple[Example, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """What was looked at and what was found; every sort of trouble is listed, also with 0."""
+
+    at: datetime
+    memories: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not any(finding.count for finding in self.findings)
+
+
+@dataclass(slots=True)
+class _Found:
+    count: int = 0
+    examples: list[Example] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+
+    def add(self, example: Example) -> None:
+        self.count += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(example)
+
+
+_MEANINGS: dict[Trouble, str] = {
+    "duplicates": "say the same as another memory of the same owner",
+    "echoes": "hold a block that was injected by agentmem itself",
+    "stale": "are past their validity, or old and not used since",
+    "never used": "were never found by any search since they were stored",
+    "contradicted": "say something that another memory contradicts",
+    "secrets": "hold a key, token or password",
+    "personal data": "hold an e-mail address, telephone, bank or card number",
+    "oversized": "are too long to be shown whole in any context",
+}
+
+
+def audit(
+    memory: MemoryManager,
+    *,
+    now: datetime,
+    scope: Scope | None = None,
+    limits: Limits | None = None,
+) -> AuditReport:
+    """Look at every memory of one reader, or of the whole store. Nothing is changed."""
+    bounds = limits or Limits()
+    found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
+    first: dict[tuple[object, str], str] = {}
+    seen = 0
+    for one in memories_of(memory, scope):
+        seen += 1
+        shown = _masked(one, found)
+        for name, note in _look(one, now=now, limits=bounds, first=first):
+            found[name].add(Example(id=one.id, shown=shown, note=note))
+    _contradictions(memory, scope, found["contradicted"])
+    notes: tuple[str, ...] = ()
+    if not secrets.available():
+        notes = ("Secrets were not looked for: install them with pip install detect-secrets.",)
+    return AuditReport(
+        at=now,
+        memories=seen,
+        notes=notes,
+        findings=tuple(
+            Finding(
+                name=name,
+                meaning=_MEANINGS[name],
+                count=one.count,
+                examples=tuple(one.examples),
+                remedy=_remedy(name, one) if one.count else "",
+            )
+            for name, one in found.items()
+        ),
+    )
+
+
+def memories_of(memory: MemoryManager, scope: Scope | None) -> Iterator[Memory]:
+    """Every memory that is not deleted: of a reader, or of the whole store for its operator."""
+    if scope is not None:
+        yield from memory.store.scan(Selection(reader=scope, superseded=True))
+        return
+    after = 0
+    while True:
+        rows = memory.store.feed.index_rows(after_row=after, limit=_BATCH)
+        numbers = rows.rows.tolist()
+        if not numbers:
+            return
+        after = numbers[-1]
+        live = rows.rows[(rows.flags & _DELETED) == 0].tolist()
+        texts = memory.store.feed.texts(live)
+        yield from (texts[row] for row in live if row in texts)
+
+
+def _look(
+    one: Memory, *, now: datetime, limits: Limits, first: dict[tuple[object, str], str]
+) -> Iterator[tuple[Trouble, str]]:
+    current = one.superseded_by is None
+    if current:
+        owner = (one.visibility, one.scope.user_id, one.scope.project_id, one.kind)
+        earlier = first.setdefault((owner, one.content_hash or one.text), one.id)
+        if earlier != one.id:
+            yield "duplicates", f"the same as {earlier}"
+    if strip(one.text) != one.text:
+        yield "echoes", ""
+    stale = _stale(one, now, limits)
+    if stale and current:
+        yield "stale", stale
+    elif (
+        current
+        and not one.usage.retrieved
+        and now - one.created_at > timedelta(days=limits.unused_days)
+    ):
+        yield "never used", f"stored on {one.created_at.date()}"
+    if len(one.text) > limits.oversized_characters:
+        yield "oversized", f"{len(one.text):,} characters"
+
+
+def _stale(one: Memory, now: datetime, limits: Limits) -> str:
+    if one.valid_to is not None and one.valid_to <= now:
+        return f"no longer valid since {one.valid_to.date()}"
+    last = max(filter(None, (one.created_at, one.usage.last_used_at)))
+    if one.usage.retrieved and now - last > timedelta(days=limits.stale_days):
+        return f"last used on {last.date()}"
+    return ""
+
+
+def _masked(one: Memory, found: dict[Trouble, _Found]) -> str:
+    """The beginning of a memory without anything secret or personal, both of which are noted."""
+    hidden = secrets.find_secrets(one.text)
+    personal = find_personal(one.text)
+    text = one.text
+    if personal:
+        text = mask_spans(text, [(piece.start, piece.end) for piece in personal])
+    text = secrets.mask_secrets(text, hidden)
+    shown = clean_line(text, limit_characters=SHOWN_CHARACTERS)
+    if hidden:
+        kinds = ", ".join(dict.fromkeys(kind for kind, _ in hidden))
+        found["secrets"].add(Example(id=one.id, shown=shown, note=kinds))
+    if personal:
+        sorts = ", ".join(dict.fromkeys(piece.kind for piece in personal))
+        found["personal data"].add(Example(id=one.id, shown=shown, note=sorts))
+    return shown
+
+
+def _contradictions(memory: MemoryManager, scope: Scope | None, found: _Found) -> None:
+    readers = [scope] if scope is not None else _owners(memory)
+    seen: set[tuple[str, str]] = set()
+    for reader in readers:
+        for link in memory.store.contradictions.all(reader, open_only=True):
+            pair = (link.first_id, link.second_id)
+            if pair in seen:
+                continue
+            seen.add(pair)
+            found.add(
+                Example(
+                    id=link.first_id,
+                    shown=f"against {link.second_id}",
+                    note=clean_line(link.note or link.relation, limit_characters=120),
+                )
+            )
+
+
+def _owners(memory: MemoryManager) -> list[Scope]:
+    """A reader for every user and project there is."""
+    scopes = {one.scope for one in memories_of(memory, None)}
+    return list(dict.fromkeys(Scope(user_id=s.user_id, project_id=s.project_id) for s in scopes))
+
+
+def _remedy(name: Trouble, found: _Found) -> str:
+    ids = " ".join(example.id for example in found.examples[:1])
+    if name == "contradicted":
+        return f"agentmem resolve {ids}"
+    if name in ("secrets", "personal data"):
+        return f"agentmem erase {ids}"
+    if name == "oversized":
+        return f"agentmem show {ids}   # then store it again as a page, which is cut into chunks"
+    if name == "never used":
+        return f"agentmem delete {ids}   # restore it with: agentmem restore ID"
+    return f"agentmem delete {ids}"

@@ -1,0 +1,293 @@
+"""Whether everything a memory needs is there and in order, each with the remedy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agentmem.errors import AgentMemError
+from agentmem.indexes.live import WORDS
+from agentmem.inspector.looking import trace_of
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+State = Literal["ok", "warn", "fail"]
+_NEEDED = (
+    "numpy", "faiss-cpu", "tiktoken", "litellm", "wordllama", "pydantic", "typer", "rich",
+)  # fmt: skip
+_OPTIONAL = {
+    "detect-secrets": "looks for secrets in `agentmem audit`",
+    "opentelemetry-api": "spans of memory operations",
+    "onnxruntime": "the minilm embedder",
+}
+_LEAST_SQLITE = (3, 37, 0)
+_LEAST_FREE_BYTES = 200 * 1024 * 1024
+_RECENT = timedelta(days=1)
+_FEW_WRITES = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at: its state, what was found, and what to do about it."""
+
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport:
+    """All checks, in the order they were made."""
+
+    at: datetime
+    checks: tuple[Check, ...]
+
+    @property
+    def state(self) -> State:
+        """The worst of all."""
+        states = {check.state for check in self.checks}
+        return "fail" if "fail" in states else "warn" if "warn" in states else "ok"
+
+    @property
+    def exit_code(self) -> int:
+        """1 when something failed; warnings are no failure."""
+        return int(self.state == "fail")
+
+
+def examine(memory: MemoryManager | None, *, now: datetime, problem: str = "") -> DoctorReport:
+    """Check the environment and, where there is one, the memory.
+
+    `problem` says why a store could not be opened.
+    """
+    checks = list(_environment())
+    if memory is None:
+        if problem:
+            checks.append(
+                Check(
+                    name="store",
+                    state="fail",
+                    found=problem,
+                    remedy="Check the path, or restore a backup.",
+                )
+            )
+        return DoctorReport(at=now, checks=tuple(checks))
+    looks: dict[str, Callable[[MemoryManager], Iterator[Check]]] = {
+        "store": _store,
+        "disk": _disk,
+        "embedder": _embedder,
+        "vectors": _vectors,
+        "index": _index,
+        "jobs": _jobs,
+        "degradations": lambda one: _degradations(one, now),
+    }
+    for name, look in looks.items():
+        checks += _guarded(name, look, memory)
+    return DoctorReport(at=now, checks=tuple(checks))
+
+
+def _guarded(
+    name: str, look: Callable[[MemoryManager], Iterator[Check]], memory: MemoryManager
+) -> list[Check]:
+    try:
+        return list(look(memory))
+    except (AgentMemError, OSError, sqlite3.Error) as error:
+        return [
+            Check(name=name, state="fail", found=str(error), remedy=getattr(error, "remedy", ""))
+        ]
+
+
+def _environment() -> Iterator[Check]:
+    version = platform.python_version()
+    good = sys.version_info >= (3, 11)
+    yield Check(
+        name="python",
+        state="ok" if good else "fail",
+        found=version,
+        remedy="" if good else "Use Python 3.11 or newer.",
+    )
+    good = sqlite3.sqlite_version_info >= _LEAST_SQLITE
+    yield Check(
+        name="sqlite",
+        state="ok" if good else "fail",
+        found=sqlite3.sqlite_version,
+        remedy="" if good else "Use a Python whose SQLite is 3.37 or newer.",
+    )
+    missing = [name for name in _NEEDED if _version(name) is None]
+    yield Check(
+        name="packages",
+        state="fail" if missing else "ok",
+        found=f"missing: {', '.join(missing)}"
+        if missing
+        else ", ".join(f"{name} {_version(name)}" for name in _NEEDED),
+        remedy=f"pip install {' '.join(missing)}" if missing else "",
+    )
+    absent = {name: use for name, use in _OPTIONAL.items() if _version(name) is None}
+    yield Check(
+        name="optional packages",
+        state="ok",
+        found="; ".join(f"without {name}: no {use}" for name, use in absent.items()) or "all there",
+        remedy=f"pip install {' '.join(absent)}" if absent else "",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _store(memory: MemoryManager) -> Iterator[Check]:
+    report = memory.store.upkeep.verify()
+    stats = memory.store.upkeep.stats()
+    if report.ok:
+        found = f"{stats.chunks:,} memories, {stats.bytes / 1e6:,.1f} MB, schema "
+        found += f"{stats.schema_version}, every row and page checked"
+        yield Check(name="store", state="ok", found=found)
+        return
+    shown = "; ".join(report.problems[:3])
+    more = f" and {len(report.problems) - 3:,} more" if len(report.problems) > 3 else ""
+    yield Check(
+        name="store",
+        state="fail",
+        found=shown + more,
+        remedy="Restore a backup, or export what can be read: agentmem export FILE.",
+    )
+
+
+def _disk(memory: MemoryManager) -> Iterator[Check]:
+    location = Path(memory.store.upkeep.stats().location)
+    folder = location.parent
+    if not location.is_file() or not hasattr(os, "statvfs"):
+        return
+    status = os.statvfs(folder)
+    free = status.f_bavail * status.f_frsize
+    writable = os.access(location, os.W_OK) and os.access(folder, os.W_OK)
+    if not writable:
+        yield Check(
+            name="disk",
+            state="fail",
+            found=f"{location} cannot be written",
+            remedy="Give this user the right to write the file and its folder.",
+        )
+    elif free < _LEAST_FREE_BYTES:
+        yield Check(
+            name="disk",
+            state="warn",
+            found=f"{free / 1e6:,.0f} MB are free",
+            remedy="Make room, or move the store.",
+        )
+    else:
+        yield Check(name="disk", state="ok", found=f"{free / 1e9:,.1f} GB are free")
+
+
+def _embedder(memory: MemoryManager) -> Iterator[Check]:
+    state = memory.embedding.state
+    if state.error:
+        yield Check(
+            name="embedder",
+            state="warn",
+            found=f"{state.error} Words alone are searched.",
+            remedy="Install its package or weights, or open with embedder=None.",
+        )
+    elif state.wanted is None:
+        yield Check(
+            name="embedder",
+            state="ok",
+            found="none: search by words alone",
+        )
+    elif not state.ready:
+        yield Check(
+            name="embedder",
+            state="warn",
+            found=f"{state.serving or 'nothing'} answers while {state.wanted} is being filled",
+            remedy="agentmem reembed",
+        )
+    else:
+        yield Check(name="embedder", state="ok", found=f"{state.serving} answers")
+
+
+def _vectors(memory: MemoryManager) -> Iterator[Check]:
+    wanted = memory.embedding.state.wanted
+    for one in memory.store.upkeep.stats().embedders:
+        name = str(one.embedder)
+        if name != wanted:
+            continue
+        good = not one.missing
+        yield Check(
+            name="vectors",
+            state="ok" if good else "warn",
+            found=f"{one.vectors:,} there, {one.missing:,} missing",
+            remedy="" if good else "agentmem reembed",
+        )
+
+
+def _index(memory: MemoryManager) -> Iterator[Check]:
+    feed = memory.store.feed
+    memory.index.catch_up()
+    now, known = feed.seq(), memory.index.seq
+    if known < now:
+        yield Check(
+            name="index",
+            state="warn",
+            found=f"knows writes up to {known:,} of {now:,}",
+            remedy="agentmem sync",
+        )
+        return
+    rows = f"{len(memory.index.postings):,} rows, in step with write {now:,}"
+    location = Path(memory.store.upkeep.stats().location)
+    saved = feed.index_file(location.name + WORDS) if location.is_file() else None
+    if saved is None or now - saved.seq <= _FEW_WRITES:
+        yield Check(name="index", state="ok", found=rows)
+    else:
+        yield Check(
+            name="index",
+            state="warn",
+            found=f"{rows}; the saved copy is {now - saved.seq:,} writes behind",
+            remedy="agentmem sync",
+        )
+
+
+def _jobs(memory: MemoryManager) -> Iterator[Check]:
+    counts = memory.store.jobs.counts()
+    failed = counts.get("failed", 0)
+    waiting = counts.get("waiting", 0) + counts.get("running", 0)
+    trace = trace_of(memory)
+    said = f"{waiting:,} waiting, {failed:,} failed"
+    if trace.dropped:
+        said += f", {trace.dropped:,} snapshots not kept"
+    yield Check(
+        name="jobs",
+        state="warn" if failed or trace.dropped else "ok",
+        found=said,
+        remedy="See why with: agentmem stats" if failed or trace.dropped else "",
+    )
+
+
+def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:
+    recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
+    hurt = [one for one in recent if one.degradations]
+    if not hurt:
+        yield Check(
+            name="degradations",
+            state="ok",
+            found=f"none in {len(recent):,} contexts of the last 24 hours",
+        )
+        return
+    yield Check(
+        name="degradations",
+        state="warn",
+        found=f"{len(hurt):,} of {len(recent):,} contexts of the last 24 hours; the newest: "
+        f"{hurt[-1].degradations[0]}",
+        remedy=f"agentmem explain {hurt[-1].id}",
+    )

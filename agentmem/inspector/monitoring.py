@@ -1,0 +1,90 @@
+"""Contexts as they are built, by any process on the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from agentmem.core.snapshot import Snapshot
+from agentmem.inspector.looking import trace_of
+from agentmem.types import Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+EventKind = Literal["context", "response"]
+_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A context was built, or its response came. `changed` names what is new since the last one
+    of the same scope: memories that came in (`+ID`) or went (`-ID`), a model, a setting."""
+
+    kind: EventKind
+    snapshot: Snapshot
+    changed: tuple[str, ...] = ()
+
+
+class Watcher:
+    """Reads what is new in a store each time it is asked; costs next to nothing when nothing is."""
+
+    def __init__(
+        self, memory: MemoryManager, *, scope: Scope | None = None, limit: int = 20
+    ) -> None:
+        self._memory = memory
+        self._trace = trace_of(memory)
+        self._scope = scope
+        self._limit = limit
+        self._version: int | None = None
+        self._seen: dict[str, bool] = {}
+        self._last: dict[Scope, Snapshot] = {}
+        self._newest: datetime | None = None
+
+    def poll(self) -> tuple[Event, ...]:
+        """What happened since the last call, oldest first; the first call gives the last few."""
+        version = self._memory.store.feed.data_version()
+        if version == self._version:
+            return ()
+        self._version = version
+        limit = self._limit if self._newest is None else _REMEMBERED
+        found = self._trace.list(limit=limit, scope=self._scope, texts=False)
+        events = [event for snapshot in reversed(found) for event in self._events(snapshot)]
+        if found:
+            self._newest = found[0].created_at
+        while len(self._seen) > 2 * _REMEMBERED:
+            self._seen.pop(next(iter(self._seen)))
+        return tuple(events)
+
+    def _events(self, snapshot: Snapshot) -> Iterator[Event]:
+        answered = self._seen.get(snapshot.id)
+        if answered is None:
+            if (
+                self._newest is not None
+                and len(self._seen) >= _REMEMBERED
+                and (snapshot.created_at < self._newest)
+            ):
+                return  # forgotten here, not new
+            before = self._last.get(snapshot.scope)
+            yield Event(kind="context", snapshot=snapshot, changed=changes(before, snapshot))
+            self._last[snapshot.scope] = snapshot
+        if snapshot.outcome is not None and not answered:
+            yield Event(kind="response", snapshot=snapshot)
+        self._seen[snapshot.id] = snapshot.outcome is not None
+
+
+def changes(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
+    """What is new in a context: `+id` and `-id` for memories, `model`, and settings by name."""
+    if before is None:
+        return ()
+    old = {seen.id for seen in before.kept if seen.section in ("knowledge", "profile")}
+    new = {seen.id for seen in after.kept if seen.section in ("knowledge", "profile")}
+    said = [f"+{memory_id}" for memory_id in sorted(new - old)]
+    said += [f"-{memory_id}" for memory_id in sorted(old - new)]
+    if before.model != after.model:
+        said.append("model")
+    names = sorted({*before.settings, *after.settings})
+    said += [name for name in names if before.settings.get(name) != after.settings.get(name)]
+    return tuple(said)

@@ -1,0 +1,241 @@
+"""The statistics as one page that opens offline: no script, no font, no address but its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from agentmem.core.cleaning import clean_line
+from agentmem.core.snapshot_stats import Share, Slot, Tally
+from agentmem.inspector.rendering_reports import percent_text, span_text, spread_text
+from agentmem.inspector.statistics import StatsReport
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6875; --page: #f7f8fa;
+  --card: #ffffff; --line: #dde2e8; --one: #2f6fb5; --two: #c2702b; --track: #e8ecf1; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa7b4; --page: #12171d;
+  --card: #1a2129; --line: #2c3641; --one: #6ea8e6; --two: #e29a5d; --track: #28313b; } }
+* { box-sizing: border-box; }
+body { margin: 0; padding: 1.5rem; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 70rem; margin: 0 auto; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .75rem; }
+p.about { color: var(--soft); margin: .25rem 0 1.25rem; overflow-wrap: anywhere; }
+.cards, .charts { display: grid; gap: 1rem; margin-bottom: 1rem; }
+.cards { grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); }
+.charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+section, .cards > div { background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; padding: 1rem; min-width: 0; }
+.cards b { display: block; font-size: 1.5rem; line-height: 1.2; }
+.cards span, figcaption { color: var(--soft); font-size: .85rem; }
+figure { margin: 0; } svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
+.one { fill: var(--one); } .two { fill: var(--two); } .track { fill: var(--track); }
+.axis { stroke: var(--line); }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: anywhere; }
+th { color: var(--soft); font-weight: 500; } td.n, th.n { text-align: right; white-space: nowrap; }
+tr:last-child td { border-bottom: 0; }
+"""
+_NAME_CHARACTERS = 200
+_WIDTH, _HEIGHT, _BOTTOM = 560, 150, 22
+
+
+def render_page(report: StatsReport) -> str:
+    """A whole HTML document; everything that came from outside is escaped."""
+    figures = report.contexts
+    usage = "—" if figures.usage.mean is None else f"{100 * figures.usage.mean:.1f} %"
+    relevance = "—" if figures.relevance is None else f"{figures.relevance:.2f}"
+    cards = (
+        (f"{figures.contexts:,}", "contexts built"),
+        (usage, "of the window on average"),
+        (relevance, "mean relevance"),
+        (f"{report.memories:,}", "memories"),
+        (f"{report.bytes / 1e6:,.1f} MB", "store"),
+        (f"{figures.cache_hits:,}", "cache hits"),
+        (f"{figures.breaker_openings:,}", "breaker openings"),
+        (f"{report.queue.waiting:,} / {report.queue.failed:,}", "jobs waiting / failed"),
+    )
+    body = [
+        "<h1>agentmem statistics</h1>",
+        (
+            f'<p class="about">{_text(span_text(report.last_seconds))}, as of '
+            f"{report.at:%Y-%m-%d %H:%M} UTC · {_text(report.location)}</p>"
+        ),
+        '<div class="cards">',
+        *(f"<div><b>{_text(value)}</b><span>{_text(name)}</span></div>" for value, name in cards),
+        "</div>",
+        '<div class="charts">',
+        _section("Contexts over time", _time_chart(figures.slots, "contexts")),
+        _section("Usage over time", _time_chart(figures.slots, "usage")),
+        _section("Where tokens go", _shares(figures.components)),
+        _section("Kept of what was looked at", _kinds_chart(report)),
+        "</div>",
+        _section("Figures", _figures(report)),
+        _section("Retrieval by kind", _kinds_table(report)),
+        _section("Models", _models_table(report)),
+        _section("Warnings", _tallies(figures.warnings)),
+        _section("Degradations", _tallies(figures.degradations)),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>agentmem statistics</title><style>{_STYLE}</style></head>"
+        f"<body><main>{''.join(body)}</main></body></html>\n"
+    )
+
+
+def _section(title: str, inside: str) -> str:
+    return f"<section><h2>{_text(title)}</h2>{inside}</section>"
+
+
+def _time_chart(slots: Sequence[Slot], what: str) -> str:
+    if not slots:
+        return "<p>Nothing is recorded.</p>"
+    values = [float(slot.contexts) if what == "contexts" else (slot.usage or 0.0) for slot in slots]
+    most = max(values) if what == "contexts" else max(1.0, *values)
+    room = _HEIGHT - _BOTTOM - 14
+    step = _WIDTH / len(slots)
+    bars = []
+    for at, (slot, value) in enumerate(zip(slots, values, strict=True)):
+        tall = room * value / most if most else 0.0
+        said = f"{value:,.0f} contexts" if what == "contexts" else f"{100 * value:.1f} %"
+        bars.append(
+            f'<rect class="{"one" if what == "contexts" else "two"}" x="{at * step + 1:.1f}" '
+            f'y="{14 + room - tall:.1f}" width="{max(1.0, step - 2):.1f}" height="{tall:.1f}">'
+            f"<title>{slot.begins:%Y-%m-%d %H:%M}: {said}</title></rect>"
+        )
+    top = f"{most:,.0f}" if what == "contexts" else f"{100 * most:.0f} %"
+    first, last = slots[0].begins, slots[-1].begins
+    pattern = "%H:%M" if first.date() == last.date() else "%m-%d %H:%M"
+    base = 14 + room
+    return (
+        f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_text(what)}">'
+        f'<text x="0" y="10">{top}</text>{"".join(bars)}'
+        f'<line class="axis" x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}"/>'
+        f'<text x="0" y="{_HEIGHT - 6}">{first:{pattern}}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">{last:{pattern}}</text>'
+        "</svg></figure>"
+    )
+
+
+def _bars(rows: Sequence[tuple[str, float, str]], style: str) -> str:
+    if not rows:
+        return "<p>Nothing is recorded.</p>"
+    name, said, tall = 150, 84, 24
+    room = _WIDTH - name - said
+    drawn = []
+    for at, (label, share, text) in enumerate(rows):
+        y = at * tall
+        short = clean_line(label, limit_characters=22)
+        drawn.append(
+            f'<text x="0" y="{y + 15}">{_text(short)}</text>'
+            f'<rect class="track" x="{name}" y="{y + 4}" width="{room}" height="14" rx="3"/>'
+            f'<rect class="{style}" x="{name}" y="{y + 4}" '
+            f'width="{room * min(1.0, max(0.0, share)):.1f}" height="14" rx="3">'
+            f"<title>{_text(label)}: {_text(text)}</title></rect>"
+            f'<text x="{_WIDTH}" y="{y + 15}" text-anchor="end">{_text(text)}</text>'
+        )
+    return (
+        f'<figure><svg viewBox="0 0 {_WIDTH} {len(rows) * tall}" role="img">'
+        f"{''.join(drawn)}</svg></figure>"
+    )
+
+
+def _shares(components: Sequence[Share]) -> str:
+    return _bars(
+        [(one.name.replace("_", " "), one.share, f"{100 * one.share:.1f} %") for one in components],
+        "one",
+    )
+
+
+def _kinds_chart(report: StatsReport) -> str:
+    return _bars(
+        [
+            (
+                one.kind,
+                (one.kept + one.cut) / one.looked_at,
+                f"{one.kept + one.cut:,} of {one.looked_at:,}",
+            )
+            for one in report.contexts.kinds
+        ],
+        "two",
+    )
+
+
+def _figures(report: StatsReport) -> str:
+    figures = report.contexts
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.kinds.items()))
+    rows = [
+        ("with a reference", f"{figures.injected:,}"),
+        ("usage", percent_text(figures.usage)),
+        ("tokens", spread_text(figures.tokens, "")),
+        ("built in", spread_text(figures.build_ms, " ms", digits=1)),
+        ("answered in", spread_text(figures.response_ms, " ms")),
+        ("errors", f"{figures.errors:,}"),
+        ("memories by kind", kinds or "—"),
+        ("documents", f"{report.documents:,}"),
+        ("superseded / deleted", f"{report.superseded:,} / {report.deleted:,}"),
+        *(
+            (f"vectors {name}", f"{count:,}, {report.vectors_missing.get(name, 0):,} missing")
+            for name, count in report.vectors.items()
+        ),
+        ("last error in the background", report.queue.last_error or "—"),
+    ]
+    return _table(("", ""), rows, numbers=())
+
+
+def _kinds_table(report: StatsReport) -> str:
+    rows = [
+        (
+            one.kind, f"{one.looked_at:,}", f"{one.kept:,}", f"{one.cut:,}", f"{one.dropped:,}",
+            "—" if one.score is None else f"{one.score:.3f}",
+            "—" if one.relevance is None else f"{one.relevance:.3f}",
+        )
+        for one in report.contexts.kinds
+    ]  # fmt: skip
+    head = ("Kind", "Looked at", "Kept", "Cut", "Dropped", "Mean score", "Relevance")
+    return _table(head, rows, numbers=range(1, 7))
+
+
+def _models_table(report: StatsReport) -> str:
+    rows = [
+        (
+            one.model, f"{one.contexts:,}", f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}",
+            "—" if one.error is None else f"{100 * one.error:+.1f} %",
+            "—" if one.absolute is None else f"{100 * one.absolute:.1f} %",
+        )
+        for one in report.contexts.models
+    ]  # fmt: skip
+    head = ("Model", "Contexts", "Tokens in", "Tokens out", "Estimate off", "Size of that")
+    return _table(head, rows, numbers=range(1, 6))
+
+
+def _tallies(found: Sequence[Tally]) -> str:
+    rows = [(f"{one.count:,}", one.text) for one in found]
+    return _table(("Times", "What"), rows, numbers=()) if rows else "<p>None.</p>"
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int] | range
+) -> str:
+    if not rows:
+        return "<p>Nothing is recorded.</p>"
+    marked = ' class="n"'
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        return "".join(
+            f"<{tag}{marked if at in numbers else ''}>{_text(cell)}</{tag}>"
+            for at, cell in enumerate(row)
+        )
+
+    top = f"<tr>{cells(head, 'th')}</tr>" if any(head) else ""
+    inside = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f'<div class="scroll"><table>{top}{inside}</table></div>'
+
+
+def _text(value: str) -> str:
+    return escape(clean_line(value, limit_characters=_NAME_CHARACTERS))

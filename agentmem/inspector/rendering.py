@@ -1,0 +1,398 @@
+"""Contexts as text for a terminal, of any width from 40 columns, with colour or without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agentmem.core.cleaning import clean_line
+from agentmem.core.layout import Column, Pen, Style, heading, pairs, table
+from agentmem.core.snapshot import Looked, Snapshot
+from agentmem.core.snapshot_diff import Difference, SnapshotDiff, Why
+from agentmem.core.snapshot_replay import Replay
+from agentmem.inspector.looking import Inspection, Status
+from agentmem.inspector.monitoring import Event
+
+LEAST_WIDTH = 40
+_TEXT_CHARACTERS = 400
+_MARKS: dict[str, tuple[str, str, Style]] = {
+    "kept": ("✓", "+", "good"),
+    "cut": ("✂", "~", "warn"),
+    "dropped": ("✗", "-", "dim"),
+}
+
+
+def render_inspection(inspection: Inspection, *, width: int = 80, pen: Pen | None = None) -> str:
+    """The context that would be built now: where tokens go, which memories, how the store is."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    snapshot = inspection.snapshot
+    lines = heading(pen, "Context now", snapshot.model if snapshot else "", width=width)
+    asked = inspection.query or "(no question)"
+    lines += pairs(pen, [("question", _line(asked))], width=width)
+    if snapshot is None:
+        lines += ["", "No context would be built."]
+    else:
+        lines += ["", *_gauge(snapshot, pen, width), "", *_parts(snapshot, pen, width)]
+        kept = [seen for seen in snapshot.looked_at if seen.decision != "dropped"]
+        shown = [seen for seen in kept if seen.section in ("knowledge", "profile", "working")]
+        if shown:
+            lines += ["", *_looked(shown, pen, width, why=False)]
+        left_out = len(snapshot.looked_at) - len(kept)
+        if left_out:
+            lines += ["", f"{left_out:,} more were looked at and left out."]
+    for text in inspection.degradations:
+        lines += _marked("!", text, pen, width, "warn")
+    lines += ["", *_status(inspection.status, pen, width)]
+    return "\n".join(lines)
+
+
+def render_explanation(
+    snapshot: Snapshot, *, width: int = 80, pen: Pen | None = None, message: bool = False
+) -> str:
+    """Everything about a past context; with `message`, the reference as it was sent too."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    lines = heading(pen, f"Context {snapshot.id}", _moment(snapshot.created_at), width=width)
+    facts = [
+        ("message", snapshot.message_id or "—"),
+        ("who", _scope(snapshot)),
+        ("model", snapshot.model or "—"),
+        ("question", _line(snapshot.query) or "—"),
+    ]
+    lines += pairs(pen, facts, width=width)
+    lines += ["", *_gauge(snapshot, pen, width), "", *_parts(snapshot, pen, width)]
+    for title, section in (
+        ("Knowledge", "knowledge"), ("Profile", "profile"), ("Stored results", "working"),
+        ("History", "history"), ("Media", "media"), ("Other", "other"),
+    ):  # fmt: skip
+        seen = [one for one in snapshot.looked_at if one.section == section]
+        if seen:
+            kept = sum(one.decision != "dropped" for one in seen)
+            lines += ["", *heading(pen, title, f"{kept:,} of {len(seen):,} went in", width=width)]
+            lines += _looked(seen, pen, width, why=True)
+    if snapshot.settings:
+        said = ", ".join(f"{name} {_value(value)}" for name, value in snapshot.settings.items())
+        lines += ["", *heading(pen, "Settings", width=width), *pen.wrap(said, width)]
+    if snapshot.timings_ms:
+        total = sum(snapshot.timings_ms.values())
+        said = ", ".join(f"{name} {spent:.1f}" for name, spent in snapshot.timings_ms.items())
+        lines += ["", *heading(pen, "Time", f"{total:.1f} ms", width=width)]
+        lines += pen.wrap(said + (" (answered from the cache)" if snapshot.cached else ""), width)
+    lines += _response(snapshot, pen, width)
+    for text in snapshot.warnings:
+        lines += _marked("!", text, pen, width, "warn")
+    for text in snapshot.degradations:
+        lines += _marked("!", f"degraded: {text}", pen, width, "bad")
+    if message:
+        lines += ["", *heading(pen, "The reference as it was sent", width=width)]
+        lines += [part for line in snapshot.message.split("\n") for part in pen.wrap(line, width)]
+    return "\n".join(lines)
+
+
+def render_diff(changed: SnapshotDiff, *, width: int = 80, pen: Pen | None = None) -> str:
+    """What changed between two contexts; one line when nothing did."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    lines = heading(pen, "What changed", width=width)
+    lines += pairs(pen, [("before", changed.before_id), ("after", changed.after_id)], width=width)
+    if changed.empty:
+        return "\n".join([*lines, "", "Nothing differs."])
+    for title, found in (
+        ("Context", changed.fields), ("Settings", changed.settings), ("Tokens", changed.parts),
+    ):  # fmt: skip
+        if found:
+            lines += ["", *heading(pen, title, width=width), *_differences(found, pen, width)]
+    if changed.memories:
+        rows = [
+            (
+                one.id, _fate(one.before), _fate(one.after),
+                _score(one.before), _score(one.after), _name(one.after or one.before),
+            )
+            for one in changed.memories
+        ]  # fmt: skip
+        columns = (
+            Column(name="Memory", least=8),
+            Column(name="Before", least=7),
+            Column(name="After", least=7),
+            Column(name="Score", right=True, optional=True),
+            Column(name="now", right=True, optional=True),
+            Column(name="What", least=12, optional=True),
+        )
+        lines += ["", *heading(pen, "Memories", width=width)]
+        lines += table(pen, columns, rows, width=width)
+    return "\n".join(lines)
+
+
+def render_why(answer: Why, *, width: int = 80, pen: Pen | None = None) -> str:
+    """One memory's fate, in a sentence and with what it was read from."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    lines = heading(pen, f"Memory {answer.memory_id}", width=width)
+    lines += pen.wrap(answer.answer, width)
+    if answer.looked is not None:
+        facts = [("text", _line(answer.looked.text) or "—"), ("from", _origin(answer.looked))]
+        lines += ["", *pairs(pen, facts, width=width)]
+    if answer.details:
+        lines += [
+            "",
+            *(f"- {line}" for part in answer.details for line in pen.wrap(part, width - 2)),
+        ]
+    return "\n".join(lines)
+
+
+def render_replay(replayed: Replay, *, width: int = 80, pen: Pen | None = None) -> str:
+    """What another choice of settings would have changed."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    old = replayed.snapshot.settings
+    lines = heading(pen, "What if", f"context {replayed.snapshot.id}", width=width)
+    said = [
+        (name, f"{_value(old.get(name))} → {_value(value)}")
+        for name, value in replayed.settings.items()
+        if old.get(name) != value
+    ]
+    lines += pairs(pen, said or [("settings", "as they were")], width=width)
+    if not replayed.changes:
+        lines += ["", "Nothing would change."]
+    else:
+        rows = [
+            (
+                one.before.id, one.before.decision, one.after.decision, _score(one.after),
+                f"{one.after.tokens:,}", one.after.reason, _name(one.after),
+            )
+            for one in replayed.changes
+        ]  # fmt: skip
+        columns = (
+            Column(name="Memory", least=8),
+            Column(name="Was", least=4),
+            Column(name="Would be", least=4),
+            Column(name="Score", right=True, optional=True),
+            Column(name="Tokens", right=True, optional=True),
+            Column(name="Why", least=12),
+            Column(name="What", least=12, optional=True),
+        )
+        lines += ["", *table(pen, columns, rows, width=width)]
+    kept = sum(one.decision != "dropped" for one in replayed.looked_at)
+    was = len(replayed.snapshot.kept)
+    lines += ["", f"{was:,} → {kept:,} items, {replayed.knowledge_tokens:,} tokens of knowledge."]
+    for text in replayed.notes:
+        lines += _marked("!", text, pen, width, "warn")
+    return "\n".join(lines)
+
+
+def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> str:
+    """One line of the monitor, and a second one for what changed where there is something."""
+    pen, width = pen or Pen(), max(LEAST_WIDTH, width)
+    snapshot = event.snapshot
+    clock = snapshot.created_at.astimezone(UTC).strftime("%H:%M:%S")
+    if event.kind == "response":
+        return pen.cut(f"{clock}  ← {_outcome_line(snapshot)}", width)
+    full = "" if snapshot.usage is None else f"{100 * snapshot.usage:.0f} %"
+    known = [seen for seen in snapshot.kept if seen.section == "knowledge"]
+    said = [
+        snapshot.scope.user_id or "—",
+        snapshot.model or "—",
+        f"{snapshot.estimated_tokens:,} tokens {full}".strip(),
+        f"{len(known):,} memories",
+    ]
+    if snapshot.cached:
+        said.append("cached")
+    line = pen.cut(f"{clock}  → {'  '.join(said)}  {_line(snapshot.query)}", width)
+    lines = [line]
+    if event.changed:
+        lines.append(pen.paint(pen.cut(f"{' ' * 10}{_changed(event.changed)}", width), "accent"))
+    lines += [
+        pen.paint(pen.cut(f"{' ' * 10}! {text}", width), "warn") for text in snapshot.degradations
+    ]
+    return "\n".join(lines)
+
+
+def _changed(changed: Sequence[str]) -> str:
+    came = sum(text.startswith("+") for text in changed)
+    went = sum(text.startswith("-") for text in changed)
+    named = [text for text in changed if text[:1] not in "+-"]
+    said = ([f"+{came:,} memories"] if came else []) + ([f"-{went:,} memories"] if went else [])
+    short = [text[:1] + text[1:][-8:] for text in changed if text[:1] in "+-"][:6]
+    return "  ".join([*said, *named, *short])
+
+
+def _gauge(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+    usage = snapshot.usage
+    said = f"{snapshot.estimated_tokens:,} of {snapshot.room_tokens:,} tokens"
+    share = f"{100 * usage:.1f} %" if usage is not None else ""
+    left = f"{share}  {said}".strip()
+    if width - len(left) - 4 < 8:
+        return [f"[{pen.gauge(usage or 0.0, width - 2)}]", *pen.wrap(left, width)]
+    style: Style = "bad" if (usage or 0) > 1 else "warn" if (usage or 0) > 0.8 else "good"
+    room = min(60, width - len(left) - 4)
+    return [f"[{pen.paint(pen.gauge(usage or 0.0, room), style)}]  {left}"]
+
+
+def _parts(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+    total = max(1, sum(part.tokens for part in snapshot.parts))
+    bar = max(0, min(30, width - 52))
+    rows = [
+        (
+            part.name.replace("_", " "), f"{part.items:,}", f"{part.tokens:,}",
+            f"{100 * part.tokens / total:.1f} %", pen.bar(part.tokens / total, bar) if bar else "",
+        )
+        for part in snapshot.parts
+    ]  # fmt: skip
+    columns = (
+        Column(name="Component", least=10),
+        Column(name="Items", right=True),
+        Column(name="Tokens", right=True),
+        Column(name="Share", right=True),
+        Column(name="", optional=True),
+    )
+    return table(pen, columns, rows, width=width) or ["No components were counted."]
+
+
+def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[str]:
+    rows = [
+        (
+            _mark(one, pen), _score(one) or "—", one.kind or "—", one.id,
+            _number(one.lexical), _number(one.vector), f"{one.tokens:,}" if one.tokens else "—",
+            one.reason if why else "", _name(one),
+        )
+        for one in seen
+    ]  # fmt: skip
+    wide = width >= 110
+    columns = [
+        Column(name="", least=1),
+        Column(name="Score", right=True),
+        Column(name="Kind", least=4),
+        Column(name="Memory", least=8 if not wide else 36),
+        Column(name="Words", right=True, optional=True),
+        Column(name="Meaning", right=True, optional=True),
+        Column(name="Tokens", right=True),
+        Column(name="Why", least=14),
+        Column(name="What", least=16, optional=not why or width < 70),
+    ]
+    used = [at for at, column in enumerate(columns) if column.name != "Why" or why]
+    lines = table(
+        pen, [columns[at] for at in used], [[row[at] for at in used] for row in rows], width=width
+    )
+    painted = [lines[0]]
+    for one, line in zip(seen, lines[1:], strict=True):
+        style = _MARKS[one.decision][2]
+        painted.append(pen.paint(line, style) if one.decision != "kept" else line)
+    return painted
+
+
+def _response(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
+    outcome = snapshot.outcome
+    if outcome is None:
+        return ["", *heading(pen, "Response", "not known", width=width)]
+    lines = ["", *heading(pen, "Response", _outcome_line(snapshot), width=width)]
+    if outcome.answer:
+        lines += pen.wrap(_line(outcome.answer), width)
+    if snapshot.estimate_error is not None:
+        counted = outcome.prompt_tokens or 0
+        lines += pen.wrap(
+            f"estimated {snapshot.estimated_tokens:,}, counted {counted:,} by the provider: "
+            f"{100 * snapshot.estimate_error:+.1f} %",
+            width,
+        )
+    return lines
+
+
+def _outcome_line(snapshot: Snapshot) -> str:
+    outcome = snapshot.outcome
+    if outcome is None:
+        return "no response yet"
+    if outcome.error:
+        return f"failed: {_line(outcome.error)}"
+    said = []
+    if outcome.completion_tokens is not None:
+        said.append(f"{outcome.completion_tokens:,} tokens out")
+    if outcome.prompt_tokens is not None:
+        said.append(f"{outcome.prompt_tokens:,} in")
+    if outcome.total_tokens is not None and outcome.completion_tokens is None:
+        said.append(f"{outcome.total_tokens:,} tokens")
+    if outcome.duration_ms is not None:
+        said.append(f"{outcome.duration_ms / 1000:.2f} s")
+    return ", ".join(said) or "answered"
+
+
+def _status(status: Status, pen: Pen, width: int) -> list[str]:
+    said = [f"{status.memories:,} memories", f"{status.bytes / 1e6:,.1f} MB"]
+    said.append(status.embedder if status.embedder_ready else f"{status.embedder} (not ready)")
+    if status.embedder_error:
+        said.append(f"embedder: {status.embedder_error}")
+    if status.jobs_waiting:
+        said.append(f"{status.jobs_waiting:,} jobs waiting")
+    if status.jobs_failed:
+        said.append(f"{status.jobs_failed:,} jobs failed")
+    if status.last_context_at is not None:
+        said.append(f"last context {_moment(status.last_context_at)}")
+    dot = " | " if pen.ascii_only else " · "
+    return [pen.paint(line, "dim") for line in pen.wrap(dot.join(said), width)]
+
+
+def _differences(found: Sequence[Difference], pen: Pen, width: int) -> list[str]:
+    said = [
+        (one.name.replace("_", " "), f"{_value(one.before)} → {_value(one.after)}") for one in found
+    ]
+    return pairs(pen, said, width=width)
+
+
+def _marked(mark: str, text: str, pen: Pen, width: int, style: Style) -> list[str]:
+    first, *rest = pen.wrap(_line(text), width - 2)
+    return [pen.paint(f"{mark} {first}", style), *(pen.paint(f"  {line}", style) for line in rest)]
+
+
+def _mark(looked: Looked, pen: Pen) -> str:
+    mark, plain, _ = _MARKS[looked.decision]
+    return plain if pen.ascii_only else mark
+
+
+def _fate(looked: Looked | None) -> str:
+    return "not looked at" if looked is None else looked.decision
+
+
+def _score(looked: Looked | None) -> str:
+    return "" if looked is None or looked.score is None else f"{looked.score:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.2f}"
+
+
+def _name(looked: Looked | None) -> str:
+    if looked is None:
+        return ""
+    return clean_line(looked.title or looked.text, limit_characters=120)
+
+
+def _origin(looked: Looked) -> str:
+    said = [looked.kind, looked.origin, looked.url, looked.heading, looked.speaker]
+    return ", ".join(filter(None, (*said, looked.retrieved))) or "—"
+
+
+def _scope(snapshot: Snapshot) -> str:
+    scope = snapshot.scope
+    named = (
+        ("user", scope.user_id), ("project", scope.project_id), ("agent", scope.agent_id),
+        ("run", scope.run_id),
+    )  # fmt: skip
+    return ", ".join(f"{name} {value}" for name, value in named if value) or "nobody in particular"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple | list):
+        return "; ".join(map(_value, value)) or "none"
+    return clean_line(str(value), limit_characters=200)
+
+
+def _line(text: str) -> str:
+    return clean_line(text, limit_characters=_TEXT_CHARACTERS)
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,73 @@
+"""Find keys, tokens and passwords in text with detect-secrets, without its network checks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from agentmem.core.personal_data import mask
+
+LONGEST_LINE = 2_000
+LONGEST_TEXT = 100_000
+# A public address is not a secret, and prose has many numbers that look like one.
+_LEFT_OUT = frozenset({"IPPublicDetector"})
+_HINTS = (
+    "key", "secret", "token", "pass", "pwd", "private", "begin", "auth", "bearer", "credential",
+    "eyj", "ghp_", "gho_", "ghs_", "ghu_", "github_pat", "glpat", "sk-", "sk_live", "rk_live",
+    "xox", "akia", "asia", "hooks.slack", "sg.", "pypi-", "npm_", "//", "account", "api", "sq0",
+    "akc", "ac", "'", '"', "-us", "bot", "akiai", "ap",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> tuple[Any, ...] | None:
+    """The detectors, or `None` when the package is not installed."""
+    try:
+        from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+        from detect_secrets.settings import default_settings
+    except ImportError:
+        return None
+    with default_settings():
+        kinds = get_mapping_from_secret_type_to_class()
+    return tuple(kind() for kind in kinds.values() if kind.__name__ not in _LEFT_OUT)
+
+
+def available() -> bool:
+    """Whether secrets can be looked for."""
+    return _plugins() is not None
+
+
+def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
+    """Each secret in `text` (its first 100,000 characters) with what sort it is, none twice."""
+    plugins = _plugins()
+    if plugins is None:
+        return ()
+    found: dict[str, str] = {}
+    for line in text[:LONGEST_TEXT].splitlines():
+        lowered = line.lower()
+        if not any(hint in lowered for hint in _HINTS):
+            continue
+        for start in range(0, len(line), LONGEST_LINE):
+            piece = line[start : start + LONGEST_LINE + 200]
+            for plugin in plugins:
+                for secret in plugin.analyze_string(piece):
+                    if secret and not _harmless(secret):
+                        found.setdefault(str(secret), str(plugin.secret_type))
+    return tuple((kind, secret) for secret, kind in found.items())
+
+
+def mask_secrets(text: str, secrets: tuple[tuple[str, str], ...]) -> str:
+    """`text` with every secret masked, longest first."""
+    for _, secret in sorted(secrets, key=lambda one: -len(one[1])):
+        text = text.replace(secret, mask(secret))
+    return text
+
+
+def _harmless(secret: str) -> bool:
+    from detect_secrets.filters import heuristic
+
+    return bool(
+        heuristic.is_potential_uuid(secret)
+        or heuristic.is_sequential_string(secret)
+        or heuristic.is_templated_secret(secret)
+    )
