@@ -27,6 +27,9 @@
     │   ├── EmbedderUnavailable               weights or package cannot be had
     │   ├── EmbedderFailed                    it was asked and did not answer
     │   └── BadVector (ValueError)            wrong dimensions, NaN or infinite
+    ├── WebSearchError                        the web cannot be searched now
+    │   ├── SearchFailed                      a search service was asked and did not answer
+    │   └── RateLimited                       a search service wants to be left alone for a while
     ├── TimedOut (TimeoutError)               a call took longer than it may
     └── MissingExtra (ImportError)            an optional package is not installed
 
@@ -212,6 +215,27 @@ class EmbedderFailed(EmbedderError):
 
 class BadVector(EmbedderError, ValueError):
     """A vector of the wrong size, or with NaN or infinity in it."""
+
+
+class WebSearchError(AgentMemError):
+    """The web cannot be searched now; memory still answers."""
+
+
+class SearchFailed(WebSearchError):
+    """A search service was asked and did not answer usefully."""
+
+
+class RateLimited(WebSearchError):
+    """A search service refused because it was asked too often."""
+
+    def __init__(self, service: str, *, retry_after_seconds: float | None = None) -> None:
+        wait = "" if retry_after_seconds is None else f" for {retry_after_seconds:g} seconds"
+        super().__init__(
+            f"{service} limits how often it may be asked.",
+            remedy=f"Wait{wait}, or name a second search service.",
+        )
+        self.service = service
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TimedOut(AgentMemError, TimeoutError):
