@@ -281,7 +281,8 @@ def test_no_results_anywhere_is_an_answer(server: SearchServer) -> None:
 
 
 def test_a_chain_needs_services() -> None:
-    for nothing in ([], "duckduckgo"):
+    nothings: tuple[Any, ...] = ([], "duckduckgo")
+    for nothing in nothings:
         with pytest.raises(InvalidInput):
             SearchChain(nothing)
 
