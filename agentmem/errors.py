@@ -31,6 +31,10 @@
     ├── FileUnreadable (OSError)              a file that cannot be opened, or is damaged
     ├── FetchRefused (ValueError)             an address that may not be fetched
     ├── FetchFailed (OSError)                 no usable answer came from an address
+
+    ├── WebSearchError                        the web cannot be searched now
+    │   ├── SearchFailed                      a search service was asked and did not answer
+    │   └── RateLimited                       a search service wants to be left alone for a while
     ├── TimedOut (TimeoutError)               a call took longer than it may
     └── MissingExtra (ImportError)            an optional package is not installed
 
@@ -255,6 +259,27 @@ class FetchFailed(AgentMemError, OSError):
         self.url = url
         self.problem = problem
         self.status = status
+
+
+class WebSearchError(AgentMemError):
+    """The web cannot be searched now; memory still answers."""
+
+
+class SearchFailed(WebSearchError):
+    """A search service was asked and did not answer usefully."""
+
+
+class RateLimited(WebSearchError):
+    """A search service refused because it was asked too often."""
+
+    def __init__(self, service: str, *, retry_after_seconds: float | None = None) -> None:
+        wait = "" if retry_after_seconds is None else f" for {retry_after_seconds:g} seconds"
+        super().__init__(
+            f"{service} limits how often it may be asked.",
+            remedy=f"Wait{wait}, or name a second search service.",
+        )
+        self.service = service
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TimedOut(AgentMemError, TimeoutError):

@@ -1,0 +1,219 @@
+"""Whatever a search service gives back, as clean results.
+
+Nothing of it is trusted: titles and snippets lose invisible characters, markup
+and anything that imitates our block; an address that is not plain http, or that
+leads into a private network, is not kept as a link.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from agentmem.core.citations import page_key, safe_url
+from agentmem.core.cleaning import clean_line
+from agentmem.errors import SearchFailed, shown
+from agentmem.web.protocol import WebResult
+
+TITLE_CHARACTERS = 300
+SNIPPET_CHARACTERS = 2_000
+MOST_READ = 200
+"""So many rows of an answer are read at most; a service that sends a million is not followed."""
+
+TITLE_KEYS = ("title", "name", "heading")
+URL_KEYS = ("href", "url", "link", "source_url", "uri")
+SNIPPET_KEYS = ("body", "snippet", "content", "description", "text", "summary", "abstract")
+DATE_KEYS = ("date", "published", "published_date", "publishedDate", "page_age", "age")
+LIST_KEYS = ("results", "organic", "organic_results", "items", "web", "webPages", "value", "data")
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_LOCAL_NAME = re.compile(
+    r"(?:^|\.)(?:localhost|local|internal|intranet|lan|home|corp|private|localdomain|home\.arpa"
+    r"|test|invalid|onion)$",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"https?://(?:[\w-]+\.)?duckduckgo\.com/l/\?(?:[^#]*&)?uddg=([^&#]+)")
+_TAG = re.compile(r"</?(?:b|em|strong|mark|i|span|br)(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
+
+
+def read_results(
+    raw: object, *, max_results: int, service: str = "", allow_private: bool = False
+) -> tuple[WebResult, ...]:
+    """At most `max_results` results, one a page, in the order they came.
+
+    `raw` is a list of mappings, objects, texts or `WebResult`s, or a mapping
+    that holds such a list under a usual name. Rows without a title, a text and
+    an address are left out. `SearchFailed` when there is no list.
+    """
+    found: dict[str, WebResult] = {}
+    for at, row in enumerate(_rows(raw)):
+        if at >= MOST_READ or len(found) >= max_results:
+            break
+        result = read_result(row, service=service, allow_private=allow_private)
+        if result is None:
+            continue
+        key = page_key(result.url) if result.url else f"\0{result.title}\0{result.snippet}"
+        found.setdefault(key, result)
+    return tuple(found.values())
+
+
+def read_result(row: object, *, service: str = "", allow_private: bool = False) -> WebResult | None:
+    """One row as a result; `None` when there is nothing to see in it."""
+    if isinstance(row, str):
+        row = {"snippet": row}
+    if isinstance(row, WebResult):
+        row = {
+            "title": row.title,
+            "url": row.url,
+            "snippet": row.snippet,
+            "date": row.date,
+            "service": row.service,
+            "full": row.content,
+        }
+    address = _unwrapped(_first_text(row, URL_KEYS))
+    result = WebResult(
+        title=_line(_first_text(row, TITLE_KEYS), TITLE_CHARACTERS),
+        url=linkable(address, allow_private=allow_private),
+        snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS),
+        date=read_day(_first(row, DATE_KEYS)),
+        service=_line(str(_get(row, "service") or service), 80),
+        content=_text(_get(row, "full")),
+    )
+    return result if result.title or result.snippet or result.url else None
+
+
+def linkable(url: str, *, allow_private: bool = False) -> str:
+    """`url` if it may be shown as a link, else nothing.
+
+    Only http and https with a host, without a user name in it, and not an
+    address or name of a private network unless `allow_private`.
+    """
+    address = safe_url(url)
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        _ = parts.port  # an impossible port raises here
+    except ValueError:
+        return ""
+    if parts.scheme.lower() not in ("http", "https") or not host or "@" in parts.netloc:
+        return ""
+    return address if allow_private or not is_private_host(host) else ""
+
+
+def is_private_host(host: str) -> bool:
+    """Whether a host name or address belongs to a private network, as far as its text tells."""
+    host = host.strip("[]").rstrip(".")
+    if _LOCAL_NAME.search(host) or ("." not in host and ":" not in host):
+        return True
+    number = _as_address(host)
+    if number is None:
+        return False
+    mapped = getattr(number, "ipv4_mapped", None) or getattr(number, "sixtofour", None)
+    return not number.is_global or (mapped is not None and not mapped.is_global)
+
+
+def read_day(value: object) -> date | None:
+    """The day a service names for a page: a date, ISO 8601, or seconds since 1970."""
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return datetime.fromtimestamp(value, UTC).date()
+        except (OverflowError, OSError, ValueError):
+            return None
+    match = _DAY.search(value[:200]) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return None
+
+
+def _unwrapped(url: str) -> str:
+    """The page behind DuckDuckGo's own counting link."""
+    url = f"https:{url}" if url.startswith("//") else url
+    match = _COUNTED.match(url)
+    return unquote(match[1]) if match else url
+
+
+def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address a host is written as, in the ways that browsers understand too (0x7f.1)."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    parts = host.split(".")
+    if not 1 <= len(parts) <= 4:
+        return None
+    try:
+        numbers = [
+            int(
+                part,
+                16 if part[:2].lower() == "0x" else 8 if part[:1] == "0" and len(part) > 1 else 10,
+            )
+            for part in parts
+        ]
+        *first, last = numbers
+        if any(not 0 <= number < 256 for number in first):
+            return None
+        packed = sum(number << (24 - 8 * at) for at, number in enumerate(first)) + last
+        return ipaddress.IPv4Address(packed)
+    except ValueError:
+        return None
+
+
+def _rows(raw: object) -> Iterable[object]:
+    for _ in range(3):
+        if isinstance(raw, Mapping):
+            listed = [raw[key] for key in LIST_KEYS if key in raw]
+            if not listed:
+                raise SearchFailed(f"A search gave a mapping without results: {shown(dict(raw))}.")
+            raw = listed[0]
+        else:
+            break
+    if raw is None:
+        return ()
+    if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
+        raise SearchFailed(
+            f"A search gave no list of results: {shown(raw)}.",
+            remedy="Return a list of dicts with title, url and snippet.",
+        )
+    return raw
+
+
+def _get(row: object, key: str) -> object:
+    if isinstance(row, Mapping):
+        return row.get(key)
+    return getattr(row, key, None)
+
+
+def _first(row: object, keys: Sequence[str]) -> object:
+    return next((value for key in keys if (value := _get(row, key))), None)
+
+
+def _first_text(row: object, keys: Sequence[str]) -> str:
+    for key in keys:
+        value = _get(row, key)
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        if isinstance(value, str) and value.strip():
+            return value
+    return ""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _line(text: str, limit: int) -> str:
+    whole = _text(text[: 20 * limit])
+    return clean_line(_TAG.sub("", whole), limit_characters=limit)
