@@ -56,13 +56,17 @@ def judge_readings(
         return UNRELATED
     if first.text == second.text:
         return NONE
+    if second.text < first.text:  # one order for both directions, so that they agree (J1)
+        return judge_readings(
+            second, second_reading, second=first, second_reading=first_reading
+        ).swapped()
     if not keyed and first_reading.words.isdisjoint(second_reading.words):
         return UNRELATED
     best: Verdict | None = None
     related = keyed
     for ours in first_reading.clauses:
         for theirs in second_reading.clauses:
-            if not keyed and ours.bag.isdisjoint(theirs.bag) and not ours.topics & theirs.topics:
+            if not keyed and not _may_relate(ours, theirs):
                 continue
             if not (ours.asserted and theirs.asserted):
                 continue
@@ -74,6 +78,13 @@ def judge_readings(
     if best is not None and not _agrees_elsewhere(best, first_reading, second_reading):
         return best
     return NONE if related else UNRELATED
+
+
+def _may_relate(ours: Clause, theirs: Clause) -> bool:
+    """Whether a closer look can find anything: a shared word, or a sort or person in common."""
+    if not ours.bag.isdisjoint(theirs.bag) or not ours.topics.isdisjoint(theirs.topics):
+        return True
+    return bool(ours.person) and ours.person == theirs.person and len(ours.bag) <= 2
 
 
 def _agrees_elsewhere(found: Verdict, first: Reading, second: Reading) -> bool:

@@ -18,7 +18,7 @@ from agentmem.core.conflicts_values import (
     read_version,
     weekday_number,
 )
-from agentmem.core.conflicts_words import CLAUSE_BREAKS, FILLERS, NEGATORS
+from agentmem.core.conflicts_words import CLAUSE_BREAKS, FILLERS, NEGATORS, VERBS
 
 _LONG_DIGITS = 18
 _ABOUT = frozenset({"about", "around", "roughly", "approximately", "nearly", "almost", "circa"})
@@ -44,6 +44,8 @@ class ValueReader:
         self.order: list[str] = []
         self.values: list[Value] = []
         self.since: list[Value] = []
+        self.labels: list[tuple[int, int]] = []
+        self.verb = ""
 
     def _add(self, token: Token, lower: str, index: int, *, possessive: bool = False) -> None:
         raise NotImplementedError
@@ -57,7 +59,7 @@ class ValueReader:
     def _typed(self, index: int, token: Token) -> int:
         if token.kind == "number":
             return self._number(index, token)
-        if token.kind in ("url", "other"):
+        if token.kind in ("url", "other", "code"):
             self._add(token, token.lower, index)
             return index + 1
         if token.kind == "range":
@@ -86,8 +88,11 @@ class ValueReader:
 
     def _keep_date(self, index: int, value: Value) -> None:
         before = self._before(index)
-        if before in _EFFECTIVE or (
-            before == "of" and index > 1 and self._before(index - 1) == "as"
+        earlier = self._before(index - 1) if index else ""
+        if (
+            before in _EFFECTIVE
+            or earlier in ("starting", "effective")
+            or ((earlier, before) == ("as", "of"))
         ):
             self.since.append(value)
         else:
@@ -244,6 +249,8 @@ class ValueReader:
             elif name in UNITS and "-" in plain:
                 unit, factor = UNITS[name]
                 end += 1
+            elif plain in VERBS and self._before(start).isalpha() and not self.verb:
+                pass  # "sensor 3 reads": the number belongs to the word before it
             elif following.kind == "word" and plain not in _NOT_UNITS and len(plain) > 1:
                 unit = canonical(plain)  # "100 requests": the noun counts and is a word too
         elif (
@@ -257,6 +264,8 @@ class ValueReader:
         label = before if before in _LABELS else ""
         shown_end = max(end, index + 1)
         words = " ".join(token.text for token in self.tokens[start:shown_end])
+        if not unit and before.isalpha() and before not in _NOT_UNITS and not self.verb:
+            self.labels.append((len(self.values), start))
         self.values.append(
             Value(
                 "number",

@@ -18,11 +18,13 @@ from agentmem.core.conflicts_words import (
     FILLERS,
     GENERIC_ACRONYMS,
     LEADING_VERBS,
+    MANY_PARTICIPLES,
     MANY_VERBS,
     NEGATORS,
     PARTICLES,
     PAST_WORDS,
     PERSONS,
+    PLACES,
     POSSESSIVES,
     SINGLE_VERBS,
     VERBS,
@@ -31,6 +33,8 @@ from agentmem.core.conflicts_words import (
 _ONE_VALUED = ATTRIBUTES | DEFINITE
 _HEADS = frozenset(canonical(word) for word in ATTRIBUTES)
 _ADVERBS = frozenset({"now", "currently", "still", "also", "already", "actually", "officially"})
+_PERIODS = frozenset({"hour", "day", "week", "month", "quarter", "year"})
+_LINKING = frozenset({"is", "are", "was", "were", "be", "been", "am", "became", "becomes"})
 COPULAS = frozenset({"is", "are", "was", "were", "be", "been", "am", "'s"})
 
 
@@ -48,16 +52,17 @@ class ClauseReader(ValueReader):
         self.main_word = ""
         self.surfaces: dict[str, str] = {}
         self.person = ""
-        self.verb = ""
         self.owned = False
         self.role = False
         self.single_verb = self.main_verb = self.scene = False
         self.verb_at = 0
+        self.firm = False
         opener = tokens[0].lower if tokens else ""
         self.indefinite = opener in ("a", "an", "some", "another", "several", "people") or (
             opener in SMALL_NUMBERS
         )
         self.negated = self.all = self.few = self.change = self.past = False
+        self.only = opener == "only"
 
     def read(self) -> None:
         tokens = self.tokens
@@ -77,7 +82,7 @@ class ClauseReader(ValueReader):
                     and self.order
                 ):
                     break
-                if self.verb in COPULAS and definite_after < 0:
+                if self.verb in _LINKING and definite_after < 0:
                     definite_after = index
                 index = self._word(index, token, lower)
             elif token.kind == "mark":
@@ -89,7 +94,17 @@ class ClauseReader(ValueReader):
                 index += 1
             else:
                 index = self._typed(index, token)
+        self._name_labels()
         self._turn_round(definite_after)
+
+    def _name_labels(self) -> None:
+        """Numbers that name the subject ("sensor 3 reads …") are no values but names."""
+        for place, index in reversed(self.labels):
+            if self.verb and index < self.verb_at:
+                word = f"#{self.values.pop(place).shown}"
+                self.order.insert(0, word)
+                self.subject.insert(0, word)
+                self.names.add(word)
 
     def _old_value(self) -> tuple[int, int] | None:
         """The tokens of "from X" in a change "from X to Y": what was true before."""
@@ -127,9 +142,14 @@ class ClauseReader(ValueReader):
             return end
         if lower in NUMBER_WORDS and (end := self._number_words(index, lower)) is not None:
             return end
+        if lower in _PERIODS and self._before(index) in ("every", "each"):
+            self.sorts.add(f"frequency:{canonical(lower)}")
+            self.topics.add("frequency")
+        if lower == "old" and self.values and self.values[-1].unit == "duration":
+            return index + 1  # "34 years old" is an age
         if lower in CHANGE_WORDS:
             self.change = True
-        if lower in PAST_WORDS:
+        if lower in PAST_WORDS and not (lower == "used-to" and self._before(index) in COPULAS):
             self.past = True
         if lower in ALL:
             self.all = True
@@ -141,10 +161,11 @@ class ClauseReader(ValueReader):
             self._note_verb(lower, index)
         if lower in ("as", "for") and self.verb in MANY_VERBS:
             self.role = True
+        capital = bool(index) and token.text[0].isupper()
         if (
             lower in FILLERS
             and not possessive
-            and not (index and token.text[0].isupper() and lower in SORTS)
+            and not (capital and (lower in SORTS or token.text == "A"))
         ):
             return index + 1
         self._add(token, lower, index, possessive=possessive)
@@ -152,9 +173,9 @@ class ClauseReader(ValueReader):
 
     def _negate(self, lower: str, index: int) -> None:
         after = self._next(index)
+        if lower in ("stopped", "stops") and not after.endswith("ing"):
+            return
         if lower in ("stopped", "stops", "quit"):
-            if not after.endswith("ing"):
-                return
             self.change = True
         if lower == "no" and after in ("longer", "more"):
             self.change = True
@@ -167,15 +188,37 @@ class ClauseReader(ValueReader):
             self.scene = False
 
     def _note_verb(self, lower: str, index: int) -> None:
+        if (
+            self.verb
+            and lower in AUXILIARIES
+            and self.verb not in AUXILIARIES
+            and not self.firm
+            and self._before(index) not in ("that", "which", "who", "what", "where", "and")
+        ):
+            self.verb = ""  # "quarterly reports are due": a noun was taken for the verb
         if not self.verb and lower in VERBS:
             self.verb = lower
             self.subject = list(self.order)
             self.verb_at = index
-            self.single_verb = lower in SINGLE_VERBS
+            past_habit = self.past and f"{lower}s" in SINGLE_VERBS
+            self.single_verb = lower in SINGLE_VERBS or lower in CHANGE_VERBS or past_habit
+            if self.indefinite and lower in COPULAS and self._next(index) in PLACES:
+                self.scene = True
+            self.firm = bool(self.person) and not self.order
             return
         if self.verb in AUXILIARIES and index - self.verb_at <= 3 and not self.main_verb:
-            if lower in SINGLE_VERBS:
+            passive = (
+                lower.endswith(("ed", "en"))
+                and len(lower) > 4
+                and self.verb in COPULAS
+                and self._next(index) in PLACES
+                and lower not in MANY_PARTICIPLES
+            )
+            if lower in SINGLE_VERBS or passive:
                 self.main_verb = self.single_verb = True
+                self.main_word = lower
+            elif lower.endswith("ed") and self.verb in COPULAS and len(lower) > 5:
+                self.main_verb = True
                 self.main_word = lower
             elif lower.endswith("ing") and lower not in MANY_VERBS and len(lower) > 5:
                 self.main_verb = True
@@ -209,6 +252,10 @@ class ClauseReader(ValueReader):
         if self.verb in COPULAS or not self.verb:
             if self.main_verb:
                 return False
+            if self._next(self.verb_at) in PLACES and self.verb:
+                return True
+            if not self.verb and len(self.order) > 2:
+                return False
             before = self.tokens[: self.verb_at] if self.verb_at else self.tokens
             lowered = {token.lower for token in before}
             lowered |= {word.removesuffix("s") for word in lowered}
@@ -217,7 +264,12 @@ class ClauseReader(ValueReader):
 
     def _turn_round(self, definite_after: int) -> None:
         """ "Postgres is our database" says what our database is: the subject is the value."""
-        if self.verb in LEADING_VERBS and self.subject:
+        after = self._next(self.verb_at)
+        if (
+            self.verb in LEADING_VERBS
+            and self.subject
+            and (after in ("the", "our", "my", "their", "his", "her") or after.endswith("'s"))
+        ):
             rest = self.order[len(self.subject) :]
             if (
                 rest
@@ -228,7 +280,7 @@ class ClauseReader(ValueReader):
                 self.subject = rest
                 self.single_verb = True
             return
-        if self.verb not in COPULAS or definite_after < 0 or not 1 <= len(self.subject) <= 3:
+        if self.verb not in _LINKING or definite_after < 0 or not 1 <= len(self.subject) <= 3:
             return
         opener = next(
             (

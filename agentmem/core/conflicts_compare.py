@@ -31,7 +31,10 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
         return None
     rest = _difference(ours, theirs)
     if not keyed and not rest.shared:
-        return _by_words(ours, theirs, rest, keyed) if ours.topics & theirs.topics else None
+        if ours.topics & theirs.topics:
+            return _by_words(ours, theirs, rest, keyed)
+        if not (rest.opposites and ours.person and ours.person == theirs.person):
+            return None
     agreeing, differing = _match_values(ours.values, theirs.values)
     opposed = len(rest.opposites) % 2 == 1
     if ours.negated != theirs.negated:
@@ -41,11 +44,24 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
     if ours.scene or theirs.scene:
         return None  # "a man is standing", "a man is sitting": two men
     if opposed:
-        return None if differing and not keyed else _by_opposite(ours, theirs, rest, keyed)
+        if differing and not keyed:
+            return None
+        found = _by_opposite(ours, theirs, rest, keyed)
+        return (
+            found
+            if found or not (rest.ours and rest.theirs)
+            else _by_words(ours, theirs, rest, keyed)
+        )
     if rest.opposites:
         return None
     if ours.negated and theirs.negated:
         return None  # two denials can both be true
+    if (ours.only and theirs.all and not rest.theirs) or (
+        theirs.only and ours.all and not rest.ours
+    ):
+        return _verdict(
+            "antonym", ours, rest, confidence=0.7, first=_saying(ours), second=_saying(theirs)
+        )
     if (ours.all and theirs.few) or (ours.few and theirs.all):
         found = _by_quantity(ours, theirs, rest, keyed)
         if found is not None:
@@ -66,6 +82,11 @@ def _difference(ours: Clause, theirs: Clause) -> _Difference:
     pairs: list[tuple[str, str]] = []
     for one in sorted(rest.ours):
         for other in sorted(rest.theirs):
+            if _derived(one, other):
+                rest.shared |= {one}
+                rest.ours.discard(one)
+                rest.theirs.discard(other)
+                break
             if opposite(one, other):
                 pairs.append((one, other))
                 rest.ours.discard(one)
@@ -73,30 +94,31 @@ def _difference(ours: Clause, theirs: Clause) -> _Difference:
                 break
     if not pairs:
         pairs = [
-            *(
-                (one, other)
-                for one in rest.ours
-                for other in theirs.particles
-                if opposite(one, other)
-            ),
-            *(
-                (one, other)
-                for one in ours.particles
-                for other in rest.theirs
-                if opposite(one, other)
-            ),
+            (one, other)
+            for first, second in (
+                (rest.ours, theirs.particles),
+                (ours.particles, rest.theirs),
+                (ours.particles - theirs.particles, theirs.particles - ours.particles),
+            )
+            for one in sorted(first)
+            for other in sorted(second)
+            if opposite(one, other)
         ][:1]
         rest.ours.difference_update(one for one, _ in pairs)
         rest.theirs.difference_update(other for _, other in pairs)
-    if not pairs and ours.particles != theirs.particles:
-        pairs = [
-            (one, other)
-            for one in sorted(ours.particles - theirs.particles)
-            for other in sorted(theirs.particles - ours.particles)
-            if opposite(one, other)
-        ][:1]
     rest.opposites = tuple(pairs)
     return rest
+
+
+def _derived(one: str, other: str) -> bool:
+    """Whether one stem is the other with a little more: "deliver" and "deliveri"."""
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    return (
+        len(short) >= 5
+        and len(long) - len(short) <= 2
+        and long.startswith(short)
+        and (long.isalpha())
+    )
 
 
 def _match_values(
@@ -142,7 +164,7 @@ def _by_negation(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -
         return None
     if denied.values and not asserted.values:
         return None  # "not 900 seconds" denies the number, and the other names none
-    if not keyed and _other_thing(only_asserted, asserted):
+    if not keyed and _other_thing(only_asserted & (asserted.subject | _SPECIFYING), asserted):
         return None
     confidence = 0.6 + 0.35 * _coverage(rest)
     return _verdict(
@@ -158,7 +180,9 @@ def _by_negation(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -
 def _by_opposite(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
     if rest.ours and rest.theirs:
         return None
-    if not keyed and (_other_thing(rest.ours, ours) or _other_thing(rest.theirs, theirs)):
+    if not keyed and (
+        _other_thing(rest.ours, ours, theirs) or _other_thing(rest.theirs, theirs, ours)
+    ):
         return None
     if len(rest.ours) + len(rest.theirs) > max(1, len(rest.shared)):
         return None
@@ -210,15 +234,19 @@ def _same_thing(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
     """Whether the words beside the values name one thing: one side adds little to the other."""
     if rest.ours and rest.theirs:
         return False
-    extra, side = (rest.ours, ours) if rest.ours else (rest.theirs, theirs)
-    if _other_thing(extra, side):
+    extra, side, other = (rest.ours, ours, theirs) if rest.ours else (rest.theirs, theirs, ours)
+    if _other_thing(extra, side, other):
         return False
     return len(extra) <= max(1, len(rest.shared))
 
 
-def _other_thing(extra: set[str], side: Clause) -> bool:
+def _other_thing(extra: set[str], side: Clause, other: Clause | None = None) -> bool:
     """Whether words on one side alone say that it is another thing of the same sort."""
-    return any(word in _SPECIFYING or word in side.names for word in extra)
+    if any(word in _SPECIFYING or word in side.names for word in extra):
+        return True
+    if other is None or not other.person or other.subject:
+        return False
+    return not extra.isdisjoint(side.subject)  # "I hate it", "my brother hates it"
 
 
 _SPECIFYING = frozenset(canonical(word) for word in SPECIFIERS)
@@ -273,6 +301,8 @@ def _one_sort(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
                 continue
             if sort not in EXCLUSIVE and not (sort == "color" and ours.copula and theirs.copula):
                 continue
+            if not _in_value_place(ours, {our_word}) or not _in_value_place(theirs, {their_word}):
+                return False
             our_rest = rest.ours - {our_word, sort}
             their_rest = rest.theirs - {their_word, sort}
             if our_rest and their_rest:

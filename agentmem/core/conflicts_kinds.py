@@ -27,11 +27,12 @@ shell: bash zsh fish powershell
 browser: chrome firefox safari edge brave
 version-control: git mercurial svn perforce
 code-host: github gitlab bitbucket gitea
+runtime: node nodejs deno bun jvm
 language: python javascript typescript java kotlin rust go ruby php scala elixir haskell swift
     c++ c#
 payment-provider: stripe paypal adyen braintree
 color: red blue green yellow orange purple pink brown black white grey gray
-meridiem: am pm
+frequency: hourly daily weekly biweekly fortnightly monthly quarterly yearly annually
 """
 
 
@@ -50,5 +51,5 @@ def _read(text: str) -> dict[str, str]:
 SORTS = _read(_SORTS)
 """Lower-case name → its sort."""
 
-EXCLUSIVE = frozenset(SORTS.values()) - {"language", "color", "meridiem", "browser", "os", "shell"}
+EXCLUSIVE = frozenset(SORTS.values()) - {"language", "runtime", "color", "browser", "os", "shell"}
 """Sorts of which one name excludes another when the same people say they use it."""

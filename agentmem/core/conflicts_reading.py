@@ -15,18 +15,18 @@ from agentmem.core.conflicts_words import CLAUSE_BREAKS
 from agentmem.core.sentences import sentences
 
 MAX_CLAUSES = 24
+_FEW_WORDS = 2
 MAX_CHARACTERS = 8_000
 """Of a longer text the beginning is read: a statement is a sentence or a few."""
 
 _HYPOTHESIS = re.compile(
     r"^\W*(?:if|suppose|imagine|assume|assuming|unless|what if|maybe|perhaps|let's say)\b", re.I
 )
-_USED_TO = re.compile(r"\bused to\b(?! (?:doing|it|that|this)\b)", re.IGNORECASE)
 _CHANGE_PHRASE = re.compile(
-    r"\b(?:no longer|any ?more|as of|from now on|starting|effective|moved (?:to|from|into|over)"
-    r"|going forward|instead of|rather than|since (?:the |last |this )?(?:\w+)"
-    r"|is now|are now|has been (?:changed|moved|replaced|raised|lowered)"
-    r"|(?:went|gone|go) from \S+ to)\b",
+    r"\b(?:no longer|any ?more|as of|from now on|going forward|instead of|rather than"
+    r"|starting (?:in|on|from|with|next|this)|effective (?:immediately|from|as of|on)"
+    r"|moved (?:to|from|into|over)|since (?:the |last |this )?\w+|is now|are now"
+    r"|has been (?:changed|moved|replaced|raised|lowered)|(?:went|gone|go) from \S+ to)\b",
     re.IGNORECASE,
 )
 
@@ -55,6 +55,7 @@ class Clause:
     scene: bool
     verb: str
     copula: bool
+    only: bool
     topics: frozenset[str]
 
 
@@ -85,8 +86,10 @@ def read_statement(text: str) -> Reading:
 
 
 def _marked(clause: Clause) -> Iterator[str]:
-    """The sorts a clause names things of, in a form that no word has."""
-    return (f" {topic}" for topic in clause.topics)
+    """What relates a clause beside its words, in a form that no word has."""
+    yield from (f" {topic}" for topic in clause.topics)
+    if clause.person and len(clause.bag) <= _FEW_WORDS:
+        yield f" {clause.person}"  # "I'm left-handed": hardly a word to share
 
 
 def _read_sentence(sentence: str) -> Iterator[Clause]:
@@ -118,7 +121,6 @@ def _read_clause(
         return None
     piece = " ".join(token.text for token in tokens)
     change = builder.change or _CHANGE_PHRASE.search(piece) is not None
-    past = builder.past or _USED_TO.search(piece) is not None
     return Clause(
         bag=frozenset(builder.order),
         order=tuple(builder.order),
@@ -135,10 +137,11 @@ def _read_clause(
         all=builder.all,
         few=builder.few,
         change=change,
-        past=past and not change,
+        past=builder.past and not change,
         asserted=asserted,
         scene=builder.scene,
         verb=canonical(builder.main_word or builder.verb),
         copula=builder.verb in COPULAS and not builder.main_verb,
+        only=builder.only,
         topics=frozenset(topic for topic in builder.topics if topic in EXCLUSIVE),
     )

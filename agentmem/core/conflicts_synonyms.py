@@ -58,6 +58,16 @@ completed pending|delivered pending|shipped pending
 """
 
 _SYNONYMS = """
+expire expiry expiration|write written implement implemented author wrote
+height tall high|width wide|depth deep
+weight weigh heavy|employee staff worker|inhabitant resident population people|buyer purchaser
+salary pay wage earn earns earning|teacher instructor|pupil student|movie film|sickness illness
+boyfriend partner|colleague coworker|teammate|laptop notebook|memory ram|processor cpu|disk drive
+graduated graduate degree|birthplace born|hometown|website site webpage|password passphrase
+credential|token|message msg|notification alert|ticket issue|customer client|vendor supplier
+provider|schedule timetable|appointment|revenue turnover|budget|staffing|hire recruit|dismiss fire
+latency delay|throughput|bandwidth|crash|outage downtime|uptime availability|replica|node|cluster
+pod|container|dependency package|endpoint route|function method|test spec|lint linter
 database db|name named called|retention retain keep kept|pr prs|postgres postgresql psql
 kubernetes k8s|javascript js|typescript ts|golang go-lang|main primary principal|big large huge
 small little tiny|fast quick rapid|begin start commence|end finish conclude|buy purchase
@@ -153,6 +163,10 @@ def opposite(one: str, other: str) -> bool:
     """Whether two stems are opposites, listed or made with un-, in-, dis-, non-, -less."""
     if other in OPPOSITES.get(one, ()):
         return True
+    if "-" in one and "-" in other:
+        left, _, end = one.partition("-")
+        right, _, other_end = other.partition("-")
+        return end == other_end and opposite(_stem_word(left), _stem_word(right))
     if len(one) > len(other):
         one, other = other, one
     if len(one) < 4:

@@ -25,14 +25,14 @@ ANYBODY = _split("someone somebody anyone anybody nobody noone everyone everybod
 CHANGE_WORDS = _split(
     "now nowadays currently switched switching migrated migrating upgraded downgraded replaced"
     " renamed became relocated changed raised lowered increased decreased reduced extended"
-    " postponed rescheduled updated bumped transitioned superseded anymore"
+    " postponed rescheduled updated bumped transitioned superseded anymore got"
 )
 CHANGE_VERBS = _split(
     "switched migrated upgraded downgraded replaced renamed became relocated changed raised"
     " lowered increased decreased reduced extended postponed rescheduled updated bumped"
     " transitioned moved superseded switching migrating moving"
 )
-PAST_WORDS = _split("previously formerly originally earlier once")
+PAST_WORDS = _split("previously formerly originally earlier once used-to")
 
 # Small words that are compared only for being opposites: "into" and "out of".
 PARTICLES = _split(
@@ -64,7 +64,7 @@ FILLERS = _split(
     " raised lower lowered increase increased decrease decreased reduce reduced extend extended"
     " postpone postponed reschedule rescheduled update updated bump bumped transition transitioned"
     " move moved moving supersede superseded entirely fully whole few rarely seldom sometimes"
-    " occasionally hardly partly partially barely rather instead time times"
+    " occasionally hardly partly partially barely rather instead time times used-to starting"
 )
 
 FIRST_PERSON = _split("i me my mine we us our ours")
@@ -82,6 +82,7 @@ GENERIC_ACRONYMS = _split(
 PHRASES = {
     ("pull", "request"): "pr",
     ("pull", "requests"): "pr",
+    ("used", "to"): "used-to",
     ("time", "out"): "timeout",
     ("times", "out"): "timeout",
     ("vs", "code"): "vscode",
@@ -109,17 +110,19 @@ AUXILIARIES = _split(
 # Verbs after which one value excludes another: nobody lives in two cities.
 SINGLE_VERBS = _split(
     "live lives lived living reside resides resided work works worked working born belong belongs"
-    " belonged cost costs start starts started begin begins began end ends ended finish finishes"
-    " close closes closed open opens opened expire expires expired weigh weighs weighed located"
-    " hosted named called based founded died die married default defaults report reports reported"
-    " owned maintained managed led invented written directed headquartered stored scheduled"
-    " licensed deployed deploy deploys moved graduated created developed painted composed held"
-    " happened ships ship shipped launches launch launched releases released won wins played born"
-    " assigned approved reviewed sits lies grew stays stayed sleeps meets meet met due arrives"
-    " arrive arrived leaves departs depart built designed discovered designates runs run ran go"
-    " goes went out set equals capped limited configured points point listens listen serves"
-    " written implemented drives"
+    " belonged located hosted named called based founded died married defaults report reports"
+    " reported owned maintained managed led invented written directed headquartered stored"
+    " licensed deployed moved graduated created developed painted composed held assigned approved"
+    " lies grew sleeps built designed discovered runs ran set capped configured points point"
+    " listens listen implemented drives returns return outputs produces emits prefers prefer"
+    " writes weighs begins starts ends closes opens expires"
 )
+# Participles after which many values hold at once: sold in one country and in another.
+MANY_PARTICIPLES = _split(
+    "sold used available found seen spoken liked known supported offered worn visited loved"
+    " tested needed wanted played eaten read watched shared interested allowed installed"
+)
+PLACES = _split("in at on from under behind by inside near with via to into through")
 # Verbs with many objects at once: liking tea says nothing about coffee.
 MANY_VERBS = _split(
     "use uses used using like likes liked love loves know knows speak speaks visit visited have has"
@@ -138,6 +141,9 @@ VERBS = (
         "takes take allows allow permits needs keeps keep returns return accepts accept rejects"
         " reject sends send receives receive costs exceeds grows grow falls fall rises rise seems"
         " seem looks"
+        " starts start begins begin ends end closes close opens open expires expire costs weighs"
+        " ships ship go goes went arrives leaves departs meets meet holds hold contains reads"
+        " shows measures lasts covers sells pays earns"
         " feels becomes become says said prefers prefer"
     )
 )
