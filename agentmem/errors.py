@@ -31,7 +31,6 @@
     ├── FileUnreadable (OSError)              a file that cannot be opened, or is damaged
     ├── FetchRefused (ValueError)             an address that may not be fetched
     ├── FetchFailed (OSError)                 no usable answer came from an address
-
     ├── WebSearchError                        the web cannot be searched now
     │   ├── SearchFailed                      a search service was asked and did not answer
     │   └── RateLimited                       a search service wants to be left alone for a while

@@ -22,6 +22,7 @@ from agentmem.core.echoes import fingerprints
 from agentmem.core.injection import inject, last_question
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
+from agentmem.core.strip import strip
 from agentmem.errors import BudgetError, InvalidInput
 from agentmem.manager.whose import scope_of
 from agentmem.preferences import Preference
@@ -266,14 +267,14 @@ class Turn:
         said: list[dict[str, Any]] = []
         if self._asked is not None:
             said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
-        if answer.strip():
-            said.append({"role": "assistant", "content": answer, "created_at": now})
-        runtime.indexer.index_messages_async(
-            [message for message in said if message["content"].strip()],
-            session=session_of(self.scope, runtime.now()),
-            known=runtime.shown_to(self.scope),
-            scope=self.scope,
-        )
+        # What the user says is theirs even when a block said it too; an answer's quotes are not.
+        own = strip(answer, known=runtime.shown_to(self.scope)) if answer else ""
+        said.append({"role": "assistant", "content": own, "created_at": now})
+        told = [message for message in said if any(map(str.isalnum, message["content"]))]
+        if told:
+            runtime.indexer.index_messages_async(
+                told, session=session_of(self.scope, runtime.now()), scope=self.scope
+            )
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
