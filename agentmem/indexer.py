@@ -191,7 +191,11 @@ class Indexer:
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
         if kept:
             self._memory.add_messages(
-                kept, session=payload["session"], metadata=payload["metadata"], **names_of(scope)
+                kept,
+                session=payload["session"],
+                once=True,
+                metadata=payload["metadata"],
+                **names_of(scope),
             )
 
     def _index(

@@ -150,6 +150,11 @@ def same_message(one: Memory) -> tuple[str, ...]:
     return (one.content_hash, one.kind, one.speaker, one.session, moment, str(one.position))
 
 
+def same_words(one: Memory) -> tuple[str, ...]:
+    """What makes a message the same as one said at another time."""
+    return (one.content_hash, one.kind, one.speaker)
+
+
 def _require_something(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidText("text", text, "is empty", remedy="There is nothing to remember in it.")

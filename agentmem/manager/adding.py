@@ -62,15 +62,21 @@ class Adding(Base):
         messages: Sequence[Mapping[str, Any]],
         *,
         session: str = "",
+        once: bool = False,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         **whose: str | None,
     ) -> AddResult:
-        """Remember a conversation, one memory a message; a message already there adds nothing."""
+        """Remember a conversation, one memory a message; a message already there adds nothing.
+
+        The same words at another time are another message, unless `once`: then
+        what a speaker said before is not kept again.
+        """
         require_text(session, "session")
         maker = self._maker(whose, visibility, metadata)
         memories = remembering.from_messages(maker, messages, session=session)
-        return self._put_new(maker, memories, same=remembering.same_message)
+        same = remembering.same_words if once else remembering.same_message
+        return self._put_new(maker, memories, same=same)
 
     def add_document(
         self,

@@ -231,3 +231,11 @@ def test_a_providers_usage_is_read_under_its_own_names() -> None:
         "prompt": 3, "completion": 4, "total": 7
     }  # fmt: skip
     assert read_usage(None) == read_usage("none") == read_usage({"prompt_tokens": "x"}) == {}
+
+
+def test_the_same_words_again_are_not_kept_twice(memory: agentmem.MemoryManager) -> None:
+    for _ in range(2):
+        memory.turn([ASK], user_id="sam").done("On Thursdays, as ever.")
+        memory.clock.advance(100_000)  # type: ignore[attr-defined]  # the clock of this test
+    memory.flush(10)
+    assert sorted(kinds(memory, "message")) == ["On Thursdays, as ever.", ASK["content"]]
