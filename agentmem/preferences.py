@@ -24,12 +24,11 @@ from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
 from agentmem.protocols import TokenCounter
 from agentmem.stores.values import Entry
-from agentmem.types import Memory, Message, Scope
+from agentmem.types import PREFERENCES_URL, Memory, Message, Scope
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
-SOURCE = "preference://user"
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
@@ -162,8 +161,11 @@ class PreferenceStore:
     # -- inside -----------------------------------------------------------------------
 
     def current(self, scope: Scope) -> tuple[Memory, ...]:
-        selection = Selection(reader=scope, kinds=("preference",))
-        return self._memory.store.recent(selection, limit=MOST)
+        """The memories behind `get_all`. Found by their source, so that it costs no scan."""
+        found = self._memory.store.search_by_source_url(scope, PREFERENCES_URL)
+        held = [m for m in found if m.kind == "preference" and m.superseded_by is None]
+        held.sort(key=lambda memory: (memory.created_at, memory.id), reverse=True)
+        return tuple(held[:MOST])
 
     def _require(self, scope: Scope, preference_id: str) -> Memory:
         memory = self._memory.store.get(scope, require_text(preference_id, "preference_id"))
@@ -192,7 +194,7 @@ class PreferenceStore:
             made = maker.memory(
                 new.content,
                 kind="preference",
-                source_url=SOURCE,
+                source_url=PREFERENCES_URL,
                 origin="user",
                 importance=0.9,
                 valid_from=now if old_ids else None,

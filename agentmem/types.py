@@ -38,6 +38,9 @@ _COGNITIVE: Mapping[str, CognitiveType] = MappingProxyType(
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
+PREFERENCES_URL = "preference://user"
+"""The source of every preference; what is kept under it is found without a search."""
+
 
 def cognitive_type(kind: str) -> CognitiveType:
     """What sort of knowing a kind is; kinds nobody listed count as episodic."""

@@ -15,7 +15,7 @@ from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare_all
 from agentmem.results import Added, AddResult
 from agentmem.stores.values import Entry, Source
-from agentmem.types import EMPTY, Document, Memory, Visibility
+from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Visibility
 
 if TYPE_CHECKING:
     from agentmem.embedding import Vectors
@@ -54,7 +54,10 @@ class Adding(Base):
     ) -> AddResult:
         """Remember one text as one memory; the same text again adds nothing."""
         maker = self._maker(whose, visibility, metadata)
-        memory = remembering.from_text(maker, text, kind=kind, importance=importance)
+        source_url = PREFERENCES_URL if kind == "preference" else ""
+        memory = remembering.from_text(
+            maker, text, kind=kind, importance=importance, source_url=source_url
+        )
         return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
 
     def add_messages(

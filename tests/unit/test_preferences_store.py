@@ -9,8 +9,9 @@ import pytest
 
 import agentmem
 from agentmem.errors import InvalidInput, InvalidScope, RecordNotFound
-from agentmem.preferences import SOURCE, PreferenceStore
+from agentmem.preferences import PreferenceStore
 from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.types import PREFERENCES_URL
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -36,7 +37,7 @@ def test_a_newer_statement_about_the_same_thing_takes_the_older_ones_place(
     assert new.type == old.type == "style"
     kept = memory.get(old.id, user_id="ana")
     assert kept.superseded_by == new.id
-    assert kept.source_url == SOURCE
+    assert kept.source_url == PREFERENCES_URL
 
 
 def test_taking_one_back_can_let_the_older_one_hold_again(memory: agentmem.MemoryManager) -> None:
