@@ -10,45 +10,68 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentmem.async_manager import AsyncMemoryManager
+    from agentmem.config import LoopConfig
     from agentmem.errors import AgentMemError
+    from agentmem.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.manager import MemoryManager
     from agentmem.opening import open  # noqa: A004 - `agentmem.open` is what users type
+    from agentmem.preferences import Preference, PreferenceStore
     from agentmem.results import AddResult, SearchResults
     from agentmem.settings import Settings
     from agentmem.tokenizer import Tokenizer, tokenizer_for
+    from agentmem.tools import Tool
+    from agentmem.turns import Turn
     from agentmem.types import Document, Hit, Memory, Scope
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "AddResult": "agentmem.results",
+    "AgentLoopResult": "agentmem.loop",
     "AgentMemError": "agentmem.errors",
     "AsyncMemoryManager": "agentmem.async_manager",
     "Document": "agentmem.types",
     "Hit": "agentmem.types",
+    "LoopConfig": "agentmem.config",
     "Memory": "agentmem.types",
     "MemoryManager": "agentmem.manager",
+    "Preference": "agentmem.preferences",
+    "PreferenceStore": "agentmem.preferences",
     "Scope": "agentmem.types",
     "SearchResults": "agentmem.results",
     "Settings": "agentmem.settings",
+    "Status": "agentmem.loop",
     "Tokenizer": "agentmem.tokenizer",
+    "Tool": "agentmem.tools",
+    "Turn": "agentmem.turns",
     "open": "agentmem.opening",
+    "run_agent_loop": "agentmem.loop",
+    "run_agent_loop_sync": "agentmem.loop",
     "tokenizer_for": "agentmem.tokenizer",
 }
 
 __all__ = [  # noqa: RUF022 - what most people want comes first
     "open",
+    "run_agent_loop",
+    "run_agent_loop_sync",
     "MemoryManager",
     "AsyncMemoryManager",
     "AddResult",
+    "AgentLoopResult",
     "AgentMemError",
     "Document",
     "Hit",
+    "LoopConfig",
     "Memory",
+    "Preference",
+    "PreferenceStore",
     "Scope",
     "SearchResults",
     "Settings",
+    "Status",
     "Tokenizer",
+    "Tool",
+    "Turn",
     "tokenizer_for",
 ]
 

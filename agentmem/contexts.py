@@ -24,11 +24,11 @@ from agentmem.core.context_trace import (
     looked_at_knowledge,
     looked_at_messages,
     looked_at_profile,
+    packages_of,
     parts_of_request,
 )
 from agentmem.core.injection import as_dict, inject, last_question
 from agentmem.core.message_parts import SYSTEM_ROLES
-from agentmem.core.packages import ContentPackage
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.snapshot import Snapshot
 from agentmem.errors import AgentMemWarning, BudgetError
@@ -248,13 +248,6 @@ def _pack(
         return None
     first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
     reserve = tokenizer.reserve.total
-    reference = ContentPackage(
-        id="reference",
-        type="memory-reference",
-        content=built.text or "",
-        tokens=built.tokens,
-        can_drop=False,
-    )
 
     def pack() -> ContextPlan:
         with warnings.catch_warnings():
@@ -266,7 +259,7 @@ def _pack(
                 steps=messages[asked + 1 :],
                 window_tokens=tokenizer.available_tokens + reserve,
                 reserve_tokens=reserve,
-                extra=[reference] if built.text else [],
+                extra=packages_of(built),
                 count=tokenizer,
                 count_message=tokenizer.count_message,
                 count_media=tokenizer.count_part,
@@ -326,7 +319,7 @@ def _snapshot(
         reserve_tokens=tokenizer.reserve.total,
         estimated_tokens=context.estimated_tokens,
         settings={name: getattr(config, name) for name in LoopConfig.__slots__},
-        parts=parts_of_request(plan, built),
+        parts=parts_of_request(plan),
         looked_at=(
             *looked_at_knowledge(recalled.hits, passed_over, built),
             *looked_at_profile(profile, built),

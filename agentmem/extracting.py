@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from agentmem.core.asking import read_queries
 from agentmem.core.context import ContextBlock, parse_context
 from agentmem.core.extractive import ExtractSource, extract_answer
-from agentmem.core.injection import is_reference, last_question
+from agentmem.core.injection import is_reference
 from agentmem.core.message_parts import text_of
 from agentmem.core.replies import Reply
-from agentmem.core.strip import strip
 from agentmem.errors import MalformedBlock
 
+EXTRACTIVE = "extractive"
 NOTHING = "Nothing in memory answers this."
 TOLD = "You told me: "
 
@@ -24,7 +25,7 @@ class ExtractiveModel:
     says so.
     """
 
-    name = "extractive"
+    name = EXTRACTIVE
 
     async def __call__(
         self,
@@ -44,27 +45,24 @@ class ExtractiveModel:
 def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
     """The answer that the reference message in `messages` holds to their last question."""
     given = [dict(message) for message in messages]
-    asked = last_question(given)
-    if asked is None:
-        return NOTHING
-    question = strip(text_of(given[asked]))
     block = find_block(given)
-    if not question.strip() or block is None:
+    if block is None:
         return NOTHING
     sources = [
         ExtractSource(index=at, text=source.text, title=source.title, date=source.retrieved)
         for at, source in enumerate(block.related_knowledge, start=1)
     ]
-    found = extract_answer(question, sources)
-    if found.found:
-        return found.text
     profile = [
         ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
     ]
-    told = extract_answer(question, profile)
-    if told.found:
-        lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
-        return TOLD + "; ".join(dict.fromkeys(lines))
+    for question in read_queries(given):
+        found = extract_answer(question, sources)
+        if found.found:
+            return found.text
+        told = extract_answer(question, profile)
+        if told.found:
+            lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
+            return TOLD + "; ".join(dict.fromkeys(lines))
     return NOTHING
 
 

@@ -17,7 +17,8 @@ from agentmem.core.injection import last_question
 from agentmem.core.replies import Reply
 from agentmem.core.trimming import trim
 from agentmem.errors import BudgetError, InvalidInput
-from agentmem.models import EXTRACTIVE, Model, as_model
+from agentmem.extracting import EXTRACTIVE
+from agentmem.models import Model, as_model
 from agentmem.preferences import Preference
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
 from agentmem.tool_runner import ToolOutcome, ToolRunner

@@ -8,10 +8,8 @@ from typing import Any, Protocol
 
 from agentmem.core.replies import Reply, ReplyParts, get, read_reply
 from agentmem.errors import InvalidInput
-from agentmem.extracting import ExtractiveModel
+from agentmem.extracting import EXTRACTIVE, ExtractiveModel
 from agentmem.threads import awaited, in_thread
-
-EXTRACTIVE = "extractive"
 
 OnChunk = Callable[[str], Awaitable[None] | None]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
 from agentmem.errors import AgentMemWarning
+from agentmem.extracting import EXTRACTIVE
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
 from agentmem.resilience import TtlCache
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "gpt-4o"
-"""Whose tokens are counted when a caller does not say the model."""
+"""Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
@@ -115,7 +116,8 @@ class Runtime:
         if known is None:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", AgentMemWarning)
-                made = Tokenizer(model or DEFAULT_MODEL, corrections=self.corrections)
+                named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
+                made = Tokenizer(named, corrections=self.corrections)
             known = self._tokenizers[model] = (made, tuple(str(w.message) for w in caught))
         return known
 

@@ -59,17 +59,22 @@ class HashEmbedder:
 class ScriptedModel:
     """A chat-completions callable that answers from a list and keeps what it was sent.
 
-    A reply is a text, a whole assistant message (for tool calls), or an
-    exception to raise. When the script is used up the last reply repeats.
+    A reply is a text, a whole assistant message (for tool calls), an exception
+    to raise, or a function that is given the request and makes one of these.
+    When the script is used up the last reply repeats.
     """
 
-    def __init__(self, *replies: str | Mapping[str, Any] | Exception) -> None:
+    def __init__(
+        self, *replies: str | Mapping[str, Any] | Exception | Callable[[dict[str, Any]], Any]
+    ) -> None:
         self._replies = replies or ("ok",)
         self.requests: list[dict[str, Any]] = []
 
     def __call__(self, *, messages: Sequence[Mapping[str, Any]], **request: Any) -> dict[str, Any]:
         reply = self._replies[min(len(self.requests), len(self._replies) - 1)]
         self.requests.append({"messages": list(messages), **request})
+        if callable(reply):
+            reply = reply(self.requests[-1])
         if isinstance(reply, Exception):
             raise reply
         message = {"role": "assistant", "content": reply} if isinstance(reply, str) else dict(reply)

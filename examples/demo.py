@@ -1,211 +1,170 @@
-"""What agentmem does for one question, on your machine: no key, no server, no network.
+"""agentmem in two sessions with a restart in between: no key, no server, no network.
 
-It remembers two pages and a conversation, finds what answers a question, packs everything into
-three very different model windows, and shows the one message it would add, and what was left out.
+    python examples/demo.py            both sessions, each in a process of its own
+    python examples/demo.py --store F  the same, on a store you can look at afterwards
+
+Session one reads pages, hears a preference and answers from memory; a large tool result is kept
+by id and read on demand. Session two is a new process that knows all of it. The answers are made
+by the extractive model, which only quotes memory; where a model has to call tools, a scripted one
+stands in and says so.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
+import subprocess
+import sys
 import tempfile
-import warnings
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import agentmem
-import agentmem.errors
-from agentmem.core.assembly import BuiltBlock, build_block
-from agentmem.core.block import source_of
-from agentmem.core.budget_text import render_budget, render_fates
-from agentmem.core.injection import inject
-from agentmem.core.knowledge import Candidate
-from agentmem.core.packages import ContentPackage
-from agentmem.core.packing import ContextPlan, pack_context
-from agentmem.core.preferences import detect_preferences
-from agentmem.core.sentences import truncate_at_sentence
+from agentmem.core.budget_text import render_budget
+from agentmem.core.citations import format_citations
+from agentmem.testing import ScriptedModel
 
-NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
-QUESTION = "Why did last night's deploy fail?"
-MESSAGE = f"{QUESTION} The end of the log is in this screenshot."
-SYSTEM = (
-    "You are the on-call assistant of the payments team. Be brief and say what you are sure of."
-)
-
-RUNBOOK = """# Deploying payments
-
-## When we deploy
-
-Deploys go out on Thursdays at 10:00. Outside that window ask the on-call engineer first.
-
-## When a deploy fails
-
-Nine times of ten the migration step ran out of its 300 second limit. Look at the job log for
-"lock timeout". Roll back with `tools/rollback.sh payments`, then run the migration by hand at
-night, when the ledger table is quiet. Version 2.3.1 raised the limit to 900 seconds.
-
-## Who to call
-
-The ledger table belongs to the storage team. Their pager is in the channel's topic.
-"""
-
+USER = "sam"
+RUNBOOK = """<html><head><title>Payments runbook</title></head><body><article>
+<h1>Deploying payments</h1>
+<h2>When we deploy</h2>
+<p>Deploys go out on Thursdays at 10:00. Outside that window ask the on-call engineer first.</p>
+<h2>When a deploy fails</h2>
+<p>Nine times of ten the migration step ran out of its 300 second limit. Look at the job log for
+"lock timeout". Roll back with <code>tools/rollback.sh payments</code>, then run the migration by
+hand at night, when the ledger table is quiet. Version 2.3.1 raised the limit to 900 seconds.</p>
+<h2>Who to call</h2>
+<p>The ledger table belongs to the storage team. Their pager is in the channel's topic.</p>
+</article></body></html>"""
 POSTGRES = """# Postgres at our place
 
 We use Postgres 15. The ledger table has about 40 million rows, and an ALTER TABLE on it waits for
 every running report. Reports start at 22:00 and take two hours. Never run a migration between
 22:00 and midnight.
 """
-
-TALK = [
-    ("user", "I'm a backend engineer, new in this team. Please keep answers short.", "2026-02-27"),
-    ("assistant", "Welcome! Short answers it is.", "2026-02-27"),
-    (
-        "user",
-        "We moved the nightly reports from 20:00 to 22:00 because of the audit.",
-        "2026-02-27",
-    ),
-    ("assistant", "Noted: reports now run from 22:00.", "2026-02-27"),
-    ("user", "Lunch was great, the new place makes good noodles.", "2026-02-28"),
-    (
-        "user",
-        "Yesterday's deploy started at 22:40 and the migration hit a lock timeout.",
-        "2026-03-02",
-    ),
-]
-SCREENSHOT = {
-    "type": "image_url",
-    "image_url": {"url": "https://ci.example/log.png", "detail": "high"},
-}
-WINDOWS = (("gpt-4o", None), ("groq/llama3-8b-8192", None), ("a model of your own", 3_000))
+PAGES = (
+    {"url": "https://wiki.example/runbook", "title": "Payments runbook", "content": RUNBOOK},
+    {"url": "https://wiki.example/postgres", "title": "Postgres notes", "content": POSTGRES},
+)
 
 
 def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        agentmem.open(Path(folder) / "memory.db") as memory,
-    ):
-        remember(memory)
-        hits = find(memory)
-        for model, window in WINDOWS:
-            pack(memory, hits, model=model, window=window)
-
-
-def remember(memory: agentmem.MemoryManager) -> None:
-    title("1. Remember")
-    pages = (("runbook", "Payments runbook", RUNBOOK), ("postgres", "Postgres notes", POSTGRES))
-    for name, page_title, text in pages:
-        added = memory.add(
-            agentmem.Document(text=text, url=f"https://wiki.example/{name}", title=page_title),
-            user_id="sam",
-        )
-        print(f"  page    {page_title:<18} {len(added)} chunk{'s' * (len(added) > 1)}")
-    again = memory.add(
-        agentmem.Document(
-            text=RUNBOOK, url="https://wiki.example/runbook", title="Payments runbook"
-        ),
-        user_id="sam",
-    )
-    print(f"  page    Payments runbook   again: {'nothing to do' if again.unchanged else 'oops'}")
-    messages = [
-        {"role": role, "content": text, "created_at": f"{day}T10:00:00+00:00", "session": day}
-        for role, text, day in TALK
-    ]
-    print(f"  talk    {len(memory.add(messages, user_id='sam'))} messages of three days")
-    for preference in preferences():
-        memory.add_text(preference, kind="preference", user_id="sam")
-        print(f"  prefers {preference}")
-    memory.add("Bob's cat is called Deploy.", user_id="bob")
-    print("  bob     a memory of somebody else, which sam will never see")
-
-
-def preferences() -> list[str]:
-    said = " ".join(text for role, text, _ in TALK if role == "user")
-    return [found.content for found in detect_preferences(said)]
-
-
-def find(memory: agentmem.MemoryManager) -> list[agentmem.Hit]:
-    title(f"2. Find: {QUESTION}")
-    kinds = ("page", "message")
-    hits = memory.search(QUESTION, top_k=8, kinds=kinds, user_id="sam")
-    for hit in hits:
-        first = " ".join(hit.memory.text.split())[:58]
-        print(f"  {hit.score:.2f}  {hit.memory.kind:<8} {first}")
-    nothing = memory.search("How do I knit a scarf?", kinds=kinds, user_id="sam")
-    print(f"  and for a question about knitting: {len(nothing)} hits")
-    return list(hits)
-
-
-def pack(
-    memory: agentmem.MemoryManager,
-    hits: list[agentmem.Hit],
-    *,
-    model: str,
-    window: int | None,
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", agentmem.errors.AgentMemWarning)
-        tokenizer = agentmem.Tokenizer(model, context_window=window)
-    size = tokenizer.limits.window
-    title(f"3. Pack into {model}: {size:,} tokens, {tokenizer.reserve.total:,} kept for the answer")
-    built = build(memory, hits, tokenizer)
-    plan = pack_context(
-        system=SYSTEM,
-        history=[{"role": role, "content": text} for role, text, _ in TALK * 12],
-        current={"role": "user", "content": MESSAGE},
-        media=[SCREENSHOT],
-        window_tokens=size,
-        reserve_tokens=tokenizer.reserve.total,
-        extra=[reference(built)] if built.text else [],
-        count=tokenizer,
-        count_message=tokenizer.count_message,
-        count_media=tokenizer.count_part,
-        now=NOW,
-        memories_asked=0,
-    )
-    show(plan, built, small=size < 10_000)
-
-
-def build(
-    memory: agentmem.MemoryManager, hits: list[agentmem.Hit], tokenizer: agentmem.Tokenizer
-) -> BuiltBlock:
-    room = tokenizer.available_tokens
-    return build_block(
-        secret=memory.store.settings.secret(),
-        limit_tokens=min(2_500, room // 4),
-        count=tokenizer,
-        user_profile=preferences(),
-        profile_tokens=500,
-        candidates=[
-            Candidate(id=hit.memory.id, source=source_of(hit.memory), score=hit.score)
-            for hit in hits
-        ],
-        truncate=truncate_at_sentence,
-    )
-
-
-def reference(built: BuiltBlock) -> ContentPackage:
-    """The block as one fixed package: it was cut to its own budget already."""
-    return ContentPackage(
-        id="reference",
-        type="memory-reference",
-        content=built.text or "",
-        tokens=built.tokens,
-        can_drop=False,
-    )
-
-
-def show(plan: ContextPlan, built: BuiltBlock, *, small: bool) -> None:
-    print(render_budget(plan.budget))
-    if small:
-        print("\nWhat was left out, and why:")
-        print(render_fates(plan.report.fates))
-        for fate in built.knowledge.fates:
-            if fate.outcome != "included":
-                print(f"  memory {fate.id[-8:]}: {fate.outcome}, {fate.reason}")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--store", type=Path, help="where to keep the memory (default: nowhere)")
+    parser.add_argument("--session", type=int, choices=(1, 2), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.session:
+        with agentmem.open(asked.store) as memory:
+            (session_one if asked.session == 1 else session_two)(memory)
         return
-    sent = inject(plan.messages, built.text)
-    roles = " ".join(message["role"] for message in sent[-4:])
-    print(f"\nThe request has {len(sent)} messages and ends with: {roles}")
-    print(f"The one message that was added ({built.tokens:,} tokens with its stub):\n")
-    print("\n".join(f"  {line}" for line in (built.text or "").splitlines()))
+    with tempfile.TemporaryDirectory() as folder:
+        store = asked.store or Path(folder) / "memory.db"
+        for session in (1, 2):
+            subprocess.run(
+                [sys.executable, __file__, "--store", str(store), "--session", str(session)],
+                check=True,
+            )
+        size = sum(file.stat().st_size for file in store.parent.glob(f"{store.name}*"))
+        print(f"\nAll of it is in {store.name} and its index files: {size:,} bytes.")
+
+
+def session_one(memory: agentmem.MemoryManager) -> None:
+    title("Session 1: pages are read, a preference is heard, questions are asked")
+    for page in PAGES:
+        done = memory.index_page(page["content"], page["url"], page["title"], user_id=USER)
+        print(f"  indexed  {page['title']:<17} {done.status}, {done.chunks} chunks")
+    again = memory.index_page(RUNBOOK, PAGES[0]["url"], PAGES[0]["title"], user_id=USER)
+    print(f"  again    {PAGES[0]['title']:<17} {again.status}")
+    memory.add("Bob's cat is called Deploy.", user_id="bob")
+    print("  and a memory of somebody else, which sam will never see")
+
+    said = ask(
+        memory,
+        "I'm a backend engineer and I prefer short answers. Why would last night's deploy fail?",
+    )
+    for preference in said.preferences:
+        print(f"  learned  {preference.text}  ({preference.type})")
+    print("\n  The one message that memory added to the prompt:\n")
+    indent(said.block)
+    if said.budget is not None:
+        print("\n  What the prompt costs:\n")
+        indent(render_budget(said.budget))
+    ask(memory, "How do I knit a scarf?")
+    use_a_tool(memory)
+
+
+def use_a_tool(memory: agentmem.MemoryManager) -> None:
+    title("A large tool result stays out of the prompt")
+
+    def read_job_log() -> str:
+        """The log of last night's deploy job."""
+        lines = [f"22:{40 + n // 60:02}:{n % 60:02} step {n} ok" for n in range(600)]
+        lines[571] = "22:49:31 migration aborted: lock timeout on table ledger"
+        return "\n".join(lines)
+
+    first = ScriptedModel(
+        call("read_job_log", {}),
+        lambda request: call("memory_read", {"id": stored_id(request), "grep": "lock timeout"}),
+        lambda request: "The migration was aborted at 22:49 by a lock timeout on the ledger table.",
+    )
+    result = agentmem.run_agent_loop_sync(
+        "What does the job log say?",
+        memory=memory,
+        model=first,
+        tools=[read_job_log],
+        user_id=USER,
+    )
+    log = read_job_log()
+    print(f"  (scripted model) asks for read_job_log, which gives {len(log):,} characters")
+    print("  the model is sent, instead of the log:\n")
+    indent(str(result.tool_calls[0].message["content"]))
+    print("\n  it reads what it needs by id:\n")
+    indent(str(result.tool_calls[1].message["content"]))
+    print(f"\n  answer   {result.answer}")
+
+
+def session_two(memory: agentmem.MemoryManager) -> None:
+    title("Session 2: a new process, the same memory")
+    for preference in memory.preferences.get_all(user_id=USER):
+        print(f"  knows    {preference.text}")
+    ask(memory, "When do deploys go out?")
+    ask(memory, "Which team does the ledger table belong to?")
+    ask(memory, "What did the job log say about a lock timeout?")
+    stats = memory.get_stats(user_id=USER)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(stats.store.kinds.items()))
+    print(f"\n  sam's memory: {kinds}")
+
+
+def ask(memory: agentmem.MemoryManager, question: str) -> agentmem.AgentLoopResult:
+    print(f"\n  sam      {question}")
+    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=USER)
+    print(f"  answer   {result.answer}")
+    if result.citations:
+        indent(format_citations(result.citations))
+    for problem in result.degradations:
+        print(f"  degraded {problem}")
+    memory.flush()
+    return result
+
+
+def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": f"call_{name}", "type": "function", "function": function}],
+    }
+
+
+def stored_id(request: dict[str, Any]) -> str:
+    """The id a stand-in names, as a model would read it."""
+    found = re.search(r'id="([^"]+)"', str(request["messages"][-1]["content"]))
+    return found[1] if found else ""
+
+
+def indent(text: str) -> None:
+    print("\n".join(f"    {line}" for line in text.splitlines()))
 
 
 def title(text: str) -> None:

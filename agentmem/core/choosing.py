@@ -12,6 +12,7 @@ from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.knowledge import Candidate
 from agentmem.core.message_parts import text_of
+from agentmem.core.sentences import sentences
 from agentmem.types import Hit
 
 QUOTE_CHARACTERS = 200
@@ -53,6 +54,8 @@ def choose(
             passed_over.append((hit, "a preference: it stands in the profile"))
         elif hit.score < threshold:
             passed_over.append((hit, f"below the threshold {threshold:g}"))
+        elif memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text):
+            passed_over.append((hit, "a question, which answers nothing"))
         elif memory.content_hash in said:
             passed_over.append((hit, "already in the conversation"))
         elif len(candidates) + len(pointers) >= top_k:
@@ -75,6 +78,12 @@ def choose(
         passed_over=tuple(passed_over),
         related=len(candidates) + related,
     )
+
+
+def is_only_asked(text: str) -> bool:
+    """Whether every sentence of a text is a question."""
+    parts = [text[start:end].rstrip() for start, end in sentences(text)]
+    return bool(parts) and all(part.endswith(("?", "？", "؟")) for part in parts)
 
 
 def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:

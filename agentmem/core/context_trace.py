@@ -5,34 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentmem.core.assembly import BuiltBlock
+from agentmem.core.packages import ContentPackage
 from agentmem.core.packing import ContextPlan
 from agentmem.core.snapshot import Looked, Part
 from agentmem.types import Hit, Memory
 
 
-def parts_of_request(plan: ContextPlan | None, built: BuiltBlock) -> tuple[Part, ...]:
-    """The components of the request; the reference message is shown by its sections."""
+def packages_of(built: BuiltBlock) -> list[ContentPackage]:
+    """The reference message as fixed packages, one for each thing it shows and one for its frame.
+
+    It was cut to its own budget already; together they cost what it costs.
+    """
+    if built.text is None:
+        return []
+    shown = [
+        ContentPackage(id=fate.id, type=kind, content="", tokens=fate.tokens, can_drop=False)
+        for kind, fates in (
+            ("preference", built.profile),
+            ("memory-reference", built.knowledge.fates),
+            ("tool-result", built.pointers),
+        )
+        for fate in fates
+        if fate.outcome != "dropped"
+    ]
+    frame = built.tokens - sum(package.tokens for package in shown)
+    return [
+        *shown,
+        ContentPackage(
+            id="reference", type="overhead", content="", tokens=max(0, frame), can_drop=False
+        ),
+    ]
+
+
+def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
+    """The components that the request is made of."""
     if plan is None:
         return ()
-    parts = [
+    return tuple(
         Part(name=use.name, tokens=use.tokens, items=use.items)
         for use in plan.budget.components
-        if use.name != "memories" and use.items
-    ]
-    if built.text:
-        profile = [fate for fate in built.profile if fate.outcome != "dropped"]
-        profile_tokens = sum(fate.tokens for fate in profile)
-        pointers = [fate for fate in built.pointers if fate.outcome != "dropped"]
-        pointer_tokens = sum(fate.tokens for fate in pointers)
-        knowledge = built.knowledge
-        frame = built.tokens - profile_tokens - pointer_tokens - knowledge.tokens
-        parts += [
-            Part(name="profile", tokens=profile_tokens, items=len(profile)),
-            Part(name="knowledge", tokens=knowledge.tokens, items=len(knowledge.shown)),
-            Part(name="working_memory", tokens=pointer_tokens, items=len(pointers)),
-            Part(name="reference_frame", tokens=frame, items=1),
-        ]
-    return tuple(parts)
+        if use.items
+    )
 
 
 def looked_at_knowledge(

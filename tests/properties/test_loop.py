@@ -88,7 +88,7 @@ def test_whatever_fails_the_answer_is_the_same(  # noqa: PLR0917 - drawn by name
         goal = "What?"
     faults = Faults(broken, after=after, error=error)
     store = FaultyStore(MemoryStore(), faults)
-    memory = MemoryManager(store, embedder=embedder, clock=ManualClock())  # type: ignore[arg-type]  # it delegates
+    memory = MemoryManager(store, embedder=embedder, clock=ManualClock())
     memory.add("Deploys go out on Thursdays at 10:00.", user_id="sam")
     faults.on = True
     try:

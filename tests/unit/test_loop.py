@@ -150,9 +150,13 @@ def test_a_signal_stops_at_once_and_keeps_what_was_learned(
         let_go.wait(60)
         return "too late"
 
+    def stop_once_started() -> None:
+        started.wait(60)
+        stop.set()
+
     def watch(status: Status) -> None:
         if status.step == "model":
-            threading.Thread(target=lambda: (started.wait(60), stop.set()), daemon=True).start()
+            threading.Thread(target=stop_once_started, daemon=True).start()
 
     result = run("I prefer tea over coffee.", memory, slow, signal=stop, on_status=watch)
     assert (result.answer, result.why) == ("", "stopped")

@@ -176,7 +176,7 @@ def test_the_window_decides_how_much_memory_there_is(memory: agentmem.MemoryMana
         [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=100)
     )
     assert small.context.built.knowledge.tokens <= 100
-    assert memory.preferences.add("I like tea", user_id="sam")
+    memory.preferences.add("I like tea", user_id="sam")
     none = memory.turn([ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=0))
     assert none.block is not None
     assert none.block.user_profile == ("I like tea",)
@@ -218,7 +218,7 @@ def test_cited_and_ignored_memories_are_counted(memory: agentmem.MemoryManager) 
 
 def test_scope_is_said_once_and_in_any_form(memory: agentmem.MemoryManager) -> None:
     for scope in ("sam", {"user_id": "sam"}, agentmem.Scope(user_id="sam")):
-        assert memory.turn([ASK], scope=scope).injected  # type: ignore[arg-type]  # all three
+        assert memory.turn([ASK], scope=scope).injected
     assert not memory.turn([ASK], user_id="bob").injected
     with pytest.raises(InvalidInput, match="said twice"):
         memory.turn([ASK], scope="sam", user_id="bob")
