@@ -14,8 +14,9 @@ from agentmem.testing import ManualClock
 def test_a_call_gives_its_value_or_its_own_error() -> None:
     lanes = Lanes()
     assert lanes.run(lambda: 41 + 1, 5) == 42
+    nothing: dict[str, int] = {}
     with pytest.raises(KeyError):
-        lanes.run(lambda: {}["no"], 5)
+        lanes.run(lambda: nothing["no"], 5)
     assert lanes.run(threading.get_ident, 5) == lanes.run(threading.get_ident, 5)
     lanes.close()
 
@@ -62,7 +63,6 @@ def test_a_guard_reports_failures_and_never_raises_them() -> None:
         assert not attempt.refused
     refused = guard.call(lambda: 1, timeout_seconds=5)
     assert refused.refused
-    assert guard.state == "open"
     assert guard.openings == 1
     clock.advance(301)
     assert guard.call(lambda: 1, timeout_seconds=5).value == 1
