@@ -82,7 +82,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._look = True  # the store may hold jobs of an earlier process
         self._looked_at: datetime | None = None
-        self._stored_turn = False
+        self._stored_turn = True  # what an earlier process left comes first
         self._closing = self._stopping = self._closed = False
         self._done = self._failed = self._dropped = 0
         self._last_error = ""
@@ -349,6 +349,8 @@ class Worker:
     def _after_success(self, entry: Entry) -> None:
         if entry.stored_id is not None:
             self._ask(self._kept.done, entry.stored_id)
+        else:
+            self._ask(self._kept.replace, entry)
         with self._changed:
             self._running = None
             self._done += 1
@@ -389,13 +391,13 @@ class Worker:
     def _claim(self) -> Entry | None:
         """The next job of the store that no newer one has taken the place of."""
         while True:
-            now = self._clock.now()
-            asked, entry = self._ask(self._kept.claim, now, self._handlers)
+            now, kinds = self._clock.now(), tuple(self._handlers)
+            asked, entry = self._ask(self._kept.claim, now, kinds)
             with self._changed:
                 if entry is None:
                     self._look, self._looked_at = False, now
                     if asked:
-                        self._waiting.nothing_stored(now)
+                        self._waiting.nothing_stored(now, kinds)
                     self._changed.notify_all()
                     return None
                 superseded = self._waiting.is_superseded(entry)

@@ -8,6 +8,7 @@ environment, and nothing but text, PDF and the like.
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 import zlib
@@ -31,6 +32,7 @@ AGENT = "agentmem"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_URL = 8_000
 _ROBOTS_BYTES = 500_000
+_HOST = re.compile(r"[\w.:~-]{1,253}", re.ASCII)
 _ACCEPT = b"text/html,application/xhtml+xml,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"
 
 
@@ -135,7 +137,7 @@ def _checked_url(url: str, asked: str) -> httpx.URL:
     if len(url) > _LONGEST_URL:
         raise FetchRefused(asked, f"it has more than {_LONGEST_URL:,} characters")
     try:
-        parsed = httpx.URL(url.strip()).copy_with(fragment=None)
+        parsed = httpx.URL(url.strip())
     except (httpx.InvalidURL, UnicodeError, ValueError, TypeError) as error:
         raise FetchRefused(asked, f"it is no address ({error})") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
@@ -145,11 +147,15 @@ def _checked_url(url: str, asked: str) -> httpx.URL:
         )  # fmt: skip
     if parsed.userinfo:
         raise FetchRefused(
-            str(parsed.copy_with(username=None, password=None)),
+            f"{parsed.scheme}://…@{parsed.host}",
             "it has a user name or password in it",
             remedy="Credentials are never sent; leave them out.",
         )
-    return parsed
+    if not _HOST.fullmatch(parsed.raw_host.decode("ascii", "replace")):
+        raise FetchRefused(asked, "its host is no name")
+    if parsed.port is not None and not 0 < parsed.port < 65_536:
+        raise FetchRefused(asked, "its port is none")
+    return parsed.copy_with(fragment=None)
 
 
 def _get(url: httpx.URL, dialer: Any, limits: FetchLimits) -> Fetched | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agentmem.core.waiting import Entry, from_stored, to_stored
 from agentmem.errors import AgentMemError
@@ -21,12 +21,11 @@ class KeptJobs:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.any_left = False
+        self._asked = False
 
     def claim(self, now: datetime, kinds: Collection[str]) -> Entry | None:
         """The oldest job of these kinds that is due, for us alone until its lease ends."""
-        counts = self._store.jobs.counts()
-        self.any_left = bool(counts["waiting"] or counts["running"])
-        if not self.any_left:
+        if not self._look():
             return None  # claiming is a write, looking is not
         job = self._store.jobs.claim(at=now, lease_seconds=LEASE_SECONDS, kinds=tuple(kinds))
         if job is None:
@@ -38,10 +37,32 @@ class KeptJobs:
             return self.claim(now, kinds)
 
     def keep(self, entry: Entry) -> int:
-        """Write a job down; its number in the store."""
-        return self._store.jobs.enqueue(
-            entry.kind, to_stored(entry), at=entry.due_at or entry.submitted_at, scope=entry.scope
+        """Write a job down in place of an older one of its key; its number in the store."""
+        self._asked = False  # with a key that waits already the store would keep the older one
+        self.replace(entry)
+        at = entry.due_at or entry.submitted_at
+        number = self._store.jobs.enqueue(
+            entry.kind, to_stored(entry), at=at, key=entry.key, scope=entry.scope
         )
+        self.any_left = True
+        return number
+
+    def replace(self, entry: Entry) -> None:
+        """Remove an older job of the same key that waits; it would undo what this one did."""
+        if not entry.key or not (self.any_left if self._asked else self._look()):
+            return
+        later = entry.submitted_at + timedelta(days=1)
+        number = self._store.jobs.enqueue(
+            entry.kind, {}, at=later, key=entry.key, scope=entry.scope
+        )  # the number of the one that waits, if there is one
+        self._store.jobs.done(number)
+
+    def _look(self) -> bool:
+        """Whether anything waits or runs in the store."""
+        counts = self._store.jobs.counts()
+        self.any_left = bool(counts["waiting"] or counts["running"])
+        self._asked = True
+        return self.any_left
 
     def done(self, stored_id: int) -> None:
         """A job need not be kept any longer."""

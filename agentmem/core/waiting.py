@@ -76,7 +76,7 @@ class Waiting:
         self._worker = worker
         self._entries: OrderedDict[Identity, Entry] = OrderedDict()
         self._stored: dict[int, Entry] = {}
-        self._newest: OrderedDict[Identity, tuple[datetime, int]] = OrderedDict()
+        self._newest: OrderedDict[Identity, tuple[int, datetime, int]] = OrderedDict()
         self._characters = 0
 
     def __len__(self) -> int:
@@ -136,10 +136,10 @@ class Waiting:
         entry.due_at = due_at
         self._stored[stored_id] = entry
 
-    def nothing_stored(self, now: datetime) -> None:
-        """The store has nothing that is due: what was is done, or somebody else has it."""
+    def nothing_stored(self, now: datetime, kinds: Collection[str]) -> None:
+        """The store has none of these kinds that is due: somebody else has what was ours."""
         for stored_id, entry in tuple(self._stored.items()):
-            if entry.due_at is None or entry.due_at <= now:
+            if entry.kind in kinds and (entry.due_at is None or entry.due_at <= now):
                 del self._stored[stored_id]
 
     def take_stale(self) -> list[int]:
@@ -160,10 +160,12 @@ class Waiting:
         newest = self._newest.get(entry.identity) if entry.key else None
         if newest is None:
             return False
+        serial, moment, stored_id = newest
         if self._is_ours(entry):
-            return newest[1] > entry.serial
-        moment, ours = newest[0], newest[1] > 0  # of two at one moment, ours is the newer
-        return moment > entry.submitted_at or (ours and moment == entry.submitted_at)
+            return serial > entry.serial
+        if serial:  # of two submitted at one moment, ours is the newer
+            return moment >= entry.submitted_at
+        return (moment, stored_id) > (entry.submitted_at, entry.stored_id or 0)
 
     def unsettled(self, mark: int) -> bool:
         """Whether a job up to this number waits, here or in the store."""
@@ -217,11 +219,8 @@ class Waiting:
         if not entry.key:
             return
         serial = entry.serial if self._is_ours(entry) else 0
-        known = self._newest.pop(entry.identity, None)
-        latest = (entry.submitted_at, serial)
-        if known is not None and (known[1], known[0]) > (serial, entry.submitted_at):
-            latest = known
-        self._newest[entry.identity] = latest
+        this = (serial, entry.submitted_at, entry.stored_id or 0)
+        self._newest[entry.identity] = max(this, self._newest.pop(entry.identity, this))
         if len(self._newest) > REMEMBERED_KEYS:
             self._newest.popitem(last=False)
 
