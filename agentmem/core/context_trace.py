@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentmem.core.assembly import BuiltBlock
 from agentmem.core.packages import ContentPackage
 from agentmem.core.packing import ContextPlan
-from agentmem.core.snapshot import Looked, Part
+from agentmem.core.snapshot import Looked, Part, looked_at
 from agentmem.types import Hit, Memory
 
 
@@ -51,23 +51,22 @@ def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
 def looked_at_knowledge(
     hits: Sequence[Hit], passed_over: Sequence[tuple[Hit, str]], built: BuiltBlock
 ) -> list[Looked]:
+    """What was found, with its scores and fate; tool results that are pointed to are `working`."""
     reasons = {hit.memory.id: reason for hit, reason in passed_over}
     fates = {fate.id: fate for fate in (*built.knowledge.fates, *built.pointers)}
+    pointers = {fate.id for fate in built.pointers}
     looked = []
     for rank, hit in enumerate(hits, start=1):
         memory = hit.memory
         fate = fates.get(memory.id)
         outcome = "dropped" if fate is None else fate.outcome
-        reason = reasons.get(memory.id) or (fate.reason if fate else "no room for a block")
+        passed = reasons.get(memory.id, "")
         looked.append(
-            Looked(
-                id=memory.id,
-                section="knowledge",
+            looked_at(
+                memory,
+                section="working" if memory.id in pointers else "knowledge",
                 decision="kept" if outcome == "included" else outcome,
-                reason=reason,
-                kind=memory.kind,
-                title=memory.title,
-                text=memory.text,
+                reason=passed or (fate.reason if fate else "no room for a block"),
                 tokens=0 if fate is None else fate.tokens,
                 rank=rank,
                 score=hit.score,
@@ -75,24 +74,24 @@ def looked_at_knowledge(
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,
                 vector_rank=hit.vector_rank,
+                fixed=bool(passed) and not passed.startswith(("below", "over")),
             )
         )
     return looked
 
 
 def looked_at_profile(profile: Sequence[Memory], built: BuiltBlock) -> list[Looked]:
+    """The preferences that were offered, and which of them had room."""
     looked = []
     for at, memory in enumerate(profile):
         fate = built.profile[at] if at < len(built.profile) else None
         dropped = fate is None or fate.outcome == "dropped"
         looked.append(
-            Looked(
-                id=memory.id,
+            looked_at(
+                memory,
                 section="profile",
                 decision="dropped" if dropped else "kept",
                 reason="no room for a block" if fate is None else fate.reason,
-                kind=memory.kind,
-                text=memory.text,
                 tokens=0 if fate is None else fate.tokens,
             )
         )

@@ -15,6 +15,8 @@ from agentmem.inspector.looking import Inspection, Status
 from agentmem.inspector.monitoring import Event
 
 LEAST_WIDTH = 40
+_WIDE = 120
+"""From so many columns on, things stand in a table; below, each has lines of its own."""
 _TEXT_CHARACTERS = 400
 _MARKS: dict[str, tuple[str, str, Style]] = {
     "kept": ("✓", "+", "good"),
@@ -101,24 +103,24 @@ def render_diff(changed: SnapshotDiff, *, width: int = 80, pen: Pen | None = Non
     ):  # fmt: skip
         if found:
             lines += ["", *heading(pen, title, width=width), *_differences(found, pen, width)]
+    moved = [one for one in changed.memories if _fate(one.before) != _fate(one.after)]
     if changed.memories:
-        rows = [
-            (
-                one.id, _fate(one.before), _fate(one.after),
-                _score(one.before), _score(one.after), _name(one.after or one.before),
-            )
-            for one in changed.memories
-        ]  # fmt: skip
-        columns = (
-            Column(name="Memory", least=8),
-            Column(name="Before", least=7),
-            Column(name="After", least=7),
-            Column(name="Score", right=True, optional=True),
-            Column(name="now", right=True, optional=True),
-            Column(name="What", least=12, optional=True),
-        )
         lines += ["", *heading(pen, "Memories", width=width)]
-        lines += table(pen, columns, rows, width=width)
+    for one in moved:
+        scores = f"{_score(one.before) or '—'} → {_score(one.after) or '—'}"
+        fates = f"{_fate(one.before)} → {_fate(one.after)}"
+        looked = one.after or one.before
+        lines += _change(
+            one.id,
+            f"{fates}  {scores}",
+            reason=looked.reason if looked else "",
+            looked=looked,
+            pen=pen,
+            width=width,
+        )
+    same = len(changed.memories) - len(moved)
+    if same:
+        lines += pen.wrap(f"{same:,} more have another score or reason and the same fate.", width)
     return "\n".join(lines)
 
 
@@ -149,26 +151,14 @@ def render_replay(replayed: Replay, *, width: int = 80, pen: Pen | None = None) 
         if old.get(name) != value
     ]
     lines += pairs(pen, said or [("settings", "as they were")], width=width)
+    lines.append("")
     if not replayed.changes:
-        lines += ["", "Nothing would change."]
-    else:
-        rows = [
-            (
-                one.before.id, one.before.decision, one.after.decision, _score(one.after),
-                f"{one.after.tokens:,}", one.after.reason, _name(one.after),
-            )
-            for one in replayed.changes
-        ]  # fmt: skip
-        columns = (
-            Column(name="Memory", least=8),
-            Column(name="Was", least=4),
-            Column(name="Would be", least=4),
-            Column(name="Score", right=True, optional=True),
-            Column(name="Tokens", right=True, optional=True),
-            Column(name="Why", least=12),
-            Column(name="What", least=12, optional=True),
+        lines.append("Nothing would change.")
+    for one in replayed.changes:
+        fates = f"{one.before.decision} → {one.after.decision}  {_score(one.after)}"
+        lines += _change(
+            one.before.id, fates, reason=one.after.reason, looked=one.after, pen=pen, width=width
         )
-        lines += ["", *table(pen, columns, rows, width=width)]
     kept = sum(one.decision != "dropped" for one in replayed.looked_at)
     was = len(replayed.snapshot.kept)
     lines += ["", f"{was:,} → {kept:,} items, {replayed.knowledge_tokens:,} tokens of knowledge."]
@@ -246,35 +236,67 @@ def _parts(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
 
 
 def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[str]:
-    rows = [
-        (
-            _mark(one, pen), _score(one) or "—", one.kind or "—", one.id,
-            _number(one.lexical), _number(one.vector), f"{one.tokens:,}" if one.tokens else "—",
-            one.reason if why else "", _name(one),
-        )
-        for one in seen
-    ]  # fmt: skip
-    wide = width >= 110
+    if width < _WIDE:
+        return [line for one in seen for line in _entry(one, pen, width, why=why)]
     columns = [
         Column(name="", least=1),
         Column(name="Score", right=True),
         Column(name="Kind", least=4),
-        Column(name="Memory", least=8 if not wide else 36),
-        Column(name="Words", right=True, optional=True),
-        Column(name="Meaning", right=True, optional=True),
+        Column(name="Memory", least=36),
+        Column(name="Words", right=True),
+        Column(name="Meaning", right=True),
         Column(name="Tokens", right=True),
-        Column(name="Why", least=14),
-        Column(name="What", least=16, optional=not why or width < 70),
+        Column(name="Why" if why else "", least=14),
+        Column(name="What", least=16),
     ]
-    used = [at for at, column in enumerate(columns) if column.name != "Why" or why]
-    lines = table(
-        pen, [columns[at] for at in used], [[row[at] for at in used] for row in rows], width=width
+    rows = [
+        (
+            _mark(one, pen), _score(one) or "—", one.kind or "—", one.id,
+            _leg(one.lexical, one.lexical_rank), _leg(one.vector, one.vector_rank),
+            f"{one.tokens:,}" if one.tokens else "—", one.reason if why else "", _name(one),
+        )
+        for one in seen
+    ]  # fmt: skip
+    lines = table(pen, columns, rows, width=width)
+    return [
+        lines[0],
+        *(
+            line if one.decision == "kept" else pen.paint(line, _MARKS[one.decision][2])
+            for one, line in zip(seen, lines[1:], strict=True)
+        ),
+    ]
+
+
+def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
+    """One thing on two or three lines, its id whole so that it can be asked about."""
+    first = f"{_mark(one, pen)} {_score(one) or '—':>5}  {one.id}  {one.kind}"
+    if one.tokens:
+        first += f"  {one.tokens:,} tokens"
+    legs = [
+        f"{name} {_leg(score, rank)}"
+        for name, score, rank in (
+            ("words", one.lexical, one.lexical_rank),
+            ("meaning", one.vector, one.vector_rank),
+        )
+        if score is not None
+    ]
+    said = "; ".join([*([one.reason] if why else []), *legs])
+    lines = [pen.cut(first, width)]
+    lines += [f"{' ' * 9}{line}" for line in pen.wrap(said, width - 9)] if said else []
+    text = pen.cut(_name(one), width - 9)
+    lines += [f"{' ' * 9}{text}"] if text else []
+    style = _MARKS[one.decision][2]
+    return (
+        [lines[0], *(pen.paint(line, "dim") for line in lines[1:])]
+        if (one.decision == "kept")
+        else [pen.paint(line, style) for line in lines]
     )
-    painted = [lines[0]]
-    for one, line in zip(seen, lines[1:], strict=True):
-        style = _MARKS[one.decision][2]
-        painted.append(pen.paint(line, style) if one.decision != "kept" else line)
-    return painted
+
+
+def _leg(score: float | None, rank: int | None) -> str:
+    if score is None:
+        return "—"
+    return f"{score:.2f}" + ("" if rank is None else f" ({rank:,})")
 
 
 def _response(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
@@ -327,6 +349,19 @@ def _status(status: Status, pen: Pen, width: int) -> list[str]:
     return [pen.paint(line, "dim") for line in pen.wrap(dot.join(said), width)]
 
 
+def _change(
+    memory_id: str, said: str, *, reason: str, looked: Looked | None, pen: Pen, width: int
+) -> list[str]:
+    """One memory whose fate is another: on one line where there is room, else on several."""
+    if width >= _WIDE:
+        return [pen.cut(f"{memory_id}  {said}  {reason} — {_name(looked)}", width)]
+    lines = [pen.cut(f"{memory_id}  {looked.kind if looked else ''}", width)]
+    lines += [f"  {line}" for line in pen.wrap(said, width - 2)]
+    lines += [pen.paint(f"  {line}", "dim") for line in pen.wrap(reason, width - 2) if line]
+    text = pen.cut(_name(looked), width - 2)
+    return [*lines, *([pen.paint(f"  {text}", "dim")] if text else [])]
+
+
 def _differences(found: Sequence[Difference], pen: Pen, width: int) -> list[str]:
     said = [
         (one.name.replace("_", " "), f"{_value(one.before)} → {_value(one.after)}") for one in found
@@ -350,10 +385,6 @@ def _fate(looked: Looked | None) -> str:
 
 def _score(looked: Looked | None) -> str:
     return "" if looked is None or looked.score is None else f"{looked.score:.3f}"
-
-
-def _number(value: float | None) -> str:
-    return "—" if value is None else f"{value:.2f}"
 
 
 def _name(looked: Looked | None) -> str:

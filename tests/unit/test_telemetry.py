@@ -1,0 +1,95 @@
+"""Log lines and spans."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from agentmem import telemetry
+from agentmem.core.snapshot import Looked, Outcome
+from agentmem.types import Scope
+from tests.properties.snapshots import plain_snapshot
+
+pytest.importorskip("opentelemetry.sdk")
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_make_tracer", lambda: provider.get_tracer("test"))
+    monkeypatch.delenv(telemetry.CAPTURE_VARIABLE, raising=False)
+    yield exporter
+    provider.shutdown()
+
+
+def test_a_search_is_a_span_without_its_text(spans: object) -> None:
+    with telemetry.span("search_memory", store_id="s", query="my secret", top_k=5) as one:
+        one.found(2, [{"id": "m1", "content": "secret"}])
+    (span,) = spans.get_finished_spans()  # type: ignore[attr-defined]
+    assert span.name == "search_memory"
+    assert dict(span.attributes) == {
+        "gen_ai.operation.name": "search_memory",
+        "gen_ai.memory.store.id": "s",
+        "gen_ai.memory.record.count": 2,
+        "agentmem.top_k": 5,
+    }
+
+
+def test_text_is_in_a_span_only_by_choice(spans: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    with telemetry.span("search_memory", query="tea?", capture=True) as one:
+        one.found(1, [{"id": "m1", "content": "green tea"}])
+    monkeypatch.setenv(telemetry.CAPTURE_VARIABLE, "true")
+    with telemetry.span("search_memory", query="tea?"):
+        pass
+    first, second = spans.get_finished_spans()  # type: ignore[attr-defined]
+    assert first.attributes["gen_ai.memory.query.text"] == "tea?"
+    assert "green tea" in first.attributes["gen_ai.memory.records"]
+    assert second.attributes["gen_ai.memory.query.text"] == "tea?"
+
+
+def test_a_failure_is_noted_by_its_type_and_goes_on(spans: object) -> None:
+    with pytest.raises(KeyError), telemetry.span("create_memory"):
+        raise KeyError("somebody's words")
+    (span,) = spans.get_finished_spans()  # type: ignore[attr-defined]
+    assert span.attributes["error.type"] == "KeyError"
+    assert not span.status.is_ok
+    assert "words" not in str(span.to_json())
+
+
+def test_spans_cost_nothing_where_nobody_uses_them() -> None:
+    script = (
+        "import sys, agentmem.telemetry as t\n"
+        "with t.span('search_memory', query='x') as s: s.found(1); s.set('a', 1)\n"
+        "assert not [m for m in sys.modules if m.startswith('opentelemetry')]\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_context_is_one_line_with_figures_and_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Looked(id="m1", section="knowledge", decision="kept", reason="fits", text="my words")
+    snapshot = plain_snapshot(
+        scope=Scope(user_id="ann"), looked_at=(seen,), query="my words?", timings_ms={"search": 1.5}
+    )
+    telemetry.log_context(snapshot)
+    assert not caplog.records  # INFO is off by default
+    caplog.set_level(logging.INFO, logger="agentmem")
+    telemetry.log_context(snapshot)
+    telemetry.log_outcome("s1", Outcome(answer="my words", completion_tokens=3))
+    first, second = caplog.records
+    assert first.getMessage() == "context s1: 0 tokens of 124000, 1 of 1 items, 1.5 ms"
+    assert first.__dict__["agentmem_user_id"] == "ann"
+    assert second.__dict__["agentmem_completion_tokens"] == 3
+    assert "my words" not in repr([record.__dict__ for record in caplog.records])
