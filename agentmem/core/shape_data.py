@@ -107,12 +107,13 @@ def table_shape(lines: Sequence[str]) -> Shape | None:
 
 def _columns(sample: Sequence[str], delimiter: str) -> int:
     """How many columns nearly all lines agree on; 0 when they do not, or look like prose."""
-    widths = [_unquoted(line[:4_000]).count(delimiter) for line in sample]
+    plain = [_unquoted(line[:4_000]) for line in sample]
+    widths = [line.count(delimiter) for line in plain]
     usual = widths[0]
     if not usual or sum(1 for width in widths if width == usual) < 0.95 * len(widths):
         return 0
     sentences = sum(1 for line in sample if line.rstrip().endswith((".", ",", ";", "!", "?", "{")))
-    spaced = sum(1 for line in sample if f"{delimiter} " in line)
+    spaced = sum(1 for line in plain if f"{delimiter} " in line)
     if delimiter in ",;" and (
         sentences > 0.5 * len(sample) or (usual < 2 and spaced > 0.3 * len(sample))
     ):

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from agentmem.core.cleaning import clean_line
+from agentmem.core.payloads import sendable
 from agentmem.core.shape_values import Shape
 from agentmem.protocols import TokenCounter
 
@@ -26,7 +27,7 @@ _ATTEMPTS = 6
 
 def is_small(text: str, *, limit_tokens: int, count: TokenCounter) -> bool:
     """Whether `text` may go to the model as it is; a long one is not even counted."""
-    return len(text) <= 40 * limit_tokens and count(text) <= limit_tokens
+    return len(text) <= 40 * limit_tokens and count(sendable(text)) <= limit_tokens
 
 
 def stand_in(
