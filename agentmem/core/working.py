@@ -20,7 +20,7 @@ from agentmem.protocols import TokenCounter
 Detail = Literal["one", "five", "full"]
 READ_TOOL = "memory_read"
 NAME_CHARACTERS = 40
-_LINE_LENGTHS = (160, 110, 80, 55, 35, 20)
+_LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
 _CHARACTERS_A_TOKEN = 12
 _ATTEMPTS = 6
 

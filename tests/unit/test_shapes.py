@@ -77,7 +77,7 @@ def test_ripgrep_with_context_and_windows_paths_are_matches() -> None:
 def test_a_json_array_shows_its_length_keys_and_ends() -> None:
     shape = shape_of(json.dumps([{"id": n, "name": "x"} for n in range(40)]))
     assert shape.what == "JSON array of objects"
-    assert shape.counts[:2] == ("40 items", "2 keys")
+    assert shape.counts[:2] == ("40 items", "2 keys (id, name)")
     assert '"id": 0' in shape.first
     assert '"id": 39' in shape.last
     assert shape.notes == ("keys: id, name",)
@@ -85,8 +85,8 @@ def test_a_json_array_shows_its_length_keys_and_ends() -> None:
 
 def test_a_json_object_shows_its_keys() -> None:
     shape = shape_of('{"total": 2, "items": [1, 2]}')
-    assert shape.counts[:2] == ("2 keys", "items: 2 items")
-    assert shape.reads[0] == 'json_path="$.total"'
+    assert shape.counts[:2] == ("2 keys (total, items)", "items: 2 items")
+    assert shape.reads[0] == 'json_path="$.items"'
 
 
 def test_json_lines_are_records() -> None:
@@ -185,6 +185,11 @@ def test_a_log_counts_errors_and_shows_the_first() -> None:
     assert shape.kind == "log"
     assert shape.counts[0] == "1 error"
     assert "first error: 2024-05-01 10:00:07 ERROR disk is full" in five_lines(shape)
+
+
+def test_a_list_of_paths_is_counted() -> None:
+    shape = shape_of("./src/a.py\n./src/b.py\n./docs/c.md\n")
+    assert (shape.what, shape.counts[0]) == ("list of paths", "3 paths")
 
 
 def test_what_is_shown_is_clean() -> None:
