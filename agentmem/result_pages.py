@@ -86,8 +86,8 @@ def turn_page(
     start = min(asked.offset, chosen.length)
 
     def frame(end: int) -> str:
-        words = chosen.words(start, end)
-        return f"[{asked.id}: {words}; {_next_words(asked, end) if end < chosen.length else 'end'}]"
+        following = _next_words(asked, end) if end < chosen.length else "end"
+        return sendable(f"[{asked.id}: {chosen.words(start, end)}; {following}]")
 
     def show(first: int, last: int) -> str:
         return sendable(chosen.text_of(first, last))

@@ -7,6 +7,7 @@ path can hold up the loop.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from agentmem.errors import InvalidInput
 
 PATTERN_CHARACTERS = 1_000
 MOST_VALUES = 10_000
-_LINE_CHARACTERS = 2_000
+_SPECIAL = re.compile(r"[^\w\s\"'=,:;/<>@!%&~`-]")
 _SLOW_PARTS = ("match(", "search(", "=~")
 
 
@@ -57,6 +58,8 @@ def _by_pattern(
     lines: list[str], pattern: str, seconds: float, *, ignore_case: bool = False
 ) -> tuple[list[tuple[int, str]] | None, str]:
     """Matching lines with their numbers, and what went wrong; None to look for plain text."""
+    if not ignore_case and not _SPECIAL.search(pattern):
+        return [(n, line) for n, line in enumerate(lines, 1) if pattern in line], ""
     import regex  # type: ignore[import-untyped]
 
     try:

@@ -326,12 +326,22 @@ def _look_at(work: asyncio.Future[Any]) -> None:
 
 def _line_of(error: BaseException) -> str:
     try:
-        said = str(error)
+        said = _validation(error) or str(error)
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         said = ""
     name = type(error).__name__
     return clean_line(
         sendable(f"{name}: {said}" if said else name), limit_characters=_ERROR_CHARACTERS
+    )
+
+
+def _validation(error: BaseException) -> str:
+    """What pydantic has against the arguments, a field each; "" for any other error."""
+    found = getattr(error, "errors", None)
+    if type(error).__name__ != "ValidationError" or not callable(found):
+        return ""
+    return "; ".join(
+        f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}" for one in found()[:5]
     )
 
 

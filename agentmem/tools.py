@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 from agentmem.docstrings import read_docstring
 from agentmem.errors import InvalidInput
@@ -131,10 +131,11 @@ def _from_function(function: Callable[..., Any]) -> Tool:
     from pydantic_core import ArgsKwargs
 
     name = str(getattr(function, "__name__", "") or _inner_name(function))
-    _require_names(function, name)
-    target = function if inspect.isroutine(function) else partial(function)
+    signature = _signature(function, name)
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(target)  # type: ignore[arg-type]  # functions are typed forms too
+        adapter: TypeAdapter[Any] = TypeAdapter(
+            _bare(function, signature)  # type: ignore[arg-type]  # a function is a form too
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a default that JSON cannot write is left out
             schema = adapter.json_schema()
@@ -190,20 +191,57 @@ def _inner_name(function: Callable[..., Any]) -> str:
     return type(function).__name__
 
 
-def _require_names(function: Callable[..., Any], name: str) -> None:
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """The parameters with their hints resolved; one that cannot be is taken as anything."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
-        parameters = {}.values()
         raise InvalidInput(
             "tool", name, "has no signature", remedy="Pass a Tool with your own parameters."
         ) from None
-    for parameter in parameters:
+    found = []
+    for parameter in signature.parameters.values():
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidInput(
                 "tool", f"{name}({parameter})", "has a parameter without a name for the model",
                 remedy="Models call by name: drop the / or the *args.",
             )  # fmt: skip
+        hint = parameter.annotation
+        found.append(parameter.replace(annotation=_resolved(hint, function)))
+    return signature.replace(parameters=found, return_annotation=inspect.Signature.empty)
+
+
+def _resolved(hint: Any, function: Callable[..., Any]) -> Any:
+    if not isinstance(hint, str):
+        return hint
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    inner = inspect.unwrap(inner if inspect.isroutine(inner) else type(inner).__call__)
+    names = getattr(inner, "__globals__", {})
+
+    def carrier() -> None: ...
+
+    carrier.__annotations__ = {"hint": hint}
+    try:
+        return get_type_hints(carrier, globalns=names, include_extras=True)["hint"]
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        return Any
+
+
+def _bare(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    """A plain function with that signature: methods, partials and objects look alike then."""
+
+    def call(**arguments: Any) -> Any:
+        return function(**arguments)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+    call.__annotations__ = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is not parameter.empty
+    }
+    return call
 
 
 def _require_schema(parameters: object, name: str) -> None:

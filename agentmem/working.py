@@ -36,6 +36,8 @@ SEARCHED_CHARACTERS = 4_000
 ARGUMENT_CHARACTERS = 10_000
 _TAIL_CHARACTERS = 1_000
 _SHORT_CHARACTERS = 500
+_STRIPPED_CHARACTERS = 100_000
+_COUNTED_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,7 @@ class WorkingMemory:
         if level == "full":
             return full
         five = memory.summary or memory.text
-        if len(full) <= 40 * len(five) and self.count(full) <= self.count(five):
+        if len(full) <= _COUNTED_CHARACTERS and self.count(full) <= self.count(five):
             five = full
         if level == "five":
             return five
@@ -304,6 +306,7 @@ class WorkingMemory:
     ) -> Memory:
         """What a result is found by; its id is given when it is stored."""
         given = _arguments(arguments)
+        shape = _own_shape(payload, shape)
         text = _searched(payload, shape, error)
         return Memory(
             id="",
@@ -339,6 +342,18 @@ class WorkingMemory:
         if not sample:
             return 0
         return max(round(self.count(sendable(sample)) * len(payload.text) / len(sample)), 0)
+
+
+def _own_shape(payload: Payload, shape: Shape) -> Shape:
+    """The shape of what is left of a result without our own blocks, which are not stored (P21)."""
+    text = sendable(payload.text or "")
+    if len(text) > _STRIPPED_CHARACTERS:  # what is shown of it comes from its ends
+        text = f"{text[: _STRIPPED_CHARACTERS // 2]}\n{text[-_STRIPPED_CHARACTERS // 2 :]}"
+    left = strip(text)
+    if left == text:
+        return shape
+    found = shape_of(left, media_type=payload.media_type)
+    return failed_shape(shape.first, found) if shape.kind == "error" else found
 
 
 def _searched(payload: Payload, shape: Shape, error: str) -> str:

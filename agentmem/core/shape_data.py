@@ -40,7 +40,7 @@ def _array(items: list[Any]) -> Shape:
     if kinds == {"object"}:
         keys = list(dict.fromkeys(key for item in items[:50] for key in item))
         notes = (f"keys: {_listed(keys)}",)
-        counts.append(number(len(keys), "key"))
+        counts.append(_named_keys(keys))
     what = "JSON array" if len(kinds) != 1 else f"JSON array of {kinds.pop()}s"
     first = _compact(items[0]) if items else ""
     last = _compact(items[-1]) if len(items) > 1 else ""
@@ -59,9 +59,12 @@ def _object(value: Mapping[str, Any]) -> Shape:
     ]
     first = f"{keys[0]}: {_compact(value[keys[0]])}" if keys else ""
     last = f"{keys[-1]}: {_compact(value[keys[-1]])}" if len(keys) > 1 else ""
-    path = json.dumps(f"$.{keys[0]}" if keys and keys[0].isidentifier() else "$.*")
+    wide = next(
+        (key for key in keys if isinstance(value[key], list | dict)), keys[0] if keys else ""
+    )
+    path = json.dumps(f"$.{wide}" if wide.isidentifier() and len(wide) <= 30 else "$.*")
     return Shape(
-        kind="json", what="JSON object", counts=(number(len(keys), "key"), *sizes[:2]),
+        kind="json", what="JSON object", counts=(_named_keys(keys), *sizes[:2]),
         first=first, last=last, notes=(f"keys: {_listed(keys)}",),
         reads=(f"json_path={path}", 'grep="…"'),
     )  # fmt: skip
@@ -107,12 +110,13 @@ def table_shape(lines: Sequence[str]) -> Shape | None:
 
 def _columns(sample: Sequence[str], delimiter: str) -> int:
     """How many columns nearly all lines agree on; 0 when they do not, or look like prose."""
-    widths = [_unquoted(line[:4_000]).count(delimiter) for line in sample]
+    plain = [_unquoted(line[:4_000]) for line in sample]
+    widths = [line.count(delimiter) for line in plain]
     usual = widths[0]
     if not usual or sum(1 for width in widths if width == usual) < 0.95 * len(widths):
         return 0
     sentences = sum(1 for line in sample if line.rstrip().endswith((".", ",", ";", "!", "?", "{")))
-    spaced = sum(1 for line in sample if f"{delimiter} " in line)
+    spaced = sum(1 for line in plain if f"{delimiter} " in line)
     if delimiter in ",;" and (
         sentences > 0.5 * len(sample) or (usual < 2 and spaced > 0.3 * len(sample))
     ):
@@ -154,6 +158,11 @@ def _compact(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)[:LINE_CHARACTERS]
     except (ValueError, RecursionError):
         return _kind(value)
+
+
+def _named_keys(keys: Sequence[str]) -> str:
+    named = ", ".join(key[:20] for key in keys[:5]) + (", …" if len(keys) > 5 else "")
+    return f"{number(len(keys), 'key')} ({named})" if keys else number(0, "key")
 
 
 def _listed(keys: Sequence[str]) -> str:

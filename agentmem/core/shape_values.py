@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 SAMPLE_LINES = 200
 LINE_CHARACTERS = 400
+MOST_LINES = 2_000
+"""How far from either end a telling line is looked for."""
 _TELLING = re.compile(r"[^\W_]")
 
 
@@ -43,9 +45,8 @@ def telling(lines: Sequence[str]) -> str:
 
 def ends(lines: Sequence[str]) -> tuple[str, str]:
     """The first and the last telling line; the last is "" when it is the first."""
-    first_at = next((n for n, line in enumerate(lines) if line.strip()), 0)
-    first = telling(lines[first_at:])
-    last = telling(lines[:first_at:-1])
+    first = telling(lines[:MOST_LINES])
+    last = telling(lines[: -MOST_LINES - 1 : -1])
     return first, "" if last == first else last
 
 

@@ -14,6 +14,7 @@ from agentmem.core.shape_code import diff_shape, grep_shape, markup_shape, trace
 from agentmem.core.shape_data import json_shape, table_shape
 from agentmem.core.shape_values import (
     LINE_CHARACTERS,
+    MOST_LINES,
     Shape,
     ends,
     number,
@@ -27,7 +28,7 @@ __all__ = ["Shape", "failed_shape", "shape_of", "sniff"]
 _MOST_CHARACTERS = 20_000_000
 _DATA_URL = re.compile(r"\s*data:(?P<type>(?:image|audio|video)/[\w.+-]{1,40})[;,]", re.IGNORECASE)
 _LEVEL = re.compile(
-    r"\b(?:(?P<error>ERROR|FATAL|CRITICAL|SEVERE|Error|error)|(?P<warning>WARN(?:ING)?|[Ww]arning)"
+    r"\b(?:(?P<error>ERROR|FATAL|CRITICAL|SEVERE|[Ee]rror(?=:))|(?P<warning>WARN(?:ING)?|[Ww]arning)"
     r"|INFO|DEBUG|TRACE|NOTICE)\b"
 )
 _STAMPED = re.compile(
@@ -36,6 +37,7 @@ _STAMPED = re.compile(
     r"|\W{0,3}(?:ERROR|FATAL|CRITICAL|SEVERE|WARN(?:ING)?|INFO|DEBUG|TRACE)\b"
     r"|\S{1,60} - - \[\d\d/"
 )
+_PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+~-]+[/\\])+[\w.@+~-]*$|\./\S+$")
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
     (b"\xff\xd8\xff", "image/jpeg", "JPEG image"),
@@ -109,13 +111,10 @@ def _text(text: str) -> Shape:
     if shape is None:
         shape = diff_shape(text, lines) or trace_shape(text, lines) or grep_shape(lines)
     if shape is None:
-        shape = _log(lines) or table_shape(lines) or _plain(text, lines)
-    counted = number(_line_count(text), "line")
-    counts = shape.counts if counted in shape.counts else (*shape.counts, counted)
-    return Shape(
-        kind=shape.kind, what=shape.what, counts=(*counts, _size(text)), first=shape.first,
-        last=shape.last, notes=shape.notes, reads=shape.reads,
-    )  # fmt: skip
+        shape = _log(lines) or table_shape(lines) or _paths(lines) or _plain(text, lines)
+    count = _line_count(text)
+    counted = (number(count, "line"),) if count > 1 else ()
+    return replace(shape, counts=(*shape.counts, *counted, _size(text)))
 
 
 def _log(lines: Sequence[str]) -> Shape | None:
@@ -139,15 +138,27 @@ def _log(lines: Sequence[str]) -> Shape | None:
     return Shape(kind="log", what="log", counts=tuple(counts), first=first, last=last, notes=notes)
 
 
+def _paths(lines: Sequence[str]) -> Shape | None:
+    sample = some(lines)
+    if len(sample) < 3 or share(_PATH, sample) < 0.9:
+        return None
+    first, last = ends(lines)
+    count = sum(1 for line in lines if line.strip())
+    return Shape(
+        kind="paths", what="list of paths", counts=(number(count, "path"),), first=first, last=last
+    )
+
+
 def _plain(text: str, lines: Sequence[str]) -> Shape:
     first, last = ends(lines)
     python = text.rfind("Traceback (most recent call last):")
     notes = ("holds a Python traceback",) if python >= 0 else ()
-    flagged = next((s for s in lines if (m := _LEVEL.search(s[:200])) and m["error"]), "")
+    looked = lines if len(lines) <= 2 * MOST_LINES else (*lines[:MOST_LINES], *lines[-MOST_LINES:])
+    flagged = next((s for s in looked if (m := _LEVEL.search(s[:200])) and m["error"]), "")
     if flagged:
         notes = (*notes, f"first error: {flagged.strip()[:LINE_CHARACTERS]}")
     if len(lines) > 4:
-        notes = (*notes, telling(lines[len(lines) // 2 :]))
+        notes = (*notes, telling(lines[len(lines) // 2 :][:MOST_LINES]))
     return Shape(kind="text", what="text", first=first, last=last, notes=notes[:2])
 
 

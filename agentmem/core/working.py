@@ -13,20 +13,21 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from agentmem.core.cleaning import clean_line
+from agentmem.core.payloads import sendable
 from agentmem.core.shape_values import Shape
 from agentmem.protocols import TokenCounter
 
 Detail = Literal["one", "five", "full"]
 READ_TOOL = "memory_read"
 NAME_CHARACTERS = 40
-_LINE_LENGTHS = (160, 110, 80, 55, 35, 20)
+_LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
 _CHARACTERS_A_TOKEN = 12
 _ATTEMPTS = 6
 
 
 def is_small(text: str, *, limit_tokens: int, count: TokenCounter) -> bool:
     """Whether `text` may go to the model as it is; a long one is not even counted."""
-    return len(text) <= 40 * limit_tokens and count(text) <= limit_tokens
+    return len(text) <= 40 * limit_tokens and count(sendable(text)) <= limit_tokens
 
 
 def stand_in(

@@ -1,0 +1,342 @@
+"""Worked examples of running tool calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping
+from datetime import date
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import agentmem
+from agentmem.core.estimate import estimate_tokens
+from agentmem.errors import InvalidInput, StoreFull
+from agentmem.testing import ManualClock
+from agentmem.tool_checks import read_arguments
+from agentmem.tool_runner import ToolOutcome, ToolRunner
+from agentmem.tools import Tool, as_tool
+from agentmem.types import Scope
+from agentmem.working import WorkingMemory
+
+
+def call(name: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def run(runner: ToolRunner, *calls: Any) -> tuple[ToolOutcome, ...]:
+    return asyncio.run(runner.run(calls))
+
+
+def working() -> WorkingMemory:
+    memory = agentmem.open(":memory:", embedder=None, clock=ManualClock())
+    return WorkingMemory(memory, scope=Scope(user_id="alice"), count=estimate_tokens)
+
+
+def divide(number: int, by: int = 2) -> float:
+    """Divide."""
+    return number / by
+
+
+def test_calls_run_and_their_results_are_kept() -> None:
+    kept = working()
+    runner = ToolRunner([divide], kept)
+    (outcome,) = run(runner, call("divide", '{"number": 9}'))
+    assert outcome.ok
+    assert outcome.executed
+    assert outcome.message == {"role": "tool", "tool_call_id": "c1", "content": "4.5"}
+    assert kept.data(outcome.result_id) == b"4.5"
+
+
+def test_a_call_that_does_not_fit_says_what_differs() -> None:
+    (outcome,) = run(ToolRunner([divide]), call("divide", '{"numbr": 1, "by": "two"}'))
+    assert not outcome.ok
+    assert not outcome.executed
+    assert "missing field number (integer)" in outcome.content
+    assert "unknown field numbr; did you mean number?" in outcome.content
+    assert 'by must be integer, not string "two"' in outcome.content
+
+
+def test_nested_differences_name_their_place() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "line": {"type": "integer"},
+                        "mode": {"enum": ["add", "remove"]},
+                    },
+                    "required": ["line"],
+                },
+            }
+        },
+    }
+    tool = Tool(name="edit", description="", parameters=schema, call=lambda **_: "ok")
+    (outcome,) = run(ToolRunner([tool]), call("edit", {"edits": [{"mode": "ad"}]}))
+    assert "missing field edits[0].line (integer)" in outcome.content
+    assert "edits[0].mode must be one of" in outcome.content
+    assert "did you mean 'add'?" in outcome.content
+
+
+def test_a_field_the_function_does_not_know_is_found_without_a_strict_schema() -> None:
+    written = {"name": "f", "parameters": {"type": "object", "properties": {}}, "call": divide}
+    (outcome,) = run(ToolRunner([written]), call("f", {"numbre": 1}))
+    assert "unknown field numbre; did you mean number?" in outcome.content
+
+
+def test_an_unknown_tool_names_the_nearest() -> None:
+    (outcome,) = run(ToolRunner([divide]), call("divde", "{}"))
+    assert "There is no tool divde." in outcome.content
+    assert "Did you mean divide?" in outcome.content
+
+
+def test_an_exception_is_one_line_and_its_traceback_is_kept() -> None:
+    kept = working()
+    (outcome,) = run(ToolRunner([divide], kept), call("divide", '{"number": 1, "by": 0}'))
+    assert outcome.error == "ZeroDivisionError: division by zero"
+    assert "Traceback" not in outcome.content
+    assert outcome.result_id in outcome.content
+    assert b"Traceback (most recent call last)" in kept.data(outcome.result_id)
+
+
+def test_a_failed_call_is_not_executed_again_even_at_the_same_time() -> None:
+    times = []
+
+    def fail(n: int) -> None:
+        times.append(n)
+        raise ValueError("no")
+
+    runner = ToolRunner([fail])
+    first, second = run(runner, call("fail", '{"n": 1}', "a"), call("fail", '{ "n":1 }', "b"))
+    (third,) = run(runner, call("fail", {"n": 1}, "c"))
+    assert times == [1]
+    assert [o.executed for o in (first, second, third)] == [True, False, False]
+    assert "Not executed" in third.content
+    assert "Change the arguments" in third.content
+    (other,) = run(runner, call("fail", {"n": 2}))
+    assert other.executed
+
+
+def test_a_read_only_tool_is_asked_once() -> None:
+    times = []
+
+    def look(n: int) -> str:
+        times.append(n)
+        return f"saw {n}"
+
+    runner = ToolRunner([as_tool(look, read_only=True)])
+    outcomes = run(runner, call("look", '{"n": 1}'), call("look", '{"n": 1}', "c2"))
+    assert [o.content for o in outcomes] == ["saw 1", "saw 1"]
+    assert [o.call_id for o in outcomes] == ["c1", "c2"]
+    assert times == [1]
+    writer = ToolRunner([look])
+    run(writer, call("look", '{"n": 1}'), call("look", '{"n": 1}'))
+    assert times == [1, 1, 1]
+
+
+def test_calls_run_at_the_same_time() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+
+    def meet(n: int) -> str:
+        barrier.wait()
+        return f"met {n}"
+
+    outcomes = run(ToolRunner([meet]), *(call("meet", {"n": n}) for n in range(3)))
+    assert [o.content for o in outcomes] == ["met 0", "met 1", "met 2"]
+
+
+def test_a_tool_that_is_late_is_left_behind() -> None:
+    held = threading.Event()
+
+    def hang() -> None:
+        held.wait(30)
+
+    async def hang_async() -> None:
+        while True:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                if not held.is_set():
+                    continue  # a tool that does not want to end
+                raise
+
+    async def story() -> tuple[ToolOutcome, ...]:
+        runner = ToolRunner([hang, hang_async], timeout_seconds=0.05)
+        outcomes = await runner.run([call("hang", "{}"), call("hang_async", "{}")])
+        held.set()
+        return outcomes
+
+    for outcome in asyncio.run(story()):
+        assert not outcome.ok
+        assert "no answer within 0.05 seconds" in outcome.content
+
+
+def test_cancelling_ends_the_run_at_once() -> None:
+    held = threading.Event()
+    cancelled = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def story() -> None:
+        runner = ToolRunner([as_tool(slow), {"name": "block", "call": lambda: held.wait(30)}])
+        work = asyncio.ensure_future(runner.run([call("slow", ""), call("block", "")]))
+        await asyncio.sleep(0.05)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        await asyncio.sleep(0)
+
+    try:
+        asyncio.run(story())
+    finally:
+        held.set()
+    assert cancelled == [True]
+
+
+def test_what_tools_raise_never_comes_through() -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    def stop() -> None:
+        raise StopIteration
+
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def mute() -> None:
+        raise Mute
+
+    runner = ToolRunner([leave, stop, give_up, mute], working())
+    names = ("leave", "stop", "give_up", "mute")
+    outcomes = run(runner, *(call(name, "{}") for name in names))
+    assert [o.ok for o in outcomes] == [False] * 4
+    assert "tried to exit with 3" in outcomes[0].content
+
+
+def test_a_store_that_fails_lets_the_output_pass_cut_to_the_limit() -> None:
+    kept = working()
+
+    def full(*_: object) -> None:
+        raise StoreFull("The disk is full.")
+
+    kept._manager.store.put = full  # type: ignore[method-assign,assignment]  # a broken disk
+    runner = ToolRunner([{"name": "big", "call": lambda: "word " * 50_000}, divide], kept, limit_tokens=200)  # fmt: skip
+    big, small, failed = run(
+        runner,
+        call("big", ""),
+        call("divide", {"number": 4}),
+        call("divide", {"number": 4, "by": 0}),
+    )
+    assert big.ok
+    assert big.content.startswith("word word")
+    assert "250,000 characters in all" in big.content
+    assert estimate_tokens(big.content) <= 200
+    assert small.content == "2.0"
+    assert failed.error == "ZeroDivisionError: division by zero"
+    assert len(runner.degradations) == 3
+    assert "The disk is full" in runner.degradations[0]
+
+
+def test_without_a_memory_binary_outputs_are_named() -> None:
+    runner = ToolRunner([{"name": "shot", "call": lambda: b"\x00\x01" * 40}])
+    (outcome,) = run(runner, call("shot", None))
+    assert outcome.content == "binary data (80 bytes): begins with " + (b"\x00\x01" * 8).hex(" ")
+
+
+def test_reading_is_not_stored_again() -> None:
+    kept = working()
+    result = kept.keep("grep", {}, "a line of text\n" * 500)
+    runner = ToolRunner(kept.tools(), kept)
+    (outcome,) = run(runner, call("memory_read", {"id": result.id, "lines": "1-30"}))
+    assert outcome.content.count("a line of text") == 30
+    assert outcome.result_id == ""
+    (strict,) = run(runner, call("memory_read", {"id": result.id, "lines": "2", "grep": None, "offset": None}))  # fmt: skip
+    assert strict.ok
+    assert "a line of text" in strict.content
+    (wrong,) = run(runner, call("memory_read", {"id": result.id, "line": "2"}))
+    assert "did you mean lines?" in wrong.content
+
+
+def test_sdk_objects_and_odd_calls_are_read() -> None:
+    sdk = SimpleNamespace(
+        id="x", type="function", function=SimpleNamespace(name="divide", arguments='{"number": 2}')
+    )
+    response = {
+        "type": "function_call",
+        "call_id": "y",
+        "name": "divide",
+        "arguments": {"number": 2},
+    }
+    outcomes = run(ToolRunner([divide]), sdk, response, {}, None)
+    assert [o.call_id for o in outcomes] == ["x", "y", "call_3", "call_4"]
+    assert [o.ok for o in outcomes] == [True, True, False, False]
+    assert asyncio.run(ToolRunner([divide]).run(None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", {}),
+        (None, {}),
+        ("null", {}),
+        ('{"a": 1}', {"a": 1}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('{"a": 1,}', {"a": 1}),
+        ("{'a': True, 'b': None}", {"a": True, "b": None}),
+        ('{"a": "line\nbreak"}', {"a": "line\nbreak"}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+    ],
+)
+def test_arguments_are_read_as_they_were_meant(written: Any, meant: Mapping[str, Any]) -> None:
+    assert read_arguments(written) == (meant, "")
+
+
+@pytest.mark.parametrize("broken", ['{"a": ', "[1]", "3", '"text"', "{a: 1}", "[" * 100_000, 7])
+def test_broken_arguments_are_named(broken: Any) -> None:
+    arguments, problem = read_arguments(broken)
+    assert arguments == {}
+    assert "the arguments" in problem
+    (outcome,) = run(ToolRunner([divide]), call("divide", broken))
+    assert not outcome.executed
+    assert "Send one JSON object with the fields: number, by." in outcome.content
+
+
+def test_a_schema_that_leads_nowhere_forbids_nothing() -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "https://nowhere.example/x.json"}}}
+    tool = Tool(name="t", description="", parameters=schema, call=lambda a: a)
+    (outcome,) = run(ToolRunner([tool]), call("t", {"a": "x"}))
+    assert outcome.content == "x"
+
+
+def test_definitions_are_what_a_provider_takes() -> None:
+    runner = ToolRunner([divide, *working().tools(save=True)])
+    names = [d["function"]["name"] for d in runner.definitions()]
+    assert names == ["divide", "memory_read", "memory_search", "memory_save"]
+    json.dumps(runner.definitions(strict=True))
+    with pytest.raises(InvalidInput):
+        ToolRunner([divide, divide])
+
+
+def test_values_that_hints_refuse_are_told_by_field() -> None:
+    def on(day: date) -> str:
+        return day.isoformat()
+
+    (outcome,) = run(ToolRunner([on]), call("on", {"day": "someday"}))
+    assert not outcome.ok
+    assert "day: Input should be a valid date" in outcome.error

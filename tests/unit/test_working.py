@@ -1,0 +1,348 @@
+"""Worked examples of tool results kept by id."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentmem
+from agentmem.core.block import ContextBlock
+from agentmem.core.context import render_context
+from agentmem.core.estimate import estimate_tokens
+from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound
+from agentmem.testing import ManualClock
+from agentmem.types import Scope
+from agentmem.working import WorkingMemory
+
+ALICE = Scope(user_id="alice")
+LINES = "".join(f"src/file{n}.py:{n}: value = {n}\n" for n in range(1, 301))
+PEOPLE = {"people": [{"name": f"p{n}", "age": n} for n in range(200)], "total": 200}
+
+
+def opened(path: Path | str = ":memory:", **options: Any) -> agentmem.MemoryManager:
+    return agentmem.open(path, embedder=None, clock=ManualClock(), **options)
+
+
+def working_of(
+    memory: agentmem.MemoryManager, scope: Scope = ALICE, **options: Any
+) -> WorkingMemory:
+    return WorkingMemory(memory, scope=scope, count=estimate_tokens, **options)
+
+
+@pytest.fixture(name="memory")
+def _memory() -> agentmem.MemoryManager:
+    return opened()
+
+
+@pytest.fixture(name="working")
+def _working(memory: agentmem.MemoryManager) -> WorkingMemory:
+    return working_of(memory)
+
+
+def test_a_small_result_goes_on_as_it_is(working: WorkingMemory) -> None:
+    kept = working.keep("add", {"a": 1}, "3")
+    assert kept.whole
+    assert kept.content == "3"
+    assert working.data(kept.id) == b"3"
+
+
+def test_a_large_result_becomes_a_stand_in(working: WorkingMemory) -> None:
+    kept = working.keep("grep", {"pattern": "value"}, LINES)
+    assert not kept.whole
+    assert kept.tokens < 100
+    assert "300 matches, 300 files" in kept.content
+    assert "first: src/file1.py:1: value = 1" in kept.content
+    assert "last: src/file300.py:300: value = 300" in kept.content
+    assert f'memory_read(id="{kept.id}"' in kept.content
+
+
+def test_the_memory_says_what_was_called_and_what_came(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    kept = working.keep("fetch page", {"url": "u", "bad": float("nan")}, b"\x89PNG\r\n\x1a\n" + bytes(300), error="broken \ud800")  # fmt: skip
+    row = memory.get(kept.id, user_id="alice")
+    assert (row.kind, row.origin, row.source_url) == ("tool_result", "tool", f"tool://fetch%20page/{kept.id}")  # fmt: skip
+    said = {key: row.metadata[key] for key in ("name", "success", "error", "bytes", "media_type")}
+    assert said == {
+        "name": "fetch page",
+        "success": False,
+        "error": "broken ?",
+        "bytes": 308,
+        "media_type": "image/png",
+    }
+    assert row.metadata["arguments"] == {"url": "u", "bad": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("output", "data"),
+    [
+        ({"é": [1, None]}, '{"é": [1, null]}'.encode()),
+        (None, b""),
+        (3, b"3"),
+        ("\ud800", b"\xed\xa0\x80"),
+        (b"\xff\x00", b"\xff\x00"),
+        (bytearray(b"ab"), b"ab"),
+        ({(1, 2): 3}, b"{(1, 2): 3}"),
+        ({"at": timedelta(days=1)}, b'{"at": "1 day, 0:00:00"}'),
+    ],
+)
+def test_every_output_is_kept_exactly(working: WorkingMemory, output: Any, data: bytes) -> None:
+    kept = working.keep("t", {}, output)
+    assert working.data(kept.id) == data
+    kept.content.encode("utf-8")
+
+
+def test_an_output_that_cannot_be_printed_is_still_kept(working: WorkingMemory) -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+        __str__ = __repr__
+
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    assert b"cannot be printed" in working.data(working.keep("t", {}, Broken()).id)
+    assert working.data(working.keep("t", {}, cycle).id) == b"[[...]]"
+
+
+def test_reads_by_lines_range_and_from_the_end(working: WorkingMemory) -> None:
+    kept = working.keep("grep", {}, LINES)
+    read = working.read
+    assert (
+        read(kept.id, lines="2-3").text == "src/file2.py:2: value = 2\nsrc/file3.py:3: value = 3\n"
+    )
+    assert read(kept.id, lines="7").text == "src/file7.py:7: value = 7\n"
+    assert read(kept.id, lines="-1").text == "src/file300.py:300: value = 300\n"
+    assert read(kept.id, lines="299-").text.startswith("src/file299.py")
+    assert read(kept.id, range="4-8").text == "file"
+    assert read(kept.id, range=(4, 8)).text == "file"
+    assert read(kept.id, range="-4").text == "300\n"
+    assert read(kept.id, lines="900-901").text == ""
+    assert "nothing there" in read(kept.id, lines="900-901").content
+
+
+def test_pages_say_what_they_cover_and_how_to_go_on(working: WorkingMemory) -> None:
+    kept = working.keep("grep", {}, LINES)
+    page = working.read(kept.id, lines="10-200", limit_tokens=200)
+    assert page.tokens <= 200
+    assert page.next is not None
+    assert page.next == {"id": kept.id, "lines": "10-200", "offset": page.end}
+    start = LINES.index("src/file10.py")
+    assert f"characters {start}-{start + page.end} of {len(LINES)}, lines 10-" in page.content
+    assert f'next: memory_read(id="{kept.id}", lines="10-200", offset={page.end})' in page.content
+    assert page.text.endswith("\n")
+
+
+def test_grep_takes_patterns_words_and_mistakes(working: WorkingMemory) -> None:
+    kept = working.keep("grep", {}, LINES + "Odd [line here\n")
+    assert working.read(kept.id, grep=r"value = 2\d$").text.count("\n") == 10
+    assert working.read(kept.id, grep="[line").text == "301: Odd [line here\n"
+    assert "plain text" in working.read(kept.id, grep="[line").content
+    insensitive = working.read(kept.id, grep="odd .line")
+    assert insensitive.text == "301: Odd [line here\n"
+    assert "case" in insensitive.content
+    assert "0 matching lines" in working.read(kept.id, grep="nowhere").content
+
+
+def test_a_pattern_that_would_run_for_ever_stops(working: WorkingMemory) -> None:
+    kept = working.keep("t", {}, "a" * 5_000 + "b\n")
+    page = working.read(kept.id, grep="(a|aa)+$")
+    assert page.ok
+    assert "too slow" in page.content
+
+
+def test_json_paths_give_values(working: WorkingMemory) -> None:
+    kept = working.keep("api", {}, PEOPLE)
+    assert working.read(kept.id, json_path="$.people[3].name").text == "p3"
+    assert working.read(kept.id, json_path="total").text == "200"
+    assert json.loads(working.read(kept.id, json_path="$.people[1]").text) == {
+        "name": "p1",
+        "age": 1,
+    }
+    names = working.read(kept.id, json_path="$..name")
+    assert names.text.startswith('"p0"\n"p1"\n')
+    missing = working.read(kept.id, json_path="$.nope")
+    assert "the keys are people, total" in missing.content
+    broken = working.read(kept.id, json_path="$[")
+    assert not broken.ok
+    assert "cannot be used" in broken.content
+
+
+def test_json_lines_can_be_asked_by_path(working: WorkingMemory) -> None:
+    kept = working.keep("log", {}, "".join(json.dumps({"n": n}) + "\n" for n in range(50)))
+    assert working.read(kept.id, json_path="$[7].n").text == "7"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"range": "x"}, 'Use "0-500"'),
+        ({"lines": "9-3"}, "ends before"),
+        ({"lines": True}, "is no range"),
+        ({"range": "1-2", "grep": "x"}, "together"),
+        ({"json_path": "$[?match(@.a, '(a+)+$')]"}, "grep"),
+        ({"json_path": "$.a"}, "not JSON"),
+        ({"grep": ""}, "empty"),
+        ({"grep": 7}, "not a text"),
+        ({"offset": -1}, "offset"),
+    ],
+)
+def test_mistakes_are_answered_and_not_raised(
+    working: WorkingMemory, asked: dict[str, Any], said: str
+) -> None:
+    kept = working.keep("grep", {}, LINES)
+    page = working.read(kept.id, **asked)
+    assert not page.ok
+    assert said in page.content
+
+
+def test_unknown_and_foreign_ids_are_told_apart_from_nothing(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    kept = working.keep("grep", {}, LINES)
+    assert kept.id in working.read("r000").content
+    bob = working_of(memory, Scope(user_id="bob"))
+    page = bob.read(kept.id)
+    assert not page.ok
+    assert "value" not in page.content
+    with pytest.raises(RecordNotFound):
+        bob.data(kept.id)
+    assert bob.pointers() == ()
+    assert bob.evict(max_bytes=0).ids == ()
+    assert working.data(kept.id)
+
+
+def test_bytes_are_read_by_range(working: WorkingMemory) -> None:
+    data = bytes(range(256)) * 8
+    kept = working.keep("download", {}, data)
+    assert working.read(kept.id, range="2-6").data == data[2:6]
+    assert "02 03 04 05" in working.read(kept.id, range="2-6").content
+    latin = "naïve text, café\n".encode("latin-1") * 40
+    readable = working.keep("download", {}, latin)
+    assert "na\\xefve text" in working.read(readable.id).content
+    assert working.read(readable.id, grep="caf").text.startswith("1: ")
+
+
+def test_memory_search_finds_results_and_reads_any_memory(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    kept = working.keep("weather", {"city": "Lisbon"}, {"forecast": "thunderstorm " * 60})
+    fact = memory.add("The thunderstorm siren is tested on Mondays", user_id="alice")
+    read, search, save = working.tools(save=True)
+    found = search.call(query="thunderstorm forecast", top_k=5)
+    assert kept.id in found
+    assert "from tool" in found
+    assert "siren" in read.call(id=fact.ids[0])
+    assert "Nothing in memory" in search.call(query="zebra")
+    assert "Saved as" in save.call(text="The deploy runs on Fridays")
+    assert "Already known" in save.call(text="The deploy runs on Fridays")
+    (row,) = [m for m in memory.get_all(user_id="alice") if "Fridays" in m.text]
+    assert (row.origin, row.kind) == ("assistant", "fact")
+    assert "Nothing was saved" in save.call(text="x", kind="preference")
+
+
+def test_our_own_block_in_a_result_is_kept_but_not_indexed(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    block = render_context(ContextBlock(user_profile=("likes heliotropes",)), secret=b"s" * 32)
+    kept = working.keep("echo", {}, f"before\n{block}\nafter")
+    assert b"heliotropes" in working.data(kept.id)
+    row = memory.get(kept.id, user_id="alice")
+    assert "heliotropes" not in row.text
+    assert "heliotropes" not in (row.summary or "")
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_erasing_the_memory_erases_the_bytes(place: str, tmp_path: Path) -> None:
+    path: Path | str = tmp_path / "m.db" if place == "file" else ":memory:"
+    needle = b"\x00\xfeNEEDLE-IN-BYTES\xfe\x00" * 50
+    with opened(path) as memory:
+        working = working_of(memory)
+        kept = working.keep("download", {"token": "SECRET-ARGUMENT"}, needle)
+        long = working.keep("log", {}, "x\n" * 5_000 + "NEEDLE-IN-THE-MIDDLE\n" + "y\n" * 5_000)
+        memory.store.upkeep.sync(at=memory._clock.now())
+        receipt = memory.erase([kept.id, long.id], user_id="alice")
+        assert receipt.artifacts == 2
+        assert memory.store.artifacts.list(ALICE) == ()
+        assert not working.read(kept.id).ok
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            for word in (b"NEEDLE-IN-BYTES", b"SECRET-ARGUMENT", b"NEEDLE-IN-THE-MIDDLE"):
+                assert word not in file.read_bytes()
+
+
+def test_levels_are_one_line_five_lines_and_all(working: WorkingMemory) -> None:
+    kept = working.keep("grep", {}, LINES)
+    assert "\n" not in working.describe(kept.id)
+    assert len(working.describe(kept.id, level="five").split("\n")) <= 5
+    assert working.describe(kept.id, level="full") == LINES
+    with pytest.raises(InvalidInput):
+        working.describe(kept.id, level="ten")  # type: ignore[arg-type]  # a wrong choice
+
+
+@pytest.mark.parametrize("kind", ["fact", "episode", "task"])
+def test_promoting_makes_a_linked_memory_that_is_trusted_no_more(
+    memory: agentmem.MemoryManager, working: WorkingMemory, kind: Any
+) -> None:
+    kept = working.keep("grep", {"pattern": "value"}, LINES)
+    made = working.promote(kept.id, kind, text="All values are defined in src")
+    assert (made.kind, made.origin) == (kind, "tool")
+    assert made.metadata["source_id"] == kept.id
+    (link,) = memory.store.links.of(ALICE, made.id)
+    assert (link.relation, link.second_id) == ("derived_from", kept.id)
+    assert "300 matches" in working.promote(kept.id, kind).text
+    with pytest.raises(RecordNotFound):
+        working.promote("r0", kind)
+    with pytest.raises(InvalidInput):
+        working.promote(kept.id, kind, text="  ")
+    with pytest.raises(InvalidInput):
+        working.promote(kept.id, "preference")  # type: ignore[arg-type]  # a wrong choice
+
+
+def test_eviction_spares_the_pinned_and_tells_what_is_gone() -> None:
+    clock = ManualClock()
+    memory = agentmem.open(":memory:", embedder=None, clock=clock)
+    working = working_of(memory)
+    ids = []
+    for n in range(4):
+        clock.advance(1)
+        ids.append(working.keep("t", {"n": n}, f"{n} " * 500).id)
+    working.promote(ids[0], "pin")
+    clock.advance(1)
+    working.read(ids[1])
+    evicted = working.evict(max_bytes=2_000)
+    assert evicted.ids == (ids[2], ids[3])
+    assert evicted.left_bytes == 2_000
+    assert "was let go. Call t again" in working.read(ids[2]).content
+    assert ids[2] not in [hit.memory.id for hit in memory.search("2", user_id="alice")]
+    clock.advance(100)
+    assert working.evict(max_age=timedelta(seconds=50)).ids == (ids[1],)
+    assert working.unpin(ids[0]).metadata.get("pinned") is None
+    assert working.evict(max_age=50.0).ids == (ids[0],)
+    with pytest.raises(InvalidNumber):
+        working.evict(max_bytes=-1)
+
+
+def test_pointers_name_large_results_newest_and_pinned_first(working: WorkingMemory) -> None:
+    first = working.keep("grep", {}, LINES)
+    working.keep("add", {}, "3")
+    second = working.keep("api", {}, PEOPLE)
+    assert [p.id for p in working.pointers()] == [second.id, first.id]
+    working.promote(first.id, "pin")
+    (pointer,) = working.pointers(1)
+    assert (pointer.id, pointer.tool) == (first.id, "grep")
+    assert "300 matches" in pointer.summary
+    assert pointer.tokens > 1_000
+
+
+def test_results_survive_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path / "m.db") as memory:
+        kept = working_of(memory).keep("grep", {}, LINES)
+    with opened(tmp_path / "m.db") as memory:
+        working = working_of(memory)
+        assert working.data(kept.id) == LINES.encode()
+        assert working.pointers()[0].id == kept.id
