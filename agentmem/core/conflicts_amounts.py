@@ -26,6 +26,7 @@ _YEAR_BEFORE = frozenset(
     {"in", "since", "until", "during", "year", "late", "early", "mid", "before", "after"}
 )
 _YEAR_BEFORE_END = frozenset({"by", "for", "of", "to", "from", "is", "was", "on", "around"})
+_BEFORE_ONE = frozenset({"for", "within", "after", "in", "than", "about", "to", "of"})
 _EFFECTIVE = frozenset({"since", "starting", "effective", "from"})
 _LABELS = frozenset(
     {"port", "room", "floor", "gate", "level", "step", "chapter", "page", "line", "team", "phase",
@@ -180,6 +181,12 @@ class ValueReader:
             index, amount, amount, token.text, glued=token.glued, symbol=symbol
         )
 
+    def _one_unit(self, index: int) -> bool:
+        """Whether "a" or "an" counts: "takes an hour", but not "twice a day"."""
+        unit = UNITS.get(self._next(index), ("", 0.0))[0]
+        before = self._before(index)
+        return unit == "duration" and (before in VERBS or before in _BEFORE_ONE)
+
     def _is_year(self, index: int) -> bool:
         before = self._before(index)
         if before in _YEAR_BEFORE:
@@ -248,6 +255,9 @@ class ValueReader:
                 end += 1
             elif name in UNITS and "-" in plain:
                 unit, factor = UNITS[name]
+                end += 1
+            elif plain == "times":
+                unit = "times"
                 end += 1
             elif plain in VERBS and self._before(start).isalpha() and not self.verb:
                 pass  # "sensor 3 reads": the number belongs to the word before it

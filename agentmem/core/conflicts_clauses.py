@@ -107,8 +107,12 @@ class ClauseReader(ValueReader):
                 self.names.add(word)
 
     def _old_value(self) -> tuple[int, int] | None:
-        """The tokens of "from X" in a change "from X to Y": what was true before."""
+        """The tokens of the old value in "from X to Y" and "replaced X with Y"."""
         lowers = [token.lower for token in self.tokens]
+        for verb, link in (("replaced", "with"), ("replaced", "by"), ("swapped", "for")):
+            if verb in lowers and link in lowers[lowers.index(verb) :]:
+                start = lowers.index(verb) + 1
+                return start, lowers.index(link, start)
         if "from" not in lowers or not any(
             word in CHANGE_VERBS or word in ("went", "gone") for word in lowers
         ):
@@ -140,6 +144,8 @@ class ClauseReader(ValueReader):
             return index + 1
         if (end := self._date_word(index, token, lower)) is not None:
             return end
+        if lower in ("a", "an") and self._one_unit(index):
+            return self._finish_number(index, 1.0, 1.0, token.text)
         if lower in NUMBER_WORDS and (end := self._number_words(index, lower)) is not None:
             return end
         if lower in _PERIODS and self._before(index) in ("every", "each"):
@@ -166,6 +172,7 @@ class ClauseReader(ValueReader):
             lower in FILLERS
             and not possessive
             and not (capital and (lower in SORTS or token.text == "A"))
+            and not (lower == "longer" and self._before(index) not in ("no", "any"))
         ):
             return index + 1
         self._add(token, lower, index, possessive=possessive)

@@ -71,8 +71,10 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
     found = _by_start(ours, theirs, rest)
     if found is not None:
         return found
-    if agreeing and not keyed and not (rest.ours and rest.theirs):
+    if agreeing and (keyed or not (rest.ours and rest.theirs)):
         return None
+    if keyed and (ours.names & theirs.names) - ours.subject - theirs.subject:
+        return None  # both give the same name, in other words
     return _by_words(ours, theirs, rest, keyed)
 
 
@@ -221,6 +223,8 @@ def _by_value(
     if not keyed and not _same_thing(ours, theirs, rest):
         return None
     one, other = differing[0]
+    if "version" in (one.kind, other.kind) and not rest.shared.isdisjoint(_MANY_VERSIONS):
+        return None  # one version is supported and so is another
     kind = _family(one) if one.kind == other.kind else "version"
     confidence = 0.6 + 0.35 * _coverage(rest)
     return _verdict(kind, ours, rest, confidence=confidence, first=one.shown, second=other.shown)
@@ -249,6 +253,9 @@ def _other_thing(extra: set[str], side: Clause, other: Clause | None = None) -> 
     return not extra.isdisjoint(side.subject)  # "I hate it", "my brother hates it"
 
 
+_MANY_VERSIONS = frozenset(
+    canonical(word) for word in ("support", "test", "compatible", "works", "accept", "vulnerable")
+)
 _SPECIFYING = frozenset(canonical(word) for word in SPECIFIERS)
 
 
@@ -310,7 +317,7 @@ def _one_sort(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
             return not (
                 _other_thing(our_rest, ours)
                 or _other_thing(their_rest, theirs)
-                or len(our_rest) + len(their_rest) > 1
+                or len(our_rest) + len(their_rest) > (3 if ours.change != theirs.change else 1)
             )
     return False
 

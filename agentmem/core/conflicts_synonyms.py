@@ -88,7 +88,7 @@ choose select pick|show display|hide conceal|delete remove erase|create make bui
 enabled activated|disabled deactivated|headquarters hq|birthday birthdate|rent lease
 salary pay wage|cloth clothes clothing|weekly week|daily day|monthly month
 yearly annual annually year|request query req|second sec|user customer client-user
-engineer developer programmer|server machine host|located situated based|founded established
+engineer developer programmer|server machine|located situated based|founded established
 invented created|stay remain|hard difficult|simple easy|rate throughput|interval period
 frequency cadence|retry retries|vacation holiday|soda pop|cab taxi|store save|write written
 language lang|framework library|reply answer respond|bank shore|lead leader head

@@ -116,3 +116,17 @@ def test_conflicts_are_found_sentence_by_sentence() -> None:
 def test_a_statement_without_a_time_zone_is_refused() -> None:
     with pytest.raises(InvalidInput, match="time zone"):
         Statement(text="x", date=datetime(2024, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "conflicting"),
+    [
+        ("Our database is Postgres 15.", "We run Postgres 15 in production.", False),
+        ("Deploys go out on Thursdays.", "We deploy every Thursday.", False),
+        ("Ana lives in Lima.", "Home is Berlin for Ana.", True),
+        ("The limit is 900 seconds.", "Uploads may take 10 minutes.", True),
+    ],
+)
+def test_under_one_key_only_the_values_count(first: str, second: str, conflicting: bool) -> None:
+    found = judge(Statement(text=first, key="k"), Statement(text=second, key="k"))
+    assert found.conflicting == conflicting
