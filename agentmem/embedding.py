@@ -79,6 +79,8 @@ class Embedding:
     @property
     def serving(self) -> Embedder | None:
         """Who answers questions now."""
+        if self._complete:
+            return self._serving
         with self._lock:
             version = self._store.feed.data_version()
             if not self._complete and version != self._chosen_at:

@@ -41,6 +41,7 @@ RERANKED = 50
 _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
+_RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
 _KEPT_OWNERS = 64
 
 
@@ -214,7 +215,7 @@ class Retriever:
         import numpy as np
 
         table = self._index.table
-        spoken = table.columns_of(candidates)["kind"] == _MESSAGE
+        spoken = table.columns_of(candidates, ("kind",))["kind"] == _MESSAGE
         alone = np.full(int((~spoken).sum()), -1, dtype=np.int32)
         if not spoken.any():  # only turns of a conversation are judged by what surrounds them
             return candidates, alone, alone
@@ -250,12 +251,15 @@ class Retriever:
         import numpy as np
 
         rows, previous, after = around
-        columns = self._index.table.columns_of(rows)
+        columns = self._index.table.columns_of(rows, _RANKED_BY)
         frequencies = match.counts_of(rows).astype(np.float32)
         if request.mode == "vector":
             frequencies[:] = 0
         strand = columns["strand"]
         _, session = np.unique(strand, return_inverse=True)
+        statement = np.ones(len(rows), dtype=bool)
+        for kind in _TEXTS:
+            statement &= columns["kind"] != kind
         return Evidence(
             frequencies=frequencies,
             lengths=columns["length"].astype(np.float32),
@@ -272,7 +276,7 @@ class Retriever:
             ),
             flags=((columns["flags"] >> TEXT_FLAGS_SHIFT) & 0xFF).astype(np.uint8),
             created=columns["created_at"].astype(np.float64) / 1e6,
-            conversation=~np.isin(columns["kind"], _TEXTS),
+            conversation=statement,
         )
 
     # -- the answer ---------------------------------------------------------------------

@@ -4,7 +4,9 @@
 
 Texts follow a Zipf law over a growing vocabulary; vectors lie in clusters, as those of real texts
 do. Peers are installed into environments of their own under `.bench/` and do the same work in the
-same run. Times are medians of single calls on this machine.
+same run; one that cannot be installed or fails is reported and the others go on. Times are medians
+of single calls on this machine; figures ending in `_cpu` count this process's own CPU time, which
+a busy machine changes less. "Bare" adds are described at `bare_add_times`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +43,17 @@ PEERS = {
 DIMENSIONS = 256
 BATCH = 1_000
 ADDS = 60
+PEER_ADDS = 20
+"""Fewer for peers: some write their whole file for each."""
 QUERIES = 200
+INSTALL_SECONDS = 900
+PEER_SECONDS = 3_600
+
+
+class Note(Protocol):
+    """Takes what is being done, and how much of it is done where that is known."""
+
+    def __call__(self, text: str, done: float = 0.0, /) -> None: ...
 
 
 class Given:
@@ -91,32 +104,45 @@ def make_text(random: np.random.Generator, vocabulary: NDArray[Any], size: int) 
 def around(
     random: np.random.Generator, centres: NDArray[np.float32], n: int
 ) -> NDArray[np.float32]:
-    chosen = centres[random.integers(0, len(centres), n)]
-    vectors = chosen + 0.7 * random.normal(size=chosen.shape).astype(np.float32)
-    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit
+    vectors = np.empty((n, centres.shape[1]), dtype=np.float32)
+    for start in range(0, n, 10_000):  # a million at once would take several gigabytes more
+        part = vectors[start : start + 10_000]
+        random.standard_normal(dtype=np.float32, out=part)
+        part *= np.float32(0.7)
+        part += centres[random.integers(0, len(centres), len(part))]
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    return vectors
 
 
 def open_memory(path: Path, vectors: NDArray[np.float32]) -> agentmem.MemoryManager:
     return agentmem.open(path, embedder=Given(vectors), durability="full")
 
 
-def milliseconds(calls: Sequence[Callable[[], object]]) -> list[float]:
-    spent = []
+Timed = tuple[float, float]
+"""Median milliseconds of a call: on the clock, and of CPU."""
+
+
+def timed(calls: Sequence[Callable[[], object]]) -> Timed:
+    wall, cpu = [], []
     for call in calls:
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         call()
-        spent.append(1000 * (time.perf_counter() - start))
-    return spent
+        cpu.append(1000 * (time.process_time() - used))
+        wall.append(1000 * (time.perf_counter() - start))
+    return round(statistics.median(wall), 3), round(statistics.median(cpu), 3)
 
 
-def median(calls: Sequence[Callable[[], object]]) -> float:
-    return round(statistics.median(milliseconds(calls)), 3)
-
-
-def fill(memory: agentmem.MemoryManager, work: Work, n: int, *, user: str, start: int = 0) -> float:
-    """Add n chunks in batches; gives chunks a second."""
-    began = time.perf_counter()
+def fill(
+    memory: agentmem.MemoryManager,
+    work: Work,
+    n: int,
+    *,
+    user: str,
+    start: int = 0,
+    note: Note = lambda _, __=0.0: None,
+) -> tuple[float, float]:
+    """Add n chunks in batches; gives chunks a second, on the clock and of CPU."""
+    began, used = time.perf_counter(), time.process_time()
     for first in range(start, start + n, BATCH):
         last = min(first + BATCH, start + n)
         memory.add_chunks(
@@ -125,48 +151,93 @@ def fill(memory: agentmem.MemoryManager, work: Work, n: int, *, user: str, start
             vectors=work.vectors[first:last],
             user_id=user,
         )
-    return n / (time.perf_counter() - began)
+        note(f"adding {n:,}", (last - start) / n)
+    return n / (time.perf_counter() - began), n / (time.process_time() - used)
 
 
-def query_times(memory: agentmem.MemoryManager, work: Work, user: str) -> float:
+def query_times(memory: agentmem.MemoryManager, work: Work, user: str) -> Timed:
     def ask(query: str) -> Callable[[], object]:
         return lambda: memory.search(query, top_k=10, threshold=0.0, user_id=user)
 
     for query in work.queries[:5]:
         ask(query)()
-    return median([ask(query) for query in work.queries])
+    return timed([ask(query) for query in work.queries])
 
 
-def add_time(memory: agentmem.MemoryManager, work: Work, *, name: str) -> float:
-    def add(number: int) -> Callable[[], object]:
-        text, vector = work.texts[number], work.vectors[number : number + 1]
-        return lambda: memory.add_chunks(
-            [text], url=f"one:{name}:{number}", vectors=vector, user_id="adder"
-        )
-
-    return median([add(number) for number in range(ADDS)])
-
-
-def bare_add_time(folder: Path, work: Work) -> float:
-    """One durable transaction that writes the same row and vector with plain SQLite."""
-    base = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    base.executescript(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-        "CREATE TABLE memories (row INTEGER PRIMARY KEY, id TEXT UNIQUE, text TEXT);"
-        "CREATE TABLE vectors (row INTEGER PRIMARY KEY, data BLOB);"
+def add_call(
+    memory: agentmem.MemoryManager, work: Work, number: int, *, name: str
+) -> Callable[[], object]:
+    text, vector = work.texts[number], work.vectors[number : number + 1]
+    return lambda: memory.add_chunks(
+        [text], url=f"one:{name}:{number}", vectors=vector, user_id="adder"
     )
 
-    def add(number: int) -> None:
+
+def add_times(memory: agentmem.MemoryManager, work: Work, *, name: str) -> Timed:
+    for number in range(ADDS, ADDS + 5):
+        add_call(memory, work, number, name=name)()
+    return timed([add_call(memory, work, number, name=name) for number in range(ADDS)])
+
+
+ROWS_OF_ONE = ("strands", "memories", "indexed", "embeddings", "sources")
+"""The tables that one added chunk is one row of; besides, the ledger's one row is rewritten."""
+
+
+def bare_add_times(path: Path, *, indexes: bool) -> Timed:
+    """What plain `sqlite3` takes for the transaction that one added chunk is.
+
+    `path` is a copy of the store with all its rows. The rows written are copies
+    of the newest ones under new keys, ids and urls: the same tables, columns
+    and bytes (text, hash, terms, frequencies, vector, source, checksums, and the
+    ledger's line), in one transaction that is as durable. Nothing is computed,
+    looked up or checked. Without `indexes`, what finds a row by anything but its
+    number is dropped first: rows alone.
+    """
+    base = sqlite3.connect(path, isolation_level=None)
+    base.execute("PRAGMA journal_mode = WAL").fetchall()
+    for setting in ("synchronous = FULL", "secure_delete = ON", "cache_size = -8000"):
+        base.execute(f"PRAGMA {setting}").fetchall()
+    if not indexes:
+        made = base.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL")
+        for (name,) in made.fetchall():
+            base.execute(f"DROP INDEX {name}")
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    (ledger,) = base.execute("SELECT data FROM ledger").fetchone()
+    newest = {t: newest_rows(base, t) for t in ROWS_OF_ONE}
+    statements = {
+        table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})"
+        for table, rows in newest.items()
+    }
+    written = [
+        [(statements[table], renewed(table, newest[table][number], number)) for table in newest]
+        for number in range(ADDS)
+    ]
+
+    def add(rows: list[tuple[str, tuple[Any, ...]]]) -> None:
         base.execute("BEGIN IMMEDIATE")
-        row = base.execute(
-            "INSERT INTO memories (id, text) VALUES (?, ?)", (str(number), work.texts[number])
-        ).lastrowid
-        base.execute("INSERT INTO vectors VALUES (?, ?)", (row, work.vectors[number].tobytes()))
+        for statement, values in rows:
+            base.execute(statement, values)
+        base.execute("UPDATE ledger SET data = ? WHERE one = 1", (ledger,))
         base.execute("COMMIT")
 
-    spent = median([lambda number=number: add(number) for number in range(ADDS)])  # type: ignore[misc]
+    spent = timed([partial(add, rows) for rows in written])
     base.close()
     return spent
+
+
+def newest_rows(base: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    found = base.execute(f"SELECT * FROM {table} ORDER BY 1 DESC LIMIT {ADDS}")
+    return found.fetchall()[::-1]
+
+
+def renewed(table: str, row: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+    """The row as another one of the same size would be: a new key, and a new id or url."""
+    key, *rest = row
+    if table == "memories":
+        rest[0] = f"{number:08x}{rest[0][8:]}"
+    elif table in ("strands", "sources"):
+        rest[1] = f"{rest[1][:-4]}{9000 + number}"
+    return (key + ADDS, *rest)
 
 
 COLD = """
@@ -208,7 +279,11 @@ def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, int]:
     return round(spent, 1), int(taken)
 
 
-def measure(n: int, folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
+def put_timed(result: dict[str, Any], name: str, spent: Timed) -> None:
+    result[name], result[f"{name}_cpu"] = spent
+
+
+def measure(n: int, folder: Path, note: Note) -> dict[str, Any]:
     note("making texts and vectors")
     small = max(100, n // 100)
     work = Work(n + small)
@@ -216,58 +291,84 @@ def measure(n: int, folder: Path, note: Callable[[str], None]) -> dict[str, Any]
     note("adding 1,000")
     memory = open_memory(path, work.query_vectors)
     fill(memory, work, 1_000, user="everyone")
-    result: dict[str, Any] = {"n": n, "add_ms_at_1000": add_time(memory, work, name="small")}
-    note(f"adding {n:,}")
-    result["bulk_per_s"] = round(fill(memory, work, n - 1_000, user="everyone", start=1_000))
+    result: dict[str, Any] = {"n": n}
+    put_timed(result, "add_ms_at_1000", add_times(memory, work, name="small"))
+    rate, rate_cpu = fill(memory, work, n - 1_000, user="everyone", start=1_000, note=note)
+    result |= {"bulk_per_s": round(rate), "bulk_per_s_cpu": round(rate_cpu)}
     fill(memory, work, small, user="small", start=n)
+    note("building the indexes")
     memory.search("settle", user_id="everyone")
     memory.sync()  # joins and trains in the background are over when it returns
     note("asking")
-    result["query_ms_whole_store"] = query_times(memory, work, "everyone")
-    result["query_ms_one_user"] = query_times(memory, work, "small")
+    put_timed(result, "query_ms_whole_store", query_times(memory, work, "everyone"))
+    put_timed(result, "query_ms_one_user", query_times(memory, work, "small"))
     note("adding one by one")
-    result[f"add_ms_at_{n}"] = add_time(memory, work, name="large")
-    result["bare_sqlite_add_ms"] = bare_add_time(folder, work)
-    result["add_over_bare"] = round(result[f"add_ms_at_{n}"] / result["bare_sqlite_add_ms"], 2)
-    result["add_over_1000"] = round(result[f"add_ms_at_{n}"] / result["add_ms_at_1000"], 2)
+    ours, copy = f"add_ms_at_{n}", folder / "bare.db"
+    put_timed(result, ours, add_times(memory, work, name="large"))
+    for name, indexes in (("bare_sqlite_add_ms", True), ("bare_rows_only_add_ms", False)):
+        memory.store.upkeep.backup(copy)
+        put_timed(result, name, bare_add_times(copy, indexes=indexes))
+        for left in folder.glob("bare.db*"):
+            left.unlink()
+    result["add_over_bare"] = round(result[ours] / result["bare_sqlite_add_ms"], 2)
+    result["add_over_bare_rows_only"] = round(result[ours] / result["bare_rows_only_add_ms"], 2)
+    result["add_over_1000"] = round(result[ours] / result["add_ms_at_1000"], 2)
     note("saving and opening again")
     memory.close()
     result["cold_open_ms_saved"], taken = cold_open(path, folder, work)
-    rows = n + small + 2 * ADDS
+    rows = n + small + 2 * (ADDS + 5)
     result["bytes_per_chunk_beyond_vectors"] = round(taken / rows - 4 * DIMENSIONS)
-    for saved in folder.glob("memory.db.words*"):
-        saved.unlink()
-    for saved in folder.glob("memory.db.vectors*"):
-        saved.unlink()
+    for pattern in ("memory.db.words*", "memory.db.vectors*"):
+        for saved in folder.glob(pattern):
+            saved.unlink()
     result["cold_open_ms_rebuilt"], _ = cold_open(path, folder, work)
-    (folder / "memory.db").unlink()
+    path.unlink()
     return result
 
 
-def measure_peer(name: str, n: int, folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
-    script, packages = PEERS[name]
+def measure_peer(name: str, n: int, folder: Path, note: Note, *, adds: int) -> dict[str, Any]:
+    """A peer's figures, or why there are none."""
+    try:
+        python = peer_python(name, note)
+        note(f"measuring {name}")
+        return run_peer(name, python, folder, adds=adds)
+    except subprocess.CalledProcessError as error:
+        lines = (error.stderr or error.stdout or str(error)).strip().splitlines()
+        problem = lines[-1] if lines else f"exit code {error.returncode}"
+    except subprocess.TimeoutExpired as error:
+        problem = f"not done after {error.timeout:,.0f} s"
+    except (OSError, ValueError, IndexError) as error:
+        problem = str(error) or type(error).__name__
+    return {"peer": name, "n": n, "error": problem}
+
+
+def peer_python(name: str, note: Note) -> Path:
+    """The Python of the peer's own environment, made and filled when it is not there."""
     home = ROOT / ".bench" / name
-    python = home / "bin" / "python"
-    if not python.exists():
+    python, ready = home / "bin" / "python", home / ".ready"
+    if not ready.exists():  # a half-made one is made anew
         note(f"installing {name}")
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", *packages]
-        subprocess.run(install, check=True, capture_output=True)
-    note(f"measuring {name}")
-    run = subprocess.run(
-        [str(python), str(ROOT / "benchmarks" / "peers" / script), str(folder), "--adds", "20"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        return {"peer": name, "n": n, "error": run.stderr.strip().splitlines()[-1:]}
-    found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
+        run([sys.executable, "-m", "venv", "--clear", str(home)], INSTALL_SECONDS)
+        run([str(python), "-m", "pip", "install", "--quiet", *PEERS[name][1]], INSTALL_SECONDS)
+        ready.touch()
+    return python
+
+
+def run_peer(name: str, python: Path, folder: Path, *, adds: int) -> dict[str, Any]:
+    script = ROOT / "benchmarks" / "peers" / PEERS[name][0]
+    command = [str(python), str(script), str(folder), "--adds", str(adds)]
+    found: dict[str, Any] = json.loads(run(command, PEER_SECONDS).strip().splitlines()[-1])
     return found
 
 
+def run(command: Sequence[str], seconds: float) -> str:
+    """What the command printed; it raises when it fails or takes longer."""
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds)
+    return done.stdout
+
+
 def write_work(n: int, folder: Path) -> None:
-    work = Work(n + 20)
+    work = Work(n + PEER_ADDS)
     (folder / "texts.json").write_text(json.dumps(work.texts), encoding="utf-8")
     (folder / "queries.json").write_text(json.dumps(work.queries), encoding="utf-8")
     np.save(folder / "vectors.npy", work.vectors)
@@ -293,10 +394,14 @@ def show(ours: dict[str, Any], peers: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+def progress(quiet: bool) -> Iterator[Note]:
     with Progress(disable=quiet, transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda text: bar.update(task, description=text)
+
+        def note(text: str, done: float = 0.0) -> None:
+            bar.update(task, description=text, completed=done, total=1.0 if done else None)
+
+        yield note
 
 
 def main() -> None:
@@ -305,7 +410,7 @@ def main() -> None:
     parser.add_argument("--peers", default="", help=f"comma-separated: {','.join(PEERS)}")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    names = [name for name in arguments.peers.split(",") if name]
+    names = [name.strip() for name in arguments.peers.split(",") if name.strip()]
     unknown = [name for name in names if name not in PEERS]
     if unknown or arguments.n < 2_000:
         parser.error(f"unknown peers {unknown}" if unknown else "--n is at least 2000")
@@ -316,7 +421,9 @@ def main() -> None:
         ours = measure(arguments.n, Path(scratch), note)
         if names:
             write_work(arguments.n, Path(scratch))
-        peers = [measure_peer(name, arguments.n, Path(scratch), note) for name in names]
+        peers = [
+            measure_peer(name, arguments.n, Path(scratch), note, adds=PEER_ADDS) for name in names
+        ]
     if arguments.json:
         json.dump({"agentmem": ours, "peers": peers}, sys.stdout)
         print()

@@ -7,7 +7,7 @@ from unicodedata import normalize as unicode_normalize
 
 from agentmem.core.checks import require_text
 
-_NEWLINES = ("\r\n", "\r", "\u0085", "\u2028", "\u2029")
+_NEWLINES: tuple[str, ...] = ("\r\n", "\r", "\u0085", "\u2028", "\u2029")
 
 
 def normalise(text: str) -> str:

@@ -86,10 +86,13 @@ def compute_features(
     columns = np.zeros((rows, len(FEATURES)), dtype=np.float32)
 
     shares = _term_shares(evidence, question)
-    pair = np.maximum(shares, _shift(shares, previous))
-    window = np.maximum(pair, _shift(shares, after))
-    for far in (before_last, after_next):
-        window = np.maximum(window, _shift(shares, far))
+    pair = window = shares
+    linked = rows > 0 and (int(previous.max()) >= 0 or int(after.max()) >= 0)
+    if linked:
+        pair = np.maximum(shares, _shift(shares, previous))
+        window = np.maximum(pair, _shift(shares, after))
+        for far in (before_last, after_next):
+            window = np.maximum(window, _shift(shares, far))
     lexical = shares.sum(axis=1)
     columns[:, 0] = lexical
     columns[:, 1] = pair.sum(axis=1)
@@ -100,19 +103,21 @@ def compute_features(
     if evidence.cosine is not None:
         cosine = (evidence.cosine - cosine_mean) / cosine_spread
         cosine = np.clip(np.nan_to_num(cosine, nan=0.0), -5.0, 30.0).astype(np.float32)
-        near = np.maximum(cosine, 0.0)
         columns[:, 5] = cosine
-        columns[:, 6] = _shift(cosine, previous)
-        columns[:, 7] = _shift(cosine, after)
-        columns[:, 8] = np.maximum.reduce(
-            [
-                cosine,
-                0.9 * _shift(near, previous),
-                0.9 * _shift(near, after),
-                0.8 * _shift(near, before_last),
-                0.8 * _shift(near, after_next),
-            ]
-        )
+        columns[:, 8] = np.maximum(cosine, 0.0)  # as where no neighbour is near
+        if linked:
+            near = np.maximum(cosine, 0.0)
+            columns[:, 6] = _shift(cosine, previous)
+            columns[:, 7] = _shift(cosine, after)
+            columns[:, 8] = np.maximum.reduce(
+                [
+                    cosine,
+                    0.9 * _shift(near, previous),
+                    0.9 * _shift(near, after),
+                    0.8 * _shift(near, before_last),
+                    0.8 * _shift(near, after_next),
+                ]
+            )
         columns[:, 9] = sessions.best(cosine)
 
     flags = evidence.flags

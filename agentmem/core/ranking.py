@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agentmem.core.features import (
@@ -162,6 +163,7 @@ def log_score(
     return np.asarray(curve.power * (known + rows), dtype=np.float64)
 
 
+@lru_cache(maxsize=64)
 def model_for(
     embedder: EmbedderId | None, *, background: tuple[float, float] | None = None
 ) -> Model:

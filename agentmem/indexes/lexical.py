@@ -288,24 +288,31 @@ class PostingsIndex:
                 positions=tail.positions[: tail.size],
                 lengths=tail.lengths[: tail.size],
             )
-            dead = table.dead_positions() if selection.whole and table.dead_count else None
+            unlisted = selection.whole or selection.wide
+            outside = None
+            if not selection.whole:
+                outside = selection.outside() if unlisted else None
+            elif table.dead_count:
+                outside = table.dead_positions()
             columns = Columns(
                 row=table.column["rows"],
                 length=table.column["length"],
-                live=table.live,
+                inside=table.live if selection.whole or not unlisted else selection.mask(),
                 position_of=table.position_of,
                 end=table.size,
             )
         found = _find(parts, wanted)
         return Match(
             [
-                _in_scope(found_one, selection, dead, weight=weight)
-                for found_one, weight in zip(found, factors, strict=True)
+                _unlisted(term, found_one, selection, outside, weight=weight)
+                if unlisted
+                else _in_scope(found_one, selection, weight=weight)
+                for term, found_one, weight in zip(wanted.tolist(), found, factors, strict=True)
             ],
             columns,
             row_count=selection.count,
             mean_length=selection.mean_length,
-            whole=selection.whole,
+            unlisted=unlisted,
             k1=k1,
             b=b,
         )
@@ -386,27 +393,40 @@ def _concatenated(pieces: list[_Found]) -> _Found:
     return np.concatenate(positions), np.concatenate(counts), np.concatenate(codes)
 
 
-def _in_scope(
-    found: _Found, selection: Selection, dead: NDArray[np.int32] | None, *, weight: float
+def _unlisted(
+    term: int,
+    found: _Found,
+    selection: Selection,
+    outside: NDArray[np.int32] | None,
+    *,
+    weight: float,
 ) -> Postings:
-    """The postings of the rows in scope, and how many live rows they are.
+    """All postings of a word, and how many of them are in a scope of most of the table.
 
-    A whole table keeps its dead postings in the list: they are counted out here
+    Those of the dead and of others stay in the list: they are counted out here
     and left out of the results later, which costs less than copying the list.
     """
     positions, counts, codes = found
-    if selection.positions is None:
-        gone = 0 if dead is None else _shared(positions, dead)
-        return Postings(
-            positions=positions,
-            counts=counts,
-            codes=codes,
-            frequency=len(positions) - gone,
-            weight=weight,
-        )
+    if outside is None:
+        frequency = len(positions)
+    else:
+        known = selection.frequencies.get(term)
+        frequency = len(positions) - _shared(positions, outside) if known is None else known
+        if known is None and not selection.whole:  # a whole table's is made anew each time
+            selection.frequencies[term] = frequency
+    return Postings(
+        positions=positions, counts=counts, codes=codes, frequency=frequency, weight=weight
+    )
+
+
+def _in_scope(found: _Found, selection: Selection, *, weight: float) -> Postings:
+    """The postings of the rows in a scope that is a list."""
+    positions, counts, codes = found
     wanted = selection.positions
+    if wanted is None:
+        raise AssertionError("a whole table has no list")
     if len(positions) > 32 * len(wanted):
-        at = np.searchsorted(positions, wanted)
+        at = positions.searchsorted(wanted)
         at = at.compress(positions.take(at, mode="clip") == wanted)
         positions, counts, codes = positions.take(at), counts.take(at), codes.take(at)
     elif len(positions):

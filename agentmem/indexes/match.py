@@ -27,6 +27,7 @@ CHEAP = 1 << 16
 SAMPLE = 1 << 14
 """How many sums are looked at to guess what a good one is."""
 
+_TINY = np.float32(1e-30)  # a bound of 0 would say that the word is not there
 _SLACK = 1.0 + 1e-4  # sums of bounds are kept in four bytes
 _STEP = 12  # looking a row up costs about as much as adding up this many postings
 
@@ -52,7 +53,7 @@ class Columns:
 
     row: NDArray[np.int32]
     length: NDArray[np.int32]
-    live: NDArray[np.bool_]
+    inside: NDArray[np.bool_]
     position_of: NDArray[np.int32]
     end: int
 
@@ -72,14 +73,14 @@ class Match:
         *,
         row_count: int,
         mean_length: float,
-        whole: bool,
+        unlisted: bool,
         k1: float,
         b: float,
     ) -> None:
         self.row_count = row_count
         self.mean_length = mean_length
         self._columns = columns
-        self._whole = whole
+        self._unlisted = unlisted
         self._k1 = k1
         self._b = b
         self._postings = tuple(postings)
@@ -123,9 +124,12 @@ class Match:
         """How often each row holds each word of the query: one line a row, one column a word."""
         positions, here = self._positions_of(rows)
         counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
-        if here.any():
-            for number, postings in enumerate(self._postings):
-                counts[here, number] = _counts_at(postings, positions[here])
+        there = np.flatnonzero(here)
+        there = there[positions[there].argsort()]  # in order they are found sooner
+        wanted = positions[there]
+        for number, postings in enumerate(self._postings):
+            if postings.size:
+                counts[there, number] = _counts_at(postings, wanted)
         return counts
 
     def lengths_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.int32]:
@@ -145,13 +149,15 @@ class Match:
             return np.zeros(len(wanted), dtype=np.int32), inside
         positions = known.take(np.where(inside, wanted, 0)) - np.int32(1)
         inside &= (positions >= 0) & (positions < self._columns.end)
+        if self._unlisted and len(self._columns.inside):
+            inside &= self._columns.inside.take(positions, mode="clip")
         return positions, inside
 
     def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Without the dead: lists of part of a table hold none, those of a whole one may."""
-        if not self._whole:
+        """Without what is not in scope: lists made for a scope hold nothing else."""
+        if not self._unlisted:
             return positions
-        return positions.compress(self._columns.live.take(positions))
+        return positions.compress(self._columns.inside.take(positions))
 
     def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
         """Exact scores: always the same sum in the same order, whichever way a row was found."""
@@ -209,8 +215,9 @@ class Match:
                 if contenders <= 4 * n or contenders * len(used) * _STEP < left:
                     break
             _add_up(sums, *rest.pop(0), bounds)
+        sums[tried] = 0.0
         positions = np.flatnonzero(sums >= least if least > 0.0 else sums > 0.0).astype(np.int32)
-        positions = self._living(np.setdiff1d(positions, tried, assume_unique=True))
+        positions = self._living(positions)
         return (
             np.concatenate((tried, positions)),
             np.concatenate((tried_scores, self._score(positions))),
@@ -221,7 +228,7 @@ def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.u
     """How often the word stands at each position, 0 where it does not."""
     if not postings.size:
         return np.zeros(len(positions), dtype=np.uint8)
-    at = np.searchsorted(postings.positions, positions)
+    at = postings.positions.searchsorted(positions)
     found = postings.positions.take(at, mode="clip") == positions
     counts: NDArray[np.uint8] = postings.counts.take(at, mode="clip")
     counts[~found] = 0
@@ -232,7 +239,8 @@ def _add_up(
     sums: NDArray[np.float32], postings: Postings, factor: float, bounds: NDArray[np.float32]
 ) -> int:
     """Add what each posting may score at most; the number of postings."""
-    values = (bounds * np.float32(factor * (1.0 + 1e-6))).take(postings.codes)
+    highest = np.maximum(bounds * np.float32(factor * (1.0 + 1e-6)), _TINY)
+    values = highest.take(postings.codes)
     np.add.at(sums, postings.positions, values)
     return postings.size
 

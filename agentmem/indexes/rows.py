@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -253,20 +253,21 @@ class RowTable:
             inside &= self._passes(safe, scope)
             return inside
 
-    def columns_of(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Every column of `rows`, zeros for a row that is not here (`rows` is then 0 too)."""
+    def columns_of(
+        self, rows: NDArray[Any], names: Collection[str] = tuple(COLUMNS)
+    ) -> dict[str, NDArray[Any]]:
+        """These columns of `rows`, zeros for a row that is not here (`rows` is then 0 too)."""
         with self.lock:
             positions = self.positions_of(np.asarray(rows))
-            here = positions >= 0
-            if not here.any():
-                return {
-                    name: np.zeros(len(here), values.dtype) for name, values in self.column.items()
-                }
-            safe = np.where(here, positions, 0)
-            return {
-                name: np.where(here, values.take(safe), 0).astype(values.dtype, copy=False)
-                for name, values in self.column.items()
-            }
+            gone = positions < 0
+            columns = {name: self.column[name] for name in names}
+            if gone.all():
+                return {name: np.zeros(len(gone), v.dtype) for name, v in columns.items()}
+            found = {name: v.take(positions, mode="clip") for name, v in columns.items()}
+        if gone.any():
+            for values in found.values():
+                values[gone] = 0
+        return found
 
     def neighbours(
         self, rows: NDArray[Any] | Sequence[int], scope: RowScope = EVERYTHING

@@ -71,7 +71,7 @@ class Selection:
     which spares large stores from writing the list down.
     """
 
-    __slots__ = ("_mask", "count", "end", "positions", "total_length")
+    __slots__ = ("_mask", "_outside", "count", "end", "frequencies", "positions", "total_length")
 
     def __init__(
         self, positions: NDArray[np.int32] | None, *, end: int, count: int, total_length: int
@@ -80,12 +80,20 @@ class Selection:
         self.end = end
         self.count = count
         self.total_length = total_length
+        self.frequencies: dict[int, int] = {}
+        """How many of its rows hold a word, for words that were asked for."""
         self._mask: NDArray[np.bool_] | None = None
+        self._outside: NDArray[np.int32] | None = None
 
     @property
     def whole(self) -> bool:
         """Whether every live row of the table is in it."""
         return self.positions is None
+
+    @property
+    def wide(self) -> bool:
+        """Whether leaving out what is not in it costs less than writing down what is."""
+        return 2 * self.count >= self.end
 
     @property
     def mean_length(self) -> float:
@@ -100,3 +108,9 @@ class Selection:
                 mask[self.positions] = True
             self._mask = mask
         return self._mask
+
+    def outside(self) -> NDArray[np.int32]:
+        """The positions below `end` that are not in it, ascending; only for part of a table."""
+        if self._outside is None:
+            self._outside = np.flatnonzero(~self.mask()).astype(np.int32)
+        return self._outside

@@ -29,18 +29,22 @@ def build(work: Work) -> Peer:
             "history_db_path": work.folder + "/history.db",
         }
     )
-    known: dict[str, list[float]] = {
-        text: vector.tolist()
-        for text, vector in zip(
-            [*work.texts, *work.queries], [*work.vectors, *work.query_vectors], strict=True
-        )
-    }
-    memory.embedding_model.embed = lambda text, *_: known[text]
+    places = {text: place for place, text in enumerate([*work.texts, *work.queries])}
+    vectors_of = [work.vectors, work.query_vectors]
+
+    def embed(text: str, *_: object) -> list[float]:
+        place = places[text]
+        later = place - len(work.texts)
+        vector = vectors_of[0][place] if later < 0 else vectors_of[1][later]
+        found: list[float] = vector.tolist()
+        return found
+
+    memory.embedding_model.embed = embed
 
     def load(texts: Sequence[str], vectors: Vectors) -> None:
-        # One by one it rewrites its whole file each time, so the load goes to its store in bulk.
+        # One by one it rewrites its whole file each time, so the load goes to its store at once.
         memory.vector_store.insert(
-            vectors=vectors.tolist(),
+            vectors=vectors,
             payloads=[{"data": text, "user_id": "u"} for text in texts],
             ids=[str(i) for i in range(len(texts))],
         )

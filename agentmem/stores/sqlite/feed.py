@@ -197,6 +197,9 @@ class SqliteFeed:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
         with self._database.read() as read:
             number = find_embedder(read, embedder)
+            vectors = 0 if number is None else read.ledger.tally(vectors_tally(number))[0]
+            if vectors == read.ledger.tally(MEMORIES.name)[0]:
+                return ()  # every row has one: no need to look at each
             found = read.execute(
                 "SELECT m.row FROM memories AS m LEFT JOIN embeddings AS e ON e.key = ? + m.row "
                 "WHERE e.key IS NULL AND m.deleted_at IS NULL ORDER BY m.row LIMIT ?",
