@@ -88,7 +88,7 @@ async def enhanced_search(
         require_number(seconds, name, low=0)
     search = _Search(
         query=query,
-        memory=getattr(memory, "manager", memory),
+        memory=_manager(memory),
         scope=read_scope(scope, whose),
         signal=signal,
         on_step=on_step,
@@ -118,6 +118,11 @@ async def enhanced_search(
         search.stopped = True
         search.problems.append("stopped by its signal")
     return search.result()
+
+
+def _manager(memory: MemoryManager | AsyncMemoryManager | None) -> MemoryManager | None:
+    found: Any = memory
+    return getattr(found, "manager", found)  # type: ignore[no-any-return]  # either kind
 
 
 def enhanced_search_sync(
@@ -233,9 +238,7 @@ class _Search:
         names = {name: getattr(self.scope, name) for name in Scope.__slots__}
         for page in read.pages:
             try:
-                kept = self.memory.index_page_async(
-                    page.content or page.text, page.url, page.title, **names
-                )
+                kept = self.memory.index_page_async(page.text, page.url, page.title, **names)
                 if not kept:
                     self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer

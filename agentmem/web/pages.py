@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import date
+from typing import TYPE_CHECKING
 
-from agentmem.errors import SearchFailed
+from agentmem.core.cleaning import clean_line
 from agentmem.models import is_async
 from agentmem.threads import awaited, in_thread
 from agentmem.web.protocol import WebResult
+from agentmem.web.reading import linkable, read_day
+
+if TYPE_CHECKING:
+    from agentmem.fetching import FetchLimits
 
 MOST_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPage:
-    """A page that was read: its readable text, and what is to be remembered of it."""
+    """A page that was read: where it was found in the end, its readable text, its date."""
 
     url: str
     text: str
     title: str = ""
-    content: str | bytes = ""
+    published: date | None = None
 
 
 PageReader = Callable[[str], Awaitable[ReadPage] | ReadPage]
@@ -62,18 +67,21 @@ async def read_pages(
         else:
             texts[result.url] = outcome
     return PagesRead(
-        results=tuple(
-            replace(
-                result,
-                content=texts[result.url].text,
-                title=result.title or _readable(texts[result.url].title)[:300],
-            )
-            if result.url in texts
-            else result
-            for result in results
-        ),
+        results=tuple(_filled(result, texts.get(result.url)) for result in results),
         pages=tuple(texts.values()),
         problems=tuple(problems),
+    )
+
+
+def _filled(result: WebResult, page: ReadPage | None) -> WebResult:
+    if page is None:
+        return result
+    return replace(
+        result,
+        url=linkable(page.url, allow_private=True) or result.url,
+        content=page.text,
+        title=result.title or clean_line(_readable(page.title), limit_characters=300),
+        date=result.date or page.published,
     )
 
 
@@ -92,19 +100,36 @@ async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPag
     return replace(page, text=text) if text else "it has no readable text"
 
 
-def read_safely(url: str) -> ReadPage:
-    """The readable text of a page, fetched within limits and never from a private network."""
-    from agentmem.fetching import fetch
-    from agentmem.pages import to_markdown
+def read_safely(
+    url: str,
+    *,
+    robots: bool = True,
+    allow_private: bool = False,
+    limits: FetchLimits | None = None,
+) -> ReadPage:
+    """The readable text of a page: HTML, PDF or plain.
 
-    fetched: Any = fetch(url)
-    body = fetched.text
-    if not 200 <= fetched.status < 300:
-        raise SearchFailed(f"it answered with {fetched.status}")
-    if "html" in fetched.media_type:
-        page = to_markdown(body, fetched.url)
-        return ReadPage(url=fetched.url, text=page.text, title=page.title, content=body)
-    return ReadPage(url=fetched.url, text=body, title=fetched.title, content=body)
+    Fetched within size and time limits, with the site's robots.txt asked
+    first, and never from a private network unless that is allowed.
+    """
+    from agentmem.fetching import fetch
+    from agentmem.files import document_of
+
+    found = fetch(url, robots=robots, allow_private=allow_private, limits=limits)
+    name = found.url.split("?")[0].rsplit("/", 1)[-1]
+    document = document_of(
+        found.content,
+        url=found.url,
+        name=name,
+        media_type=found.media_type,
+        charset=found.charset,
+    )
+    return ReadPage(
+        url=found.url,
+        text=document.text,
+        title=document.title,
+        published=read_day(document.metadata.get("published")),
+    )
 
 
 def _readable(text: str) -> str:

@@ -11,6 +11,8 @@ from agentmem.errors import InvalidInput
 from agentmem.models import is_async
 from agentmem.threads import awaited
 from agentmem.types import Hit
+from agentmem.web.callables import CallableSearch
+from agentmem.web.chain import SearchChain
 from agentmem.web.enhanced import enhanced_search
 from agentmem.web.result import EnhancedSearchResult
 from agentmem.web.running import run_anywhere
@@ -60,29 +62,33 @@ class EnhancedDict(dict[str, Any]):
     degradations = EnhancedList.degradations
 
 
-def wrap_search(memory: MemoryManager, fn: F, **options: Any) -> F:
+def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **options: Any) -> F:
     """`fn` with memory: the same parameters, sync or async, and the same results.
 
     What it returns is a list (or a dict) equal to what `fn` returned that also
     has `.memory_results`, `.answer`, `.citations`, `.conflict_disclaimer`,
     `.degradations` and all of it as `.enhanced`. What `fn` raises is raised.
     Memory failing changes nothing about the results. A call may say
-    `memory_scope=`; `options` are those of `enhanced_search`.
+    `memory_scope=`; `options` are those of `enhanced_search`. Addresses in a
+    private network are shown in citations only with `allow_private`.
     """
     if not callable(fn):
         raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a search function.")
     settings = dict(options)
     own_scope = settings.pop("scope", None)
+    name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 
     async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
         rows = found if isinstance(found, Mapping) else list(found)
 
-        def already_found(_: str) -> Any:
-            return rows
-
+        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
         try:
             return await enhanced_search(
-                query, memory=memory, web=already_found, scope=scope, **settings
+                query,
+                memory=memory,
+                web=SearchChain([web], attempts=1),
+                scope=scope,
+                **settings,
             )
         except InvalidInput:
             return None  # an empty query: the function may mean something by it
