@@ -108,7 +108,7 @@ def check_answer(text: str, citations: Sequence[Citation]) -> CheckedAnswer:
     readable = text.encode("utf-8", "replace").decode("utf-8").strip()
     allowed = frozenset(citation.url for citation in citations if citation.url)
     safe = remove_live_markup(readable, allowed)
-    resolved = resolve_citations(safe.text, citations)
+    resolved = resolve_citations(safe.text.strip(), citations)
     again = remove_live_markup(resolved.text, allowed)
     if again.text != resolved.text:  # taking out a number joined what stood around it
         resolved_again = resolve_citations(again.text, citations)

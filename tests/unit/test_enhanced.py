@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 import threading
 from collections.abc import Iterator
 from datetime import date
@@ -500,3 +501,11 @@ def test_links_of_a_private_network_are_kept_when_allowed(memory: MemoryManager)
     assert shown.citations[0].url == ""
     kept = search("lamps", memory=None, web=CallableSearch(lambda q: rows, allow_private=True))
     assert kept.citations[0].url == "http://wiki.corp/lamps"
+
+
+def test_the_example_answers_offline(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["websearch.py"])
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "websearch.py"), run_name="__main__")
+    assert "It was last seen in 1986. [2]" in capsys.readouterr().out
