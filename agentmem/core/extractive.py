@@ -371,6 +371,8 @@ def _choose(scored: list[_Scored], most_sentences: int) -> list[tuple[float, _Un
 
 def _says_the_same(first: _Unit, second: _Unit) -> bool:
     one, other = set(first.terms) - STOP_WORDS, set(second.terms) - STOP_WORDS
+    if {term for term in one ^ other if any(map(str.isdigit, term))}:
+        return False  # another number is another statement
     return len(one & other) >= _SAME * max(1, min(len(one), len(other))) and (
         len(one & other) >= 0.5 * len(one | other)
     )

@@ -72,11 +72,12 @@ class SearchServer:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> str:
-        """Serve `body` under `/pages/<path>`; gives the address."""
+        """Serve `body` under `/pages/<path>`, or at a path with a slash; gives the address."""
         written = body.encode("utf-8") if isinstance(body, str) else body
         sent = {"content-type": "text/html; charset=utf-8", **(headers or {})}
-        self.pages[f"/pages/{path}"] = (status, sent, written)
-        return f"{self.url}/pages/{path}"
+        place = path if path.startswith("/") else f"/pages/{path}"
+        self.pages[place] = (status, sent, written)
+        return f"{self.url}{place}"
 
     def next_answer(self) -> tuple[str, Mapping[str, str]]:
         with self._lock:
@@ -104,7 +105,7 @@ def _handler(owner: SearchServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            if parts.path.startswith("/pages/"):
+            if parts.path.startswith("/pages/") or parts.path == "/robots.txt":
                 status, headers, body = owner.pages.get(parts.path, (404, {}, b"no such page"))
                 self._send(status, body, headers)
                 return
