@@ -28,6 +28,7 @@ from agentmem.core.context_trace import (
     parts_of_request,
 )
 from agentmem.core.injection import as_dict, inject, last_question
+from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.snapshot import Snapshot
@@ -119,6 +120,9 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.degradations += recalled.degradations
+    factors = {
+        hit.memory.id: usage_factor(hit.memory.usage, now=runtime.now()) for hit in recalled.hits
+    }
     chosen = steps.run(
         "choose",
         lambda: choose(
@@ -126,6 +130,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             ask.messages,
             top_k=ask.config.top_k,
             threshold=ask.config.similarity_threshold,
+            factors=factors,
         ),
         Chosen(),
     )
@@ -180,7 +185,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         "trace",
         lambda: _snapshot(
             runtime, ask, context, queries=queries, recalled=recalled, profile=profile,
-            passed_over=chosen.passed_over, tokenizer=tokenizer, notes=notes,
+            passed_over=chosen.passed_over, factors=factors, tokenizer=tokenizer, notes=notes,
             timings=steps.timings_ms,
         ),
         None,
@@ -303,6 +308,7 @@ def _snapshot(
     recalled: Recalled,
     profile: Sequence[Memory],
     passed_over: Sequence[tuple[Hit, str]],
+    factors: Mapping[str, float],
     tokenizer: Tokenizer,
     notes: Sequence[str],
     timings: Mapping[str, float],
@@ -321,7 +327,7 @@ def _snapshot(
         settings={name: getattr(config, name) for name in LoopConfig.__slots__},
         parts=parts_of_request(plan),
         looked_at=(
-            *looked_at_knowledge(recalled.hits, passed_over, built),
+            *looked_at_knowledge(recalled.hits, passed_over, built, factors=factors),
             *looked_at_profile(profile, built),
             *looked_at_messages(plan),
         ),

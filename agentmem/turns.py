@@ -15,11 +15,11 @@ from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, Context, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
-from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.echoes import fingerprints
 from agentmem.core.injection import inject, last_question
+from agentmem.core.living.usage import Shown, find_used
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
@@ -278,13 +278,19 @@ class Turn:
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
-        if not self.citations or not answer or self._repeated:
+        built, texts = self._context.built, {hit.memory.id: hit.memory.text for hit in self.hits}
+        shown = [
+            Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
+            for c in self.citations
+            if c.memory_id
+        ]
+        if not shown or not answer or self._repeated or built.text is None:
             return
-        cited = {c.index for c in resolve_citations(answer, self.citations).cited}
-        ids = {c.memory_id: c.index in cited for c in self.citations if c.memory_id}
+        asked = text_of(self._asked) if self._asked is not None else ""
+        used = find_used(answer, shown, question=asked)
         payload = {
-            "cited": [memory_id for memory_id, used in ids.items() if used],
-            "ignored": [memory_id for memory_id, used in ids.items() if not used],
+            "cited": [one.id for one in shown if one.id in used],
+            "ignored": [one.id for one in shown if one.id not in used],
         }
         self.memory.runtime.worker.submit("usage", payload, scope=self.scope)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from agentmem.core.content import content_hash
 from agentmem.core.knowledge import Candidate
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
-from agentmem.types import Hit
+from agentmem.types import EMPTY, Hit
 
 QUOTE_CHARACTERS = 200
 
@@ -37,18 +37,21 @@ def choose(
     *,
     top_k: int,
     threshold: float,
+    factors: Mapping[str, float] = EMPTY,
 ) -> Chosen:
     """What of `hits` is offered to the block.
 
     Preferences have their own section. What the conversation says already is
-    not said again. Of the rest the `top_k` best at or above the threshold.
+    not said again. Of the rest the `top_k` best at or above the threshold, in
+    the order of their scores times `factors`.
     """
     said = {content_hash(text_of(m)) for m in messages if m.get("content")}
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = 0
-    for hit in hits:
+    weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
+    for hit in sorted(hits, key=lambda hit: (-weighed[hit.memory.id], hit.memory.id)):
         memory = hit.memory
         if memory.kind == "preference":
             passed_over.append((hit, "a preference: it stands in the profile"))
@@ -71,7 +74,8 @@ def choose(
                 )
             )
         else:
-            candidates.append(Candidate(id=memory.id, source=source_of(memory), score=hit.score))
+            score = weighed[memory.id]
+            candidates.append(Candidate(id=memory.id, source=source_of(memory), score=score))
     return Chosen(
         candidates=tuple(candidates),
         pointers=tuple(pointers),

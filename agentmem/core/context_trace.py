@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentmem.core.assembly import BuiltBlock
 from agentmem.core.packages import ContentPackage
 from agentmem.core.packing import ContextPlan
 from agentmem.core.snapshot import Looked, Part, looked_at
-from agentmem.types import Hit, Memory
+from agentmem.types import EMPTY, Hit, Memory
 
 
 def packages_of(built: BuiltBlock) -> list[ContentPackage]:
@@ -49,7 +49,11 @@ def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
 
 
 def looked_at_knowledge(
-    hits: Sequence[Hit], passed_over: Sequence[tuple[Hit, str]], built: BuiltBlock
+    hits: Sequence[Hit],
+    passed_over: Sequence[tuple[Hit, str]],
+    built: BuiltBlock,
+    *,
+    factors: Mapping[str, float] = EMPTY,
 ) -> list[Looked]:
     """What was found, with its scores and fate; tool results that are pointed to are `working`."""
     reasons = {hit.memory.id: reason for hit, reason in passed_over}
@@ -78,6 +82,11 @@ def looked_at_knowledge(
             )
         )
     return looked
+
+
+def _boosts(factor: float) -> Mapping[str, float]:
+    """What being cited or passed over does to the score, as a part of it."""
+    return EMPTY if factor == 1.0 else {"use": round(factor - 1.0, 4)}
 
 
 def looked_at_profile(profile: Sequence[Memory], built: BuiltBlock) -> list[Looked]:
