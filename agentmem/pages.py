@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 Extractor = Literal["trafilatura", "plain", "none"]
 
 MOST_CHARACTERS = 20_000_000
+LEAST_TO_GUESS = 64
+"""Bytes whose charset is worth guessing; fewer tell nothing."""
+MOST_ELEMENTS, DEEPEST = 20_000, 200
 LEAST_SHARE = 0.3
 """Of the page's plain text that the main text must hold; less means that it was missed."""
 _UNSEEN = (
@@ -57,7 +60,7 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
     facts = _facts(tree)
     _drop_unseen(tree)
     plain = tidy(write_markdown(tree))
-    main = tidy(_main_text(tree))
+    main = tidy(_main_text(tree)) if plain and _is_ordinary(tree) else ""
     if len(main) >= LEAST_SHARE * len(plain) and main:
         return Page(text=main, url=url, extractor="trafilatura", **facts)
     if not plain:
@@ -81,7 +84,7 @@ def _guess(data: bytes, charset: str) -> str:
         from charset_normalizer import from_bytes
     except ImportError:
         return "cp1252"
-    best = from_bytes(data[:20_000]).best()
+    best = from_bytes(data[:20_000]).best() if len(data) >= LEAST_TO_GUESS else None
     return best.encoding if best is not None else "cp1252"
 
 
@@ -149,6 +152,19 @@ def _drop_unseen(tree: HtmlElement) -> None:
     for element in doomed:
         if element.getparent() is not None:
             element.drop_tree()
+
+
+def _is_ordinary(tree: HtmlElement) -> bool:
+    """Whether trafilatura may be asked: on very large or deep pages it takes tens of seconds."""
+    from lxml import etree
+
+    elements = depth = 0
+    for event, _ in etree.iterwalk(tree, events=("start", "end")):
+        elements += event == "start"
+        depth += 1 if event == "start" else -1
+        if elements > MOST_ELEMENTS or depth > DEEPEST:
+            return False
+    return True
 
 
 def _main_text(tree: HtmlElement) -> str:
