@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,13 +16,15 @@ from agentmem.core.cleaning import clean_line
 from agentmem.core.filters import Selection
 from agentmem.core.payloads import Payload, from_bytes, to_payload
 from agentmem.core.working import Stored
-from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound
+from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
 from agentmem.preparing import prepare
 from agentmem.stores.values import Artifact, Link
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
+
+_log = logging.getLogger(__name__)
 
 KIND = "tool_result"
 DERIVED = "derived_from"
@@ -171,7 +174,10 @@ class ResultStore:
                 del self._noted[result_id]
             self._written |= due
         for result_id, at in sorted(due.items(), key=lambda item: item[1]):
-            self._manager.store.record_usage(self.scope, [result_id], at=at, retrieved=1)
+            try:
+                self._manager.store.record_usage(self.scope, [result_id], at=at, retrieved=1)
+            except StoreError as error:  # a store that cannot be written can still be read
+                _log.debug("The read of %s was not noted: %s", result_id, error)
 
     def _is_due(self, result_id: str, at: datetime) -> bool:
         before = self._written.get(result_id)

@@ -230,9 +230,8 @@ def nearest(name: str, names: Sequence[str]) -> list[str]:
     """The names that look most like `name`, best first."""
     folded = {known.casefold(): known for known in names}
     found = get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
-    inside = [
-        k for k in folded if name.casefold() and (name.casefold() in k or k in name.casefold())
-    ]
+    wanted = name.casefold()
+    inside = [k for k in folded if len(wanted) > 2 and (wanted in k or k in wanted)]
     return [folded[key] for key in dict.fromkeys([*found, *inside])][:3]
 
 

@@ -256,7 +256,7 @@ class ToolRunner:
         limit = self._limit_tokens
         if len(text) <= 12 * limit and self._count(text) <= limit:
             return text
-        note = f"\n… cut: {len(text):,} characters in all, not stored."
+        note = f"\n… cut: {len(text):,} characters in all."
         kept = text[: 12 * limit]
         while kept and self._count(kept + note) > limit:
             kept = kept[: len(kept) * 4 // 5]
@@ -273,15 +273,27 @@ class ToolRunner:
 async def _invoke(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a tool: an async one here, any other in a thread of its own."""
     try:
-        if is_async(call):
+        if is_async(call) or inspect.isasyncgenfunction(call):
             result = call(**arguments)
         else:
-            result = await _in_thread(partial(call, **arguments))
+            result = await _in_thread(partial(_call_whole, call, arguments))
         while inspect.isawaitable(result):
             result = await result
+        if inspect.isasyncgen(result):
+            result = _joined([item async for item in result])
     except SystemExit as error:
         raise RuntimeError(f"the tool tried to exit with {error.code!r}") from error
     return result
+
+
+def _call_whole(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """What a tool gives back; one that yields is run to its end where it may block."""
+    result = call(**arguments)
+    return _joined(list(result)) if inspect.isgenerator(result) else result
+
+
+def _joined(items: list[Any]) -> Any:
+    return "".join(items) if all(isinstance(item, str) for item in items) else items
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:

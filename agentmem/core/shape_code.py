@@ -6,7 +6,16 @@ import html
 import re
 from collections.abc import Sequence
 
-from agentmem.core.shape_values import LINE_CHARACTERS, Shape, ends, number, share, some, telling
+from agentmem.core.shape_values import (
+    LINE_CHARACTERS,
+    MOST_LINES,
+    Shape,
+    ends,
+    number,
+    share,
+    some,
+    telling,
+)
 
 # `path:12:text` and `path-12-text`; a clock time or a date is no path.
 _NUMBERED = re.compile(
@@ -42,6 +51,7 @@ _TAG = re.compile(r"<[^<>]{0,2000}>")
 _HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
 _LINK = re.compile(r"<a\s", re.IGNORECASE)
 _MARKUP_END = 100_000
+_TRACE_CHARACTERS = 200_000
 
 
 def grep_shape(lines: Sequence[str]) -> Shape | None:
@@ -69,7 +79,7 @@ def grep_shape(lines: Sequence[str]) -> Shape | None:
 
 def diff_shape(text: str, lines: Sequence[str]) -> Shape | None:
     """The shape of a unified diff, also behind the header of a commit."""
-    if not _HUNK.search(text) and "\nrename to " not in text:
+    if "diff --git " not in text and ("@@ " not in text or not _HUNK.search(text)):
         return None
     start = next((n for n, line in enumerate(lines) if _DIFF_START.match(line)), None)
     if start is None or (start > 60 and start > len(lines) // 4):
@@ -93,12 +103,12 @@ def diff_shape(text: str, lines: Sequence[str]) -> Shape | None:
 
 def trace_shape(text: str, lines: Sequence[str]) -> Shape | None:
     """The shape of a stack trace: the exception, and the frame that raised it."""
-    python = text.rfind(_PYTHON_HEAD)
-    if python >= 0 and (len(lines) < 400 or python < 2_000):
-        return _python_trace(text, python, lines)
-    frames = _AT_FRAME.findall(text)
-    errors = [m[0] for m in _AT_ERROR.finditer(text)]
-    if len(frames) >= 2 and errors and len(frames) + len(errors) >= 0.3 * len(lines):
+    python = python_trace(text, lines)
+    if python is not None and _is_about(text, lines):
+        return python
+    frames = _AT_FRAME.findall(text) if " at " in text or "\tat " in text else []
+    errors = [match[0] for match in _AT_ERROR.finditer(text)] if len(frames) >= 2 else []
+    if errors and len(frames) + len(errors) >= 0.3 * len(lines):
         java = any(".java:" in frame or "(Native Method)" in frame for frame in frames[:20])
         causes = [error for error in errors if error.startswith("Caused by: ")]
         error = (causes or errors)[-1 if causes else 0]
@@ -107,30 +117,50 @@ def trace_shape(text: str, lines: Sequence[str]) -> Shape | None:
         frame = raised[0] if raised else frames[0]
         language = "Java" if java else "JavaScript"
         return _trace(language, len(frames), error, frame.strip(), errors)
-    panic = _GO_PANIC.search(text)
+    panic = _GO_PANIC.search(text) if "panic: " in text else None
     if panic:
         frames = _GO_FRAME.findall(text)
         return _trace("Go", len(frames), panic[0], frames[0].strip() if frames else "", [])
     return None
 
 
-def _python_trace(text: str, start: int, lines: Sequence[str]) -> Shape:
-    part = text[start:].split("\n")
+def _is_about(text: str, lines: Sequence[str]) -> bool:
+    """Whether a Python traceback is what a text is about: most of it, or how it begins or ends."""
+    first, last = text.find(_PYTHON_HEAD), text.rfind(_PYTHON_HEAD)
+    ending = last + sum(len(s) + 1 for s in _frames_of(text, last)) + 1
+    covered = text.count("\n", first, ending)
+    after = text.count("\n", ending)
+    return covered >= 0.3 * len(lines) or first < 200 or after <= 5
+
+
+def _frames_of(text: str, start: int) -> list[str]:
+    """The lines of a traceback from its head to the line before the exception."""
+    part = text[start : start + _TRACE_CHARACTERS].split("\n")
     ending = 1
     while ending < len(part) and (not part[ending].strip() or part[ending][0] in " \t|+"):
         ending += 1
-    error = part[ending] if ending < len(part) else ""
+    return part[:ending]
+
+
+def python_trace(text: str, lines: Sequence[str]) -> Shape | None:
+    """The shape of the last Python traceback in a text, wherever it stands."""
+    start = text.rfind(_PYTHON_HEAD)
+    if start < 0:
+        return None
+    above = _frames_of(text, start)
+    ending = start + sum(len(line) + 1 for line in above)
+    error = text[ending : ending + LINE_CHARACTERS].split("\n", 1)[0]
     if not _PYTHON_ERROR.match(error):
-        error = telling(lines[::-1])
-    frames = [line for line in part[:ending] if _PYTHON_FRAME.match(line)]
+        error = telling(lines[: -MOST_LINES - 1 : -1])
+    frames = [line for line in above if _PYTHON_FRAME.match(line)]
     every = len(_PYTHON_FRAME.findall(text))
     chained = text.count(_PYTHON_HEAD)
     notes = (number(chained, "chained traceback"),) if chained > 1 else ()
     shown = code = ""
     if frames:
         shown = _LONG_PATH.sub(r'"…\1"', frames[-1].strip())
-        below = part[:ending].index(frames[-1]) + 1
-        code = part[below].strip() if below < ending else ""
+        below = len(above) - above[::-1].index(frames[-1])
+        code = above[below].strip() if below < len(above) else ""
     return _trace("Python", every, error, f"{shown}: {code}" if code else shown, notes)
 
 

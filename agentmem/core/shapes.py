@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentmem.core.media_headers import image_size, recording_seconds
-from agentmem.core.shape_code import diff_shape, grep_shape, markup_shape, trace_shape
+from agentmem.core.shape_code import (
+    diff_shape,
+    grep_shape,
+    markup_shape,
+    python_trace,
+    trace_shape,
+)
 from agentmem.core.shape_data import json_shape, table_shape
 from agentmem.core.shape_values import (
     LINE_CHARACTERS,
@@ -151,8 +157,8 @@ def _paths(lines: Sequence[str]) -> Shape | None:
 
 def _plain(text: str, lines: Sequence[str]) -> Shape:
     first, last = ends(lines)
-    python = text.rfind("Traceback (most recent call last):")
-    notes = ("holds a Python traceback",) if python >= 0 else ()
+    inside = python_trace(text, lines)
+    notes = (f"holds a Python traceback: {inside.first}",) if inside else ()
     looked = lines if len(lines) <= 2 * MOST_LINES else (*lines[:MOST_LINES], *lines[-MOST_LINES:])
     flagged = next((s for s in looked if (m := _LEVEL.search(s[:200])) and m["error"]), "")
     if flagged:

@@ -64,7 +64,8 @@ def _stand_ins(shape: Shape, result_id: str, tool: str) -> Iterator[str]:
 
 def _telling_lines(shape: Shape, length: int) -> list[str]:
     lines = []
-    for name, line in (("first", shape.first), ("last", shape.last)):
+    opening = "error" if shape.kind == "error" else "first"
+    for name, line in ((opening, shape.first), ("last", shape.last)):
         if shown := clean_line(line, limit_characters=length):
             lines.append(f"{name}: {shown}")
     return lines

@@ -138,6 +138,17 @@ def test_a_chained_python_trace_shows_the_last_exception() -> None:
     assert shape.first == "RuntimeError: outer"
 
 
+def test_a_trace_inside_a_long_output_is_noted() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 3, in run\n    go()\nValueError: bad\n'
+    inside = shape_of("step\n" * 100 + trace + "step\n" * 100)
+    assert inside.kind == "text"
+    assert "ValueError: bad" in inside.notes[0]
+    ending = shape_of("step\n" * 100 + trace)
+    assert ending.what == "Python stack trace"
+    assert ending.first == "ValueError: bad"
+    assert ending.last == 'File "a.py", line 3, in run: go()'
+
+
 def test_java_and_javascript_traces_show_what_was_raised_where() -> None:
     java = shape_of(JAVA)
     assert (java.what, java.counts[0]) == ("Java stack trace", "3 frames")

@@ -272,6 +272,20 @@ def test_reading_is_not_stored_again() -> None:
     assert "did you mean lines?" in wrong.content
 
 
+def test_tools_that_yield_give_all_they_yield() -> None:
+    def count_up(n: int) -> Any:
+        yield from (f"{k}\n" for k in range(n))
+
+    async def count_down(n: int) -> Any:
+        for k in range(n, 0, -1):
+            yield {"k": k}
+
+    runner = ToolRunner([count_up, count_down])
+    up, down = run(runner, call("count_up", {"n": 3}), call("count_down", {"n": 2}))
+    assert up.content == "0\n1\n2\n"
+    assert down.content == '[{"k": 2}, {"k": 1}]'
+
+
 def test_sdk_objects_and_odd_calls_are_read() -> None:
     sdk = SimpleNamespace(
         id="x", type="function", function=SimpleNamespace(name="divide", arguments='{"number": 2}')

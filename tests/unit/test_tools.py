@@ -131,7 +131,9 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 def test_docstrings_of_three_styles_are_read() -> None:
-    numpy = "Do it.\n\nParameters\n----------\na : int\n    The first.\n\nReturns\n-------\nint\n    x"
+    numpy = (
+        "Do it.\n\nParameters\n----------\na : int\n    The first.\n\nReturns\n-------\nint\n    x"
+    )
     sphinx = (
         "Do it.\n\n:param int a: The first.\n:param b: The second,\n    continued.\n:returns: x"
     )

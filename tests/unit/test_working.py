@@ -13,7 +13,7 @@ import agentmem
 from agentmem.core.block import ContextBlock
 from agentmem.core.context import render_context
 from agentmem.core.estimate import estimate_tokens
-from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound
+from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
 from agentmem.testing import ManualClock
 from agentmem.types import Scope
 from agentmem.working import WorkingMemory
@@ -337,6 +337,24 @@ def test_pointers_name_large_results_newest_and_pinned_first(working: WorkingMem
     assert (pointer.id, pointer.tool) == (first.id, "grep")
     assert "300 matches" in pointer.summary
     assert pointer.tokens > 1_000
+
+
+def test_a_store_that_cannot_be_written_can_still_be_read(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    kept = working.keep("grep", {}, LINES)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise StoreReadOnly("The folder cannot be written.")
+
+    memory.store.record_usage = refuse  # type: ignore[method-assign]  # a folder without rights
+    assert working.read(kept.id, lines="1").text == "src/file1.py:1: value = 1\n"
+
+
+def test_a_failed_result_shows_its_error(working: WorkingMemory) -> None:
+    kept = working.keep("run", {}, "Traceback\n" * 200, error="ValueError: no </source> here")
+    assert "error: ValueError: no (/source) here" in kept.content
+    assert kept.tokens < 100
 
 
 def test_results_survive_a_restart(tmp_path: Path) -> None:
