@@ -64,7 +64,8 @@ FILLERS = _split(
     " raised lower lowered increase increased decrease decreased reduce reduced extend extended"
     " postpone postponed reschedule rescheduled update updated bump bumped transition transitioned"
     " move moved moving supersede superseded entirely fully whole few rarely seldom sometimes"
-    " occasionally hardly partly partially barely rather instead time times used-to starting lasts lasted"
+    " occasionally hardly partly partially barely rather instead time times"
+    " used-to starting lasts lasted"
 )
 
 FIRST_PERSON = _split("i me my mine we us our ours")

@@ -1,0 +1,272 @@
+"""One text at four levels: full, summary, compressed, index; each no dearer than the one above.
+
+The summary keeps whole sentences, the compressed text leaves out the words a
+telegram leaves out. Both keep every number, name, negation and piece of code
+(L2). The index is a title and the words to ask by, for a list of topics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from agentmem.core.checks import require_number, require_text
+from agentmem.core.lexical import analyse
+from agentmem.core.living.essentials import missing_essentials, read_essentials
+from agentmem.core.regions import code_spans
+from agentmem.core.sentences import sentences
+from agentmem.errors import InvalidInput
+from agentmem.protocols import TokenCounter
+from agentmem.types import Level
+
+MAX_SENTENCES = 2_000
+INDEX_WORDS = 8
+_TITLE_WORDS = 8
+
+_FILLING = (
+    "a an the is are was were be been being am that there it very really just actually basically"
+    " quite simply literally totally definitely certainly also so then of well please oh yeah yes"
+    " hey hi hello wow okay ok um uh gosh somewhat it's that's there's"
+)
+_DROPPED = frozenset(_FILLING.split())
+_PLEASANTRY = re.compile(
+    r"\W*(?:hi|hey|hello|thanks|thank you|thanks a lot|wow|great|cool|nice|awesome|sure|ok|okay|yes"
+    r"|yeah|absolutely|sounds good|no problem|you're welcome|bye|take care|see you|congrats"
+    r"|congratulations|haha|lol|got it|good to hear(?: that)?|that's great)(?: \w+)?\W*\Z",
+    re.IGNORECASE,
+)
+_PIECES = re.compile(r"(\s+)")
+_CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """A text at four levels and what each costs in tokens, never rising (P35)."""
+
+    full: str
+    summary: str
+    compressed: str
+    index: str
+    full_tokens: int
+    summary_tokens: int
+    compressed_tokens: int
+    index_tokens: int
+
+    def at(self, level: Level) -> str:
+        """The text at `level`."""
+        return str(getattr(self, level))
+
+    def tokens_at(self, level: Level) -> int:
+        """The tokens of the text at `level`."""
+        return int(getattr(self, f"{level}_tokens"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelText:
+    """Whether a text a model proposed may stand for the original, and if not, why."""
+
+    accepted: bool
+    problems: tuple[str, ...] = ()
+    tokens_saved: int = 0
+
+
+def make_levels(
+    text: str, count: TokenCounter, *, title: str = "", summary_share: float = 0.6
+) -> Levels:
+    """`text` at all four levels, for any text and any counter (P35).
+
+    A level that would cost more than the one above is the one above. Sentences
+    beyond `summary_share` of the tokens leave the summary unless they bring a
+    number, a name, a negation or code of their own.
+    """
+    require_text(text, "text")
+    require_text(title, "title")
+    require_number(summary_share, "summary_share", low=0.0, high=1.0)
+    if not callable(count):
+        raise InvalidInput("count", count, "is not callable", remedy="Pass a TokenCounter.")
+    summary, summary_tokens = _cheaper(summarise(text, count, share=summary_share), text, count)
+    compressed, compressed_tokens = _cheaper(compress(summary), summary, count)
+    index, index_tokens = compressed, compressed_tokens
+    for most_words in (INDEX_WORDS, INDEX_WORDS // 2, 0):
+        line = index_line(text, title=title, most_words=most_words)
+        tokens = count(line)
+        if line and tokens <= compressed_tokens:
+            index, index_tokens = line, tokens
+            break
+    return Levels(
+        full=text,
+        summary=summary,
+        compressed=compressed,
+        index=index,
+        full_tokens=count(text),
+        summary_tokens=summary_tokens,
+        compressed_tokens=compressed_tokens,
+        index_tokens=index_tokens,
+    )
+
+
+def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
+    """The sentences of `text` that matter most, in their order, code and all.
+
+    A sentence with a number, name, negation or code that no other kept one has
+    is always kept; the others by how central their words are, while there is room.
+    """
+    spans = list(sentences(text))
+    if len(spans) < 2 or len(spans) > MAX_SENTENCES or code_across(text, spans):
+        return text
+    terms = [analyse(text[start:end]) for start, end in spans]
+    frequency = Counter(term for found in terms for term in set(found))
+    essentials = [read_essentials(text[start:end]) for start, end in spans]
+    known: set[str] = set()
+    kept: set[int] = set()
+    for place, found in enumerate(essentials):
+        marks = {*found.numbers, *found.names, *found.code}
+        if found.negated:
+            marks.add(f"not {place}")
+        if not marks <= known:
+            known |= marks
+            kept.add(place)
+    room = share * count(text) - sum(count(text[slice(*spans[place])]) for place in kept)
+    scored = sorted(
+        (place for place in range(len(spans)) if place not in kept),
+        key=lambda place: (-_centrality(terms[place], frequency), place),
+    )
+    for place in scored:
+        sentence = text[slice(*spans[place])]
+        if _PLEASANTRY.match(sentence):
+            continue
+        cost = count(sentence)
+        if cost <= room or not kept:
+            room -= cost
+            kept.add(place)
+    if not kept or len(kept) == len(spans):
+        return text
+    return " ".join(text[slice(*spans[place])] for place in sorted(kept))
+
+
+def compress(text: str) -> str:
+    """`text` as a telegram: without articles, forms of "be" and fillers; code stays verbatim."""
+    parts: list[str] = []
+    position = 0
+    for start, end in code_spans(text):
+        parts += (_telegram(text[position:start]), text[start:end])
+        position = end
+    parts.append(_telegram(text[position:]))
+    short = "".join(parts).strip()
+    if not short or missing_essentials(read_essentials(text), read_essentials(short)):
+        return text
+    return short
+
+
+def index_line(text: str, *, title: str = "", most_words: int = INDEX_WORDS) -> str:
+    """A title and the words to ask by: what a list of topics shows of `text`."""
+    first = ""
+    for start, end in sentences(text):
+        first = first or text[start:end]
+        if not _PLEASANTRY.match(text, start, end):
+            first = text[start:end]
+            break
+    head = " ".join((title or first).split()[:_TITLE_WORDS]).strip(" .,:;")
+    found = read_essentials(text)
+    shown = set(analyse(head)) if head else set()
+    frequency = Counter(analyse(text))
+    order = {term: place for place, term in enumerate(frequency)}
+    ranked = sorted(
+        (term for term in frequency if term not in shown and len(term) > 2),
+        key=lambda term: (
+            -(frequency[term] + 2 * (term in found.names)),
+            order[term],
+        ),
+    )
+    words = _surfaces(text, ranked[:most_words])
+    return f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
+
+
+def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:
+    """Whether `proposed` may replace `original`: cheaper, nothing essential lost or invented."""
+    require_text(original, "original")
+    require_text(proposed, "proposed")
+    problems: list[str] = []
+    if not proposed.strip():
+        problems.append("empty")
+    saved = count(original) - count(proposed)
+    if saved <= 0:
+        problems.append("not shorter")
+    problems += missing_essentials(read_essentials(original), read_essentials(proposed))
+    return ModelText(
+        accepted=not problems, problems=tuple(problems), tokens_saved=0 if problems else saved
+    )
+
+
+def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
+    """Whether a piece of code runs over the end of a sentence, so that no selection keeps it."""
+    inner = dict(spans)
+    starts = sorted(inner)
+    for start, end in code_spans(text):
+        place = next((s for s in reversed(starts) if s <= start), None)
+        if place is None or inner[place] < end:
+            return True
+    return False
+
+
+def _cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+    limit = count(above)
+    tokens = count(candidate)
+    return (candidate, tokens) if candidate and tokens <= limit else (above, limit)
+
+
+def _centrality(terms: list[str], frequency: Counter[str]) -> float:
+    return sum(frequency[term] for term in set(terms)) / (len(terms) + 3) if terms else 0.0
+
+
+def _telegram(text: str) -> str:
+    """Prose without the words that say nothing; spaces collapse, lines stay lines."""
+    kept: list[str] = []
+    starts_sentence = True
+    space = ""
+    for piece in _PIECES.split(text):
+        if not piece:
+            continue
+        if piece.isspace():
+            space = "\n" if "\n" in piece else space or " "
+            starts_sentence = starts_sentence or "\n" in piece
+            continue
+        match = _CORE.match(piece)
+        word = match[1].lower().replace("’", "'") if match else ""
+        droppable = (
+            word in _DROPPED
+            and match is not None
+            and (
+                match[1].islower()
+                or (starts_sentence and match[1][1:].islower())
+                or (starts_sentence and len(match[1]) == 1)
+            )
+        )
+        tail = match[2] if match else ""
+        ends = bool(tail) and tail[-1] in ".!?…"
+        if droppable:
+            if ends and kept and not kept[-1].endswith((".", "!", "?", "…", "\n")):
+                kept.append(tail)
+            starts_sentence = ends or starts_sentence
+            continue
+        kept.append((space if kept else "") + piece)
+        space = ""
+        starts_sentence = ends
+    if space and kept and text[-1:].isspace():
+        kept.append(space)
+    lead = " " if kept and text[:1].isspace() else ""
+    return lead + "".join(kept)
+
+
+def _surfaces(text: str, terms: list[str]) -> list[str]:
+    """The first word of the text for each term, as it was written."""
+    wanted = set(terms)
+    found: dict[str, str] = {}
+    for match in re.finditer(r"[^\W_](?:\w|['’.\-](?=\w))*", text[:20_000]):
+        if len(found) == len(wanted):
+            break
+        for term in analyse(match[0]) if match[0] else ():
+            if term in wanted:
+                found.setdefault(term, match[0])
+    return list(dict.fromkeys(found[term] for term in terms if term in found))

@@ -1,0 +1,138 @@
+"""What a text must not lose when it is shortened: its numbers, names, negations and code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agentmem.core.conflicts_synonyms import stem_word
+from agentmem.core.conflicts_values import SCALES, SMALL_NUMBERS
+from agentmem.core.conflicts_words import FILLERS, NEGATORS
+from agentmem.core.lexical import STOP_WORDS
+from agentmem.core.regions import code_spans
+
+_PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*")
+_ENDS = frozenset(".!?…。！？\n")
+_INTERJECTIONS = (
+    "yeah yes no wow hey hi hello thanks thank oh okay ok congrats great nice cool awesome sounds"
+    " absolutely definitely sure hmm um uh gosh haha lol please sorry that's it's there's here's"
+    " what's let's who's i'm i've i'll i'd you're we're they're"
+)
+_ORDINARY = STOP_WORDS | FILLERS | NEGATORS | frozenset(_INTERJECTIONS.split())
+_NOT_NUMBERS = frozenset({"one"})
+_DOUBTFUL_NEGATORS = frozenset({"stopped", "stops", "quit", "lack", "lacks", "lacking", "lacked"})
+_NEGATIONS = NEGATORS - _DOUBTFUL_NEGATORS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Essentials:
+    """The parts of a text that carry its truth, in comparable forms.
+
+    Numbers are written one way ("1,000" and "one thousand" are "1000"), names
+    are lower-case, negations are counted as there or not, code is verbatim.
+    """
+
+    numbers: frozenset[str]
+    names: frozenset[str]
+    negated: bool
+    code: tuple[str, ...]
+    words: frozenset[str]
+    """Stems of all words, to look a name up in."""
+
+
+def read_essentials(text: str) -> Essentials:
+    """The essentials of `text`; any text has some, if only empty ones."""
+    numbers: set[str] = set()
+    names: set[str] = set()
+    words: set[str] = set()
+    negated = False
+    last_end = 0
+    previous_number = 0.0
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        lower = piece.lower().replace("’", "'")
+        first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
+        last_end = match.end()
+        base = lower.removesuffix("'s")
+        words.add(stem_word(base))
+        if lower in _NEGATIONS or lower.endswith("n't"):
+            negated = True
+        if piece[0].isdigit():
+            number = _number(base)
+            numbers.add(number)
+            previous_number = float(number) if number.isdigit() and len(number) < 15 else 0.0
+            continue
+        if base in SMALL_NUMBERS and base not in _NOT_NUMBERS:
+            numbers.add(_shown(SMALL_NUMBERS[base]))
+            previous_number = SMALL_NUMBERS[base]
+            continue
+        if previous_number and len(base) > 2 and base in SCALES:
+            numbers.discard(_shown(previous_number))
+            numbers.add(_shown(previous_number * SCALES[base]))
+        previous_number = 0.0
+        if _is_name(piece, base, first):
+            names.add(base)
+            words.add(base)
+    code = tuple(text[start:end] for start, end in code_spans(text)) if _may_have_code(text) else ()
+    return Essentials(
+        numbers=frozenset(numbers),
+        names=frozenset(names),
+        negated=negated,
+        code=code,
+        words=frozenset(words),
+    )
+
+
+def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:
+    """What `shorter` lost or made up, in words; empty when it may stand for `original`."""
+    missing = [f"number {number}" for number in sorted(original.numbers - shorter.numbers)]
+    missing += [
+        f"name {name}"
+        for name in sorted(original.names - shorter.names)
+        if stem_word(name) not in shorter.words
+    ]
+    if original.negated and not shorter.negated:
+        missing.append("negation")
+    if shorter.negated and not original.negated:
+        missing.append("negation that was not there")
+    missing += [f"code {code}" for code in original.code if code not in shorter.code]
+    missing += [
+        f"number that was not there {number}"
+        for number in sorted(shorter.numbers - original.numbers)
+    ]
+    missing += [
+        f"name that was not there {name}"
+        for name in sorted(shorter.names - original.names)
+        if stem_word(name) not in original.words
+    ]
+    return tuple(missing)
+
+
+def _may_have_code(text: str) -> bool:
+    return "`" in text or "~~~" in text or "    " in text or "\t" in text or "<" in text
+
+
+def _number(piece: str) -> str:
+    digits = _NUMBER.match(piece)
+    if digits is None:
+        return piece
+    plain = digits[0].replace(",", "").lstrip("+")
+    if "." in plain and plain.count(".") == 1:
+        plain = plain.rstrip("0").rstrip(".")
+    rest = piece[digits.end() :]
+    if rest in ("k", "m", "bn") and len(plain) < 15:
+        return _shown(float(plain) * SCALES[rest])
+    return plain + rest
+
+
+def _shown(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _is_name(piece: str, base: str, first: bool) -> bool:
+    if any(c.isupper() or c.isdigit() for c in piece[1:]):
+        return True
+    if not piece[0].isupper() or len(piece) < 2:
+        return False
+    return not (first and base.split("'", maxsplit=1)[0] in _ORDINARY)

@@ -1,0 +1,74 @@
+"""Worked examples of shortening."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentmem.core.living.compression import accept_model_text, compress, index_line, make_levels
+from agentmem.errors import InvalidInput
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+TEXT = (
+    "Hello there! The deploy on Thursday was really slow. We looked at it for a while. "
+    "It was not the database. Ana found that the cache held only 900 entries. "
+    "That was a nice find. The fix is in `cache.toml`."
+)
+
+
+def test_a_text_at_four_levels() -> None:
+    levels = make_levels(TEXT, words, title="Slow deploy")
+    assert "Hello" not in levels.summary
+    for essential in ("Thursday", "not", "Ana", "900", "`cache.toml`"):
+        assert essential in levels.summary
+        assert essential in levels.compressed
+    assert levels.index.startswith("Slow deploy: ")
+    assert levels.at("compressed") == levels.compressed
+    assert levels.full_tokens > levels.summary_tokens > levels.compressed_tokens
+    assert levels.compressed_tokens > levels.tokens_at("index")
+
+
+def test_a_telegram_leaves_out_what_says_nothing() -> None:
+    assert compress("The limit is not really a problem of the API.") == "limit not problem API."
+    assert compress("We met in The Hague.") == "We met in The Hague."
+    assert compress("Run `is the a b` on the box.") == "Run `is the a b` on box."
+
+
+def test_the_index_line_starts_with_the_title() -> None:
+    assert index_line("", title="") == ""
+    assert index_line("We use Postgres.", title="Database") == "Database: use, Postgres"
+
+
+@pytest.mark.parametrize(
+    ("proposed", "problem"),
+    [
+        ("The limit is 900.", None),
+        ("The upload limit for guests is not really 900 seconds, as I said.", "not shorter"),
+        ("The limit is short.", "number 900"),
+        ("The limit is 900 or 600.", "number that was not there 600"),
+        ("The limit is never 900.", "negation that was not there"),
+        ("Bob says: 900.", "name that was not there bob"),
+        ("  ", "empty"),
+    ],
+)
+def test_what_a_model_proposes_is_checked(proposed: str, problem: str | None) -> None:
+    original = "The upload limit for guests is 900 seconds."
+    verdict = accept_model_text(original, proposed, words)
+    assert verdict.accepted == (problem is None)
+    if problem:
+        assert problem in verdict.problems
+
+
+def test_a_denial_may_not_be_lost() -> None:
+    verdict = accept_model_text("Ana does not eat meat at all.", "Ana eats meat.", words)
+    assert verdict.problems == ("negation",)
+
+
+def test_bad_values_are_named() -> None:
+    with pytest.raises(InvalidInput, match="count"):
+        make_levels("x", 3)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(InvalidInput, match="summary_share"):
+        make_levels("x", words, summary_share=float("nan"))
