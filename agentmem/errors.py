@@ -26,6 +26,9 @@
     │   ├── EmbedderUnavailable               weights or package cannot be had
     │   ├── EmbedderFailed                    it was asked and did not answer
     │   └── BadVector (ValueError)            wrong dimensions, NaN or infinite
+    ├── RerankerError
+    │   ├── RerankerUnavailable               its model folder cannot be read
+    │   └── RerankerFailed                    it was asked and gave no usable scores
     └── MissingExtra (ImportError)            an optional package is not installed
 
     AgentMemWarning (UserWarning)
@@ -199,6 +202,18 @@ class EmbedderFailed(EmbedderError):
 
 class BadVector(EmbedderError, ValueError):
     """A vector of the wrong size, or with NaN or infinity in it."""
+
+
+class RerankerError(AgentMemError):
+    """The order cannot be judged again; search keeps its own."""
+
+
+class RerankerUnavailable(RerankerError):
+    """The re-ranker's model or tokenizer is not there, or cannot be read."""
+
+
+class RerankerFailed(RerankerError):
+    """The re-ranker was asked and raised, or gave something that is no score."""
 
 
 class MissingExtra(AgentMemError, ImportError):
