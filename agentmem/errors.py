@@ -35,6 +35,10 @@
     │   ├── SearchFailed                      a search service was asked and did not answer
     │   └── RateLimited                       a search service wants to be left alone for a while
     ├── TimedOut (TimeoutError)               a call took longer than it may
+
+    ├── RerankerError
+    │   ├── RerankerUnavailable               its model folder cannot be read
+    │   └── RerankerFailed                    it was asked and gave no usable scores
     └── MissingExtra (ImportError)            an optional package is not installed
 
     AgentMemWarning (UserWarning)
@@ -283,6 +287,18 @@ class RateLimited(WebSearchError):
 
 class TimedOut(AgentMemError, TimeoutError):
     """A call took longer than it may."""
+
+
+class RerankerError(AgentMemError):
+    """The order cannot be judged again; search keeps its own."""
+
+
+class RerankerUnavailable(RerankerError):
+    """The re-ranker's model or tokenizer is not there, or cannot be read."""
+
+
+class RerankerFailed(RerankerError):
+    """The re-ranker was asked and raised, or gave something that is no score."""
 
 
 class MissingExtra(AgentMemError, ImportError):

@@ -11,6 +11,7 @@ from agentmem.embedders import load_embedder
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
 from agentmem.protocols import Clock, Embedder
+from agentmem.rerankers import load_reranker
 from agentmem.retrieval import Reranker
 from agentmem.settings import Settings, default_path
 from agentmem.stores.memory import MemoryStore
@@ -24,7 +25,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     *,
     embedder: str | Embedder | None = "wordllama",
     clock: Clock | None = None,
-    rerank: Reranker | None = None,
+    rerank: str | Reranker | None = None,
     **settings: Any,
 ) -> MemoryManager:
     """The memory at `path`, or the one in the user's data folder.
@@ -32,7 +33,9 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     Nothing is created before the first write. `":memory:"` keeps everything in
     this process. `embedder` is a name ("wordllama", "minilm", "minilm:FOLDER",
     "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
-    search by words alone. Further settings are those of `Settings`.
+    search by words alone. `rerank` is "cross-encoder:FOLDER" or any callable that
+    scores memories from 0 to 1 for a question. Further settings are those of
+    `Settings`.
     """
     unknown = [name for name in settings if name not in Settings.__slots__]
     if unknown:
@@ -42,9 +45,10 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         )  # fmt: skip
     checked = Settings(**settings)
     chosen = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    reranker = load_reranker(rerank) if isinstance(rerank, str) else rerank
     if path == IN_MEMORY:
         return MemoryManager(
-            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=rerank,
+            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=reranker,
             load_embedder=load_embedder,
         )  # fmt: skip
     file = default_path() if path is None else Path(require_text(os.fspath(path), "path"))
@@ -54,6 +58,6 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         clock=clock,
         settings=checked,
         path=file,
-        rerank=rerank,
+        rerank=reranker,
         load_embedder=load_embedder,
     )

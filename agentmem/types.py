@@ -22,6 +22,7 @@ Message = Mapping[str, Any]
 """A chat-completions message as the caller has it; we never change one in place."""
 
 TextFormat = Literal["markdown", "text", "code", "chat"]
+_FORMATS: tuple[str, ...] = ("auto", *get_args(TextFormat))
 
 _COGNITIVE: Mapping[str, CognitiveType] = MappingProxyType(
     {
@@ -161,18 +162,21 @@ def _check_texts(memory: Memory) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A text to be remembered, before it is cut into chunks."""
+    """A text to be remembered, before it is cut into chunks.
+
+    With the format "auto", code and chats are recognised and all else is read as Markdown.
+    """
 
     text: str
     url: str = ""
     title: str = ""
-    format: TextFormat = "markdown"
+    format: TextFormat | Literal["auto"] = "auto"
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
         for name in ("text", "url", "title"):
             require_text(getattr(self, name), name)
-        require_choice(self.format, get_args(TextFormat), "format")
+        require_choice(self.format, _FORMATS, "format")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,7 +226,7 @@ def every_score(work: Workload, question: Any) -> Any:
     counts = np.minimum(batch.frequencies[held], 255).astype(np.float64)
     _, which = np.unique(batch.terms[held], return_inverse=True)
     frequency = np.bincount(which)[which] if len(held) else np.zeros(0)
-    idf = np.log1p((n - frequency + 0.5) / (frequency + 0.5))
+    idf = np.log1p((n + 100 - frequency + 0.5) / (frequency + 0.5))
     norm = 1.2 * (0.5 + 0.5 * batch.length[rows] / batch.length.mean())
     return np.bincount(rows, idf * counts * 2.2 / (counts + norm), minlength=n)
 

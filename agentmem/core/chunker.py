@@ -55,7 +55,7 @@ def chunk(
     limit = 2 * target_tokens if limit_tokens is None else limit_tokens
     require_count(limit, "limit_tokens", least=1)
     cutter = Cutter(document.text, count, target=min(target_tokens, limit), limit=limit)
-    pieces = list(cutter.pieces(_READERS[document.format](document.text)))
+    pieces = list(cutter.pieces(_READERS[format_of(document)](document.text)))
     return tuple(_Gathering(cutter, pieces).chunks())
 
 
@@ -192,6 +192,22 @@ _CODE_LINE = re.compile(
 _MARKDOWN_LINE = re.compile(r" {0,3}(?:#{1,6} |```|~~~|>\s|\|.*\|\s*$|={3,}\s*$)|.*\]\([^)\s]+\)")
 _SAMPLE_CHARACTERS = 20_000
 _SAMPLE_LINE = 200
+
+
+def format_of(document: Document) -> TextFormat:
+    """How `document` is read: as it says, or as it looks when that is left to us.
+
+    Only code and chats in which somebody speaks twice are taken for such: lines
+    of "key: value" look like turns, and plain text reads as Markdown too.
+    """
+    if document.format != "auto":
+        return document.format
+    found = detect_format(document.text)
+    if found == "chat":
+        turns = map(read_turn, lines_of(document.text[:_SAMPLE_CHARACTERS]))
+        speakers = [turn[0] for turn in turns if turn is not None]
+        return "chat" if 1 < len(set(speakers)) < len(speakers) else "markdown"
+    return "code" if found == "code" else "markdown"
 
 
 def detect_format(text: str) -> TextFormat:

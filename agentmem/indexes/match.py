@@ -6,13 +6,13 @@ there are, how many hold each word, how long they are on average.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentmem.core.lexical import idf
 from agentmem.indexes.segments import code_bounds
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ class Columns:
     end: int
 
 
-def inverse_frequency(row_count: int, frequency: int) -> float:
-    """How telling a word is that `frequency` of `row_count` rows hold; above 0 for all."""
-    return math.log(1.0 + (row_count - frequency + 0.5) / (frequency + 0.5))
-
-
 class Match:
     """What one query finds in one scope at one moment; later changes do not touch it."""
 
@@ -85,8 +80,7 @@ class Match:
         self._b = b
         self._postings = tuple(postings)
         self._factors = tuple(
-            p.weight * inverse_frequency(row_count, p.frequency) if p.frequency else 0.0
-            for p in self._postings
+            p.weight * idf(p.frequency, row_count) if p.frequency else 0.0 for p in self._postings
         )
 
     @property

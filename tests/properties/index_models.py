@@ -83,7 +83,7 @@ def bm25_scores(
     for term, weight in query.items():
         frequency = sum(term in words for words in held.values())
         if frequency and weight:
-            idf = math.log(1.0 + (len(held) - frequency + 0.5) / (frequency + 0.5))
+            idf = math.log1p((len(held) + 100 - frequency + 0.5) / (frequency + 0.5))
             factors[term] = weight * idf
     scores: dict[int, float] = {}
     for row, words in held.items():

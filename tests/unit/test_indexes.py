@@ -27,7 +27,7 @@ def test_score_of_a_worked_example() -> None:
         Row(row=3, length=3, words=((9, 1),)),
     )
     rows, scores = index.search([7], n=10, k1=1.2, b=0.5)
-    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    idf = math.log(1 + (3 + 100 - 2 + 0.5) / (2 + 0.5))
     assert rows.tolist() == [1, 2]
     assert scores[0] == pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * (0.5 + 0.5 * 4 / 3)))
     assert scores[1] == pytest.approx(idf * 1 * 2.2 / (1 + 1.2 * (0.5 + 0.5 * 2 / 3)))

@@ -19,6 +19,7 @@ from agentmem import errors
 from agentmem.core.block import ContextBlock
 from agentmem.core.context import render_context
 from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.types import Document
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -388,3 +389,31 @@ def test_another_embedder_takes_over_by_itself_when_it_is_ready(tmp_path: Path) 
         assert found(memory, "tea") == ["green tea"]
         assert memory.get_stats().to_dict()["embedder"] == "hash@1/48"
         assert memory.get_stats().embedding.ready
+
+
+CHAT = "Ann: hi Bob\nBob: hi Ann, how was Lima?\nAnn: warm, I lost my umbrella\nBob: oh no\n"
+CODE = "import os\n\n\ndef area(width, height):\n    return width * height\n\n\nclass Box:\n    size = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "speakers"),
+    [
+        (CHAT, {"Ann", "Bob"}),
+        (CODE, {""}),
+        ("Colour: red\nMaker: Ibis\nOrigin: Peru\n", {""}),
+        ("# Boxes\n\nA box has four sides.\n", {""}),
+    ],
+)
+def test_a_document_is_read_as_what_it_looks_like(text: str, speakers: set[str]) -> None:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        memory.add_document(text, url="a", user_id="ann")
+        found = memory.search_by_source_url("a", user_id="ann")
+        assert {one.speaker for one in found} == speakers
+
+
+def test_a_document_that_says_what_it_is_is_read_as_that() -> None:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        memory.add_document(Document(text=CHAT, url="a", format="markdown"), user_id="ann")
+        assert {m.speaker for m in memory.search_by_source_url("a", user_id="ann")} == {""}
+        with pytest.raises(errors.InvalidInput, match="format"):
+            Document(text=CHAT, format="html")  # type: ignore[arg-type]  # wrong on purpose
