@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from agentmem.cli.common import (
-    MODEL_VARIABLE,
     NOTHING_FOUND,
     common_of,
+    history_path,
     open_memory,
     read_text,
     screen_of,
 )
-from agentmem.cli.output import Screen
 from agentmem.errors import InvalidInput
 
 EXTRACTIVE = "extractive"
@@ -28,8 +26,8 @@ ModelName = Annotated[
         "--model",
         "-m",
         metavar="NAME",
-        help="A litellm model name; `extractive` (the default) quotes what memory has. "
-        "[env var: AGENTMEM_MODEL]",
+        envvar="AGENTMEM_MODEL",
+        help="A litellm model name; `extractive` (the default) quotes what memory has.",
     ),
 ]
 System = Annotated[
@@ -68,11 +66,11 @@ def chat(
         if at.talks and at.on_terminal and not at.json:
             from agentmem.cli.prompting import typed_lines
 
-            path = None if no_history or said.path is None else history_path(said.path)
+            path = None if no_history else history_path(said)
             talk.greet()
             lines = typed_lines(talk, path)
         else:
-            lines = piped_lines(at)
+            lines = piped_lines()
         for line in lines:
             if not talk.hear(line):
                 break
@@ -124,16 +122,11 @@ def ask(
 
 
 def model_name(given: str | None) -> str:
-    """The model that was named, by option or environment; the one that needs none otherwise."""
-    return given or os.environ.get(MODEL_VARIABLE, "").strip() or EXTRACTIVE
+    """The model that was named; the one that needs none otherwise."""
+    return (given or "").strip() or EXTRACTIVE
 
 
-def history_path(store: Any) -> Any:
-    """Where the lines typed into `chat` are kept: beside the store."""
-    return store.with_name(store.name + ".history")
-
-
-def piped_lines(at: Screen) -> Iterator[str]:
+def piped_lines() -> Iterator[str]:
     """The lines of stdin; what is not UTF-8 in them is replaced."""
     reconfigure = getattr(sys.stdin, "reconfigure", None)
     if reconfigure is not None:

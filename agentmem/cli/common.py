@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmbiguousId", "Common", "Refused", "columns", "common_of", "confirm", "exit_code",
-    "open_memory", "pen_of", "print_json", "read_stdin", "read_text", "resolve_id", "screen_of",
-    "shared_options", "whose_of",
+    "history_path", "open_memory", "pen_of", "print_json", "read_stdin", "read_text", "resolve_id",
+    "screen_of", "shared_options", "whose_of",
 ]  # fmt: skip
 
 OK, FAILED, BAD_USAGE, NOT_FOUND, STORE_PROBLEM, NOTHING_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 LEAST_OF_AN_ID = 4
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
-MODEL_VARIABLE = "AGENTMEM_MODEL"
 IN_PROCESS = ":memory:"
 _META = "agentmem.{}"
 _OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color")
@@ -188,7 +187,16 @@ def open_memory(ctx: typer.Context, **settings: Any) -> MemoryManager:
     said = common_of(ctx)
     name = os.environ.get(EMBEDDER_VARIABLE, "wordllama").strip()
     embedder = None if name.lower() in ("", "none") else name
-    return open_store(said.path or IN_PROCESS, embedder=embedder, **settings)
+    path = said.path
+    if path is not None and not path.exists():
+        settings.setdefault("save_indexes", False)  # a search must not leave files behind
+    return open_store(path or IN_PROCESS, embedder=embedder, **settings)
+
+
+def history_path(said: Common) -> Path | None:
+    """Where the lines typed into `chat` are kept: beside the store, if that is a file."""
+    path = said.path
+    return None if path is None else path.with_name(path.name + ".history")
 
 
 def resolve_id(

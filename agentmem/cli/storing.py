@@ -12,6 +12,7 @@ from agentmem.cli.common import (
     NOTHING_FOUND,
     common_of,
     confirm,
+    history_path,
     open_memory,
     read_text,
     resolve_id,
@@ -41,9 +42,7 @@ Kinds = Annotated[
 ]
 Metadata = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metadata", "-m", metavar="KEY=VALUE", help="A field; may be given several times."
-    ),
+    typer.Option("--metadata", metavar="KEY=VALUE", help="A field; may be given several times."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 All = Annotated[bool, typer.Option("--all", help="Every private memory of this user.")]
@@ -289,10 +288,13 @@ def erase(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = Fa
             receipt = memory.erase_all(**whose_of(ctx))
         else:
             receipt = memory.erase(meant, **whose_of(ctx))
+    typed = forget_typed_lines(ctx)
     if at.json:
-        at.document(receipt_to_dict(receipt))
+        at.document({**receipt_to_dict(receipt), "chat_history_removed": typed})
     else:
         at.print(receipt_lines(at, receipt))
+        if typed:
+            at.note("The lines typed into `agentmem chat` were removed too.")
     if meant is not None and not receipt.ids:
         raise typer.Exit(NOT_FOUND)
 
@@ -319,6 +321,15 @@ def choose(
     return list(
         dict.fromkeys(resolve_id(memory, one, whose_of(ctx), deleted=deleted) for one in ids or ())
     )
+
+
+def forget_typed_lines(ctx: typer.Context) -> bool:
+    """Remove the lines `chat` kept, which may repeat what was erased; whether there were any."""
+    path = history_path(common_of(ctx))
+    if path is None or not path.exists():
+        return False
+    path.unlink()
+    return True
 
 
 def counted(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from agentmem.cli.common import resolve_id
 from agentmem.cli.flowing import Flow
 from agentmem.cli.output import Screen, one_line
@@ -82,8 +84,8 @@ class Talk:
                 self.at.complain(f"There is no {one_line(name)}; /help lists the commands.")
                 return True
             self.answer(said)
-        except (AgentMemError, ValueError) as error:
-            self._complain(error)
+        except typer.Exit:  # nobody reads any more
+            raise
         except Exception as error:  # noqa: BLE001 - a failing model must not end the conversation
             self._complain(error)
         return True
