@@ -1,1 +1,19 @@
-"""The command line."""
+"""The command line: `agentmem` and `python -m agentmem`."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+
+def main() -> None:
+    """Run the command that was typed and exit with its code."""
+    from agentmem.cli.app import command
+
+    if not sys.warnoptions and "--debug" not in sys.argv:
+        from agentmem.errors import AgentMemWarning
+
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", AgentMemWarning)
+        warnings.formatwarning = lambda message, *_, **__: f"Note: {message}\n"
+    command().main(prog_name="agentmem")

@@ -1,28 +1,42 @@
-"""What all commands share: which store, whose memory, and how to say it."""
+"""What every command has: the shared options, the memory they name, ids and texts as typed."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentmem.types import Scope
+from agentmem.cli.output import Screen, columns, make_screen, print_json
+from agentmem.errors import AgentMemError, InvalidInput, InvalidText, RecordNotFound
 
 if TYPE_CHECKING:
     from agentmem.core.layout import Pen
     from agentmem.manager import MemoryManager
+    from agentmem.types import Scope
 
+__all__ = [
+    "AmbiguousId", "Common", "Refused", "columns", "common_of", "confirm", "exit_code",
+    "history_path", "open_memory", "pen_of", "print_json", "read_stdin", "read_text", "resolve_id",
+    "screen_of", "shared_options", "whose_of",
+]  # fmt: skip
+
+OK, FAILED, BAD_USAGE, NOT_FOUND, STORE_PROBLEM, NOTHING_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+LEAST_OF_AN_ID = 4
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
-STORE_VARIABLE = "AGENTMEM_STORE"
+IN_PROCESS = ":memory:"
+_META = "agentmem.{}"
+_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The options that stand before any command."""
+    """What the shared options say; what was not said is `None`."""
 
     store: str | None = None
     user: str | None = None
@@ -39,48 +53,242 @@ class Common:
         return any((self.user, self.project, self.agent, self.run))
 
     @property
+    def whose(self) -> dict[str, Any]:
+        """The names as the manager's calls take them."""
+        return {
+            "user_id": self.user,
+            "project_id": self.project,
+            "agent_id": self.agent,
+            "run_id": self.run,
+        }
+
+    @property
     def scope(self) -> Scope:
-        return Scope(
-            user_id=self.user, project_id=self.project, agent_id=self.agent, run_id=self.run
-        )
+        from agentmem.types import Scope
+
+        return Scope(**self.whose)
 
     @property
     def reader(self) -> Scope | None:
         """The scope for commands that an operator may ask of the whole store."""
         return self.scope if self.named else None
 
+    @property
+    def path(self) -> Path | None:
+        """The store's file; `None` when it is kept in this process."""
+        from agentmem.settings import default_path
+
+        if self.store == IN_PROCESS:
+            return None
+        return Path(self.store).expanduser() if self.store else default_path()
+
+
+def remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Keep a shared option for every level: the last one typed wins, then the environment."""
+    source = ctx.get_parameter_source(param.name or "")
+    typed = getattr(source, "name", "") == "COMMANDLINE"
+    key = _META.format(param.name)
+    if value not in (None, False, "") and (typed or key not in ctx.meta):
+        ctx.meta[key] = value
+    return value
+
+
+def shared_options(
+    *,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="PATH", envvar="AGENTMEM_STORE", help="The store's file.",
+            callback=remember, expose_value=False,
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", metavar="NAME", envvar="AGENTMEM_USER", help="Whose memory is meant.",
+            callback=remember, expose_value=False,
+        ),
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", metavar="NAME", envvar="AGENTMEM_PROJECT", help="In which project.",
+            callback=remember, expose_value=False,
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent", metavar="NAME", envvar="AGENTMEM_AGENT", help="Of which agent.",
+            callback=remember, expose_value=False,
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="NAME", envvar="AGENTMEM_RUN", help="Of which run.",
+            callback=remember, expose_value=False,
+        ),
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="One JSON document on stdout.", callback=remember, expose_value=False
+        ),
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", help="Show tracebacks and log lines.", callback=remember, expose_value=False
+        ),
+    ] = False,
+    no_color: Annotated[
+        bool,
+        typer.Option(
+            "--no-color", help="No colours; NO_COLOR does it too.",
+            callback=remember, expose_value=False,
+        ),
+    ] = False,
+) -> None:  # fmt: skip
+    """The options every command takes, before its name or after it."""
+
 
 def common_of(ctx: typer.Context) -> Common:
-    """The common options of this call."""
-    found = ctx.find_object(Common)
-    return Common() if found is None else found
+    """What the shared options say, wherever they stood."""
+    given = ctx.find_object(Common)
+    if given is not None:
+        return given
+    said = {
+        name: ctx.meta[_META.format(name)] for name in _OPTIONS if _META.format(name) in ctx.meta
+    }
+    return Common(colour=not said.pop("no_color", False), **said)
 
 
-def open_memory(ctx: typer.Context) -> MemoryManager:
-    """The memory this call is about; it must exist already."""
-    from agentmem.opening import open as open_store
-
-    store = common_of(ctx).store or os.environ.get(STORE_VARIABLE)
-    embedder = os.environ.get(EMBEDDER_VARIABLE, "wordllama")
-    return open_store(store, embedder=None if embedder in ("", "none") else embedder)
-
-
-def columns() -> int:
-    """How wide to write."""
-    return shutil.get_terminal_size((80, 24)).columns
+def screen_of(ctx: typer.Context) -> Screen:
+    """Where this command prints."""
+    said = common_of(ctx)
+    return make_screen(json=said.json, colour=said.colour)
 
 
 def pen_of(ctx: typer.Context) -> Pen:
     """Colour on a terminal unless it was declined; plain marks where Unicode cannot be written."""
-    from agentmem.core.layout import Pen
-
-    wanted = common_of(ctx).colour and sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    return Pen(colour=wanted, ascii_only=not encoding.startswith("utf"))
+    return screen_of(ctx).pen
 
 
-def print_json(value: Any) -> None:
-    """`value` as indented JSON."""
-    import json
+def whose_of(ctx: typer.Context) -> dict[str, Any]:
+    """Whose memory is meant, as the manager's calls take it."""
+    return common_of(ctx).whose
 
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+def open_memory(ctx: typer.Context, **settings: Any) -> MemoryManager:
+    """The memory the options name, to be used as a context; created by its first write."""
+    from agentmem.opening import open as open_store
+
+    said = common_of(ctx)
+    name = os.environ.get(EMBEDDER_VARIABLE, "wordllama").strip()
+    embedder = None if name.lower() in ("", "none") else name
+    path = said.path
+    if path is not None and not path.exists():
+        settings.setdefault("save_indexes", False)  # a search must not leave files behind
+    return open_store(path or IN_PROCESS, embedder=embedder, **settings)
+
+
+def history_path(said: Common) -> Path | None:
+    """Where the lines typed into `chat` are kept: beside the store, if that is a file."""
+    path = said.path
+    return None if path is None else path.with_name(path.name + ".history")
+
+
+def resolve_id(
+    memory: MemoryManager, given: str, whose: Mapping[str, Any], *, deleted: bool = False
+) -> str:
+    """The id meant by `given`: a whole one, or what only one id begins or ends with (Y2).
+
+    Superseded memories are looked through too, and deleted ones on request.
+    """
+    from agentmem.core.filters import Compare, Selection
+    from agentmem.manager.whose import scope_of
+
+    try:
+        return memory.get(given, **whose).id
+    except RecordNotFound:
+        part = given.strip().strip("….").lower()
+        if len(part) < LEAST_OF_AN_ID:
+            raise
+    selection = Selection(
+        reader=scope_of(whose),
+        where=Compare(field="id", operator="icontains", value=part),
+        superseded=True,
+        deleted=deleted,
+    )
+    ids = [found.id for found in memory.store.scan(selection)]
+    meant = [one for one in ids if one.lower() == part] or [
+        one for one in ids if one.lower().startswith(part) or one.lower().endswith(part)
+    ]
+    if not meant:
+        raise RecordNotFound(given)
+    if len(meant) > 1:
+        raise AmbiguousId(given, tuple(meant))
+    return meant[0]
+
+
+class AmbiguousId(InvalidInput):
+    """Several ids begin or end like this."""
+
+    def __init__(self, given: str, ids: tuple[str, ...]) -> None:
+        listed = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
+        super().__init__(
+            "id", given, f"could be {len(ids)} memories", remedy=f"Give more of it: {listed}"
+        )
+        self.ids = ids
+
+
+def read_text(given: str | None, *, name: str = "text") -> str:
+    """What was typed, or all of stdin when that is `-` or nothing and stdin is not a terminal."""
+    if given is not None and given != "-":
+        return given
+    if given is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise InvalidInput(
+            name, "", "is missing", remedy="Type it after the command, or pipe it in."
+        )
+    return read_stdin(name=name)
+
+
+def read_stdin(*, name: str = "stdin") -> str:
+    """All of stdin as UTF-8 text."""
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidText(
+            name, data[:20], "is not UTF-8 text", remedy="Convert it, with iconv for example."
+        ) from error
+
+
+class Refused(AgentMemError):
+    """A command that destroys was not confirmed."""
+
+
+def confirm(at: Screen, question: str, *, yes: bool) -> None:
+    """Go on only if `--yes` was given or a person agrees; `Refused` otherwise."""
+    if yes:
+        return
+    if not at.talks:
+        raise InvalidInput(
+            "--yes", False, "is needed where nobody can be asked", remedy="Add --yes to do it."
+        )
+    if not typer.confirm(question, err=True):
+        raise Refused("Nothing was changed.")
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that tells what went wrong."""
+    from agentmem import errors
+
+    if isinstance(error, errors.RecordNotFound | errors.SnapshotNotFound):
+        return NOT_FOUND
+    if isinstance(error, errors.InvalidInput):
+        return BAD_USAGE
+    if isinstance(error, errors.StoreError):
+        return STORE_PROBLEM
+    return FAILED

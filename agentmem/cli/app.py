@@ -1,0 +1,291 @@
+"""The command line as a whole: which commands there are, and how each ends.
+
+A command's module is imported when the command is used, so that help and
+completion cost little. Errors are caught here, and nowhere else, and become a
+message, a remedy and an exit code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from agentmem.cli.common import BAD_USAGE, FAILED, INTERRUPTED, exit_code, shared_options
+from agentmem.cli.output import CLOSED_PIPE, make_screen, one_line, to_json, visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A command: where it is written and what the list of commands says of it."""
+
+    name: str
+    module: str
+    section: str
+    help: str
+
+
+def _section(section: str, module: str, **commands: str) -> tuple[Listed, ...]:
+    return tuple(
+        Listed(name=name.rstrip("_"), module=module, section=section, help=text)
+        for name, text in commands.items()
+    )
+
+
+COMMANDS = (
+    *_section(
+        "Talk", "chatting",
+        chat="Talk to a model that remembers.",
+        ask="Ask one question and print the answer.",
+    ),
+    *_section(
+        "Talk", "websearching",
+        websearch="Search the web and your memory for one cited answer.",
+    ),
+    *_section(
+        "Remember and find", "storing",
+        add="Remember a text.",
+        search="Find the memories that answer a query.",
+        list="List memories, newest first.",
+        get="Show one memory.",
+        update="Change what a memory says.",
+        history="Show what a memory said before.",
+        delete="Take memories out of every read; they can still be erased.",
+        erase="Remove memories so that their bytes are in no file.",
+    ),
+    *_section(
+        "Remember and find", "preferring",
+        prefs="Show and change what users told about themselves.",
+    ),
+    *_section(
+        "Remember and find", "indexing",
+        index="Remember a file, a folder, a web page or stdin.",
+    ),
+    *_section(
+        "Explain", "inspecting",
+        inspect="Show the context that would be built now.",
+        budget="Show how a window would be filled; needs no store.",
+        explain="Show everything about a past context.",
+        monitor="Watch contexts as they are built.",
+        stats="Show figures over many contexts.",
+    ),
+    *_section(
+        "Look after", "inspecting",
+        audit="Look for what should not be stored.",
+        doctor="Check the environment, the store and its indexes.",
+    ),
+    *_section(
+        "Look after", "moving",
+        export="Write memories to a file, one JSON object a line.",
+        import_="Add memories that `export` wrote.",
+    ),
+)  # fmt: skip
+
+_BY_NAME = {listed.name: listed for listed in COMMANDS}
+
+# typer brings its own copy of click from some version on, so its classes are found through typer.
+_CLICK_ERROR: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
+class LazyCommands(TyperGroup):
+    """The commands of `COMMANDS`, each loaded when it is asked for; and how a command ends."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [listed.name for listed in COMMANDS if _is_there(listed.module)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        listed = _BY_NAME.get(cmd_name)
+        if listed is None or not _is_there(listed.module):
+            return None
+        return _load(listed.module).get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        there = [listed for listed in COMMANDS if _is_there(listed.module)]
+        for section in dict.fromkeys(listed.section for listed in there):
+            with formatter.section(section):
+                formatter.write_dl([(x.name, x.help) for x in there if x.section == section])
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # it always exits
+        """Run, report what went wrong, and exit with the code that says it."""
+        typed = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        set_up_logging(_flag(typed, "--debug"))
+        try:
+            code = super().main(args=typed, **extra)
+        except typer.Abort:
+            code = INTERRUPTED
+        except _CLICK_ERROR as error:
+            code = _report_usage(error, typed)
+        except BrokenPipeError:
+            code = CLOSED_PIPE
+        except Exception as error:  # noqa: BLE001 - the edge: whatever it is, say it in words
+            code = _report(error, typed)
+        except SystemExit as ended:
+            # typer met a closed pipe in its own output, and says it by wrapping stdout
+            code = CLOSED_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else ended.code
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _flag(args: Sequence[str], name: str) -> bool:
+    """Whether a flag stands among the arguments, also when they could not be parsed."""
+    end = args.index("--") if "--" in args else len(args)
+    return name in args[:end]
+
+
+def _report_usage(error: Any, args: Sequence[str]) -> int:
+    from agentmem.cli.output import Screen
+
+    message = one_line(error.format_message())
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "agentmem"
+    if not message:  # a group without a command: its help was all there is to say
+        return BAD_USAGE
+    remedy = f"See `{path} --help`."
+    at: Screen = make_screen(colour=not _flag(args, "--no-color"))
+    if _flag(args, "--json"):
+        _complain_json(at, "UsageError", message, remedy)
+    else:
+        usage = context.get_usage() + "\n" if context is not None else ""
+        at.complain(f"{usage}{_label(at)} {message} {remedy}")
+    return int(getattr(error, "exit_code", BAD_USAGE))
+
+
+def _report(error: Exception, args: Sequence[str]) -> int:
+    at = make_screen(colour=not _flag(args, "--no-color"))
+    if _flag(args, "--debug"):
+        at.complain(visible("".join(traceback.format_exception(error)).rstrip()))
+    message = str(getattr(error, "message", "")) or str(error) or type(error).__name__
+    remedy = str(getattr(error, "remedy", ""))
+    code = exit_code(error)
+    if code == FAILED and not hasattr(error, "remedy"):
+        message = f"{type(error).__name__}: {message}"
+        remedy = "" if _flag(args, "--debug") else "Run it again with --debug to see where."
+    if _flag(args, "--json"):
+        _complain_json(at, type(error).__name__, message, remedy)
+    else:
+        at.complain(" ".join(part for part in (_label(at), one_line(message), remedy) if part))
+    return code
+
+
+def _complain_json(at: Any, kind: str, message: str, remedy: str) -> None:
+    error = {"type": kind, "message": message, "remedy": remedy}
+    at.complain(to_json({"error": error}, ascii_only=True))
+
+
+def _label(at: Any) -> str:
+    return "\x1b[31mError:\x1b[0m" if at.err.isatty() and at.pen.colour else "Error:"
+
+
+@cache
+def _is_there(module: str) -> bool:
+    return importlib.util.find_spec(f"agentmem.cli.{module}") is not None
+
+
+@cache
+def _load(module: str) -> dict[str, Any]:
+    """The commands of a module, by name, each with the shared options."""
+    app = _new_app()
+    importlib.import_module(f"agentmem.cli.{module}").register(app)
+    app.callback()(lambda: None)  # keeps a lone command a command of a group
+    made: dict[str, Any] = dict(typer.main.get_group(app).commands)
+    for name, command in made.items():
+        for one in _walk(command):
+            _share_options(one)
+        if name in _BY_NAME:
+            command.short_help = _BY_NAME[name].help
+    return made
+
+
+def _walk(command: Any) -> Iterator[Any]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from _walk(inner)
+
+
+def _share_options(command: Any) -> None:
+    """Add the shared options that the command does not have itself."""
+    own = {option for param in command.params for option in param.opts}
+    command.params += [param for param in _shared() if own.isdisjoint(param.opts)]
+
+
+@cache
+def _shared() -> tuple[Any, ...]:
+    app = _new_app()
+    app.command()(shared_options)
+    return tuple(typer.main.get_command(app).params)
+
+
+def _new_app(**options: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **options
+    )
+
+
+def _show_version(ctx: typer.Context, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from agentmem import __version__
+
+    at = make_screen()
+    if _flag(sys.argv, "--json"):
+        at.document({"version": __version__})
+    else:
+        at.print(f"agentmem {__version__}")
+    raise typer.Exit
+
+
+@cache
+def command() -> LazyCommands:
+    """The whole command line, ready to run."""
+    app = typer.Typer(
+        name="agentmem",
+        cls=LazyCommands,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such memory, 4 the store has a "
+        "problem, 5 nothing found, 130 interrupted.",
+    )
+
+    @app.callback()
+    def agentmem(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", help="Print the version.", callback=_show_version, is_eager=True,
+                expose_value=False,
+            ),
+        ] = False,
+    ) -> None:  # fmt: skip
+        """Memory for LLM agents, on this machine: no key and no network needed.
+
+        The options below can stand before a command or after it.
+        """
+
+    made = typer.main.get_command(app)
+    assert isinstance(made, LazyCommands)  # noqa: S101 - what cls= asked for
+    _share_options(made)
+    return made
+
+
+def set_up_logging(debug: bool) -> None:
+    """Log lines on stderr with `--debug`; without, what must be known is in the output."""
+    log = logging.getLogger("agentmem")
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+    log.setLevel(logging.DEBUG if debug else logging.NOTSET)
+    handler = logging.StreamHandler(sys.stderr) if debug else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    log.addHandler(handler)

@@ -1,0 +1,136 @@
+"""Talk to a model that remembers: a whole conversation, or one question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from agentmem.cli.common import (
+    NOTHING_FOUND,
+    common_of,
+    history_path,
+    open_memory,
+    read_text,
+    screen_of,
+)
+from agentmem.errors import InvalidInput
+
+EXTRACTIVE = "extractive"
+
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        envvar="AGENTMEM_MODEL",
+        help="A litellm model name; `extractive` (the default) quotes what memory has.",
+    ),
+]
+System = Annotated[
+    str, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("chat")(chat)
+    app.command("ask")(ask)
+
+
+def chat(
+    ctx: typer.Context,
+    *,
+    model: ModelName = None,
+    system: System = "",
+    no_history: Annotated[
+        bool, typer.Option("--no-history", help="Keep no file of the lines you type.")
+    ] = False,
+) -> None:
+    """Talk to a model that remembers.
+
+    Ctrl-C stops an answer, Ctrl-D or /quit leaves. /why shows what the last
+    answer was given, /prefs what is known of you, /forget takes the last turn
+    or one memory back. Lines that are piped in are answered one by one.
+    """
+    from agentmem.cli.running import Stoppable
+    from agentmem.cli.talking import Talk
+
+    at = screen_of(ctx)
+    said = common_of(ctx)
+    with open_memory(ctx) as memory, Stoppable() as runner:
+        talk = Talk(memory, at, runner, model=model_name(model), whose=said.whose, system=system)
+        if at.talks and at.on_terminal and not at.json:
+            from agentmem.cli.prompting import typed_lines
+
+            path = None if no_history else history_path(said)
+            talk.greet()
+            lines = typed_lines(talk, path)
+        else:
+            lines = piped_lines()
+        for line in lines:
+            if not talk.hear(line):
+                break
+        if at.json:
+            at.document({"model": talk.model, "turns": talk.turns})
+
+
+def ask(
+    ctx: typer.Context,
+    question: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."),
+    ] = None,
+    *,
+    model: ModelName = None,
+    system: System = "",
+    no_remember: Annotated[
+        bool, typer.Option("--no-remember", help="Keep nothing of this turn.")
+    ] = False,
+) -> None:
+    """Ask one question and print the answer with its sources.
+
+    Without a model, exits with 5 when memory has no answer.
+    """
+    from agentmem.cli.running import Stoppable
+    from agentmem.cli.talking import Talk
+
+    at = screen_of(ctx)
+    asked = read_text(" ".join(question) if question else None, name="question").strip()
+    if not asked:
+        raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
+    with open_memory(ctx) as memory, Stoppable() as runner:
+        talk = Talk(
+            memory,
+            at,
+            runner,
+            model=model_name(model),
+            whose=common_of(ctx).whose,
+            system=system,
+            remembers=not no_remember,
+        )
+        found = talk.answer(asked)
+        if at.json:
+            at.document(talk.turns[-1])
+    if talk.stopped:
+        raise KeyboardInterrupt
+    if not found:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def model_name(given: str | None) -> str:
+    """The model that was named; the one that needs none otherwise."""
+    return (given or "").strip() or EXTRACTIVE
+
+
+def piped_lines() -> Iterator[str]:
+    """The lines of stdin; what is not UTF-8 in them is replaced."""
+    reconfigure = getattr(sys.stdin, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="replace")
+    for line in sys.stdin:
+        if line.strip():
+            yield line.lstrip("\ufeff")

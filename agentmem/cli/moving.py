@@ -1,0 +1,157 @@
+"""Write memories to a file and read them back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
+from agentmem.cli.output import Screen, close_quietly, one_line
+from agentmem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+STREAM = "-"
+SHOWN_BAD_LINES = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("export")(export)
+    app.command("import")(import_memories)
+
+
+def export(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is stdout.")],
+    *,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="With the vectors; they are made anew otherwise.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Replace a file without asking.")
+    ] = False,
+) -> None:
+    """Write memories to a file, one JSON object a line: of everybody, or of --user."""
+    at = screen_of(ctx)
+    if file == STREAM:
+        if at.json:
+            raise InvalidInput(
+                "--json", True, "and - both want stdout", remedy="Name a file, or leave one out."
+            )
+        with open_memory(ctx) as memory, temporary() as path:
+            memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+            copy_to_stdout(at, path)
+        return
+    target = Path(file)
+    check_target(ctx, target)
+    if target.exists():
+        confirm(at, f"{one_line(file)} exists. Replace it?", yes=yes)
+    with open_memory(ctx) as memory:
+        count = memory.export_jsonl(target, vectors=vectors, **whose_of(ctx))
+    if at.json:
+        at.document({"exported": count, "file": str(target)})
+    else:
+        at.print(f"Exported: {count:,} to {one_line(file)}")
+
+
+def import_memories(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")],
+    *,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Import the rest when some cannot be read.")
+    ] = False,
+) -> None:
+    """Add memories that `export` wrote; with --user everything becomes that user's.
+
+    What is there already is skipped. When a line cannot be read nothing is
+    imported, unless such lines are to be skipped.
+    """
+    at = screen_of(ctx)
+    with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
+        report = memory.import_jsonl(path, skip_bad_lines=skip_bad_lines, **whose_of(ctx))
+        if report.imported:
+            embed(at, memory)
+    refused = bool(report.bad_lines) and not skip_bad_lines
+    if at.json:
+        at.document(
+            {
+                "imported": report.imported,
+                "same_id": report.same_id,
+                "same_content": report.same_content,
+                "bad_lines": [
+                    {"number": bad.number, "reason": bad.reason} for bad in report.bad_lines
+                ],
+            }
+        )
+    else:
+        for bad in report.bad_lines[:SHOWN_BAD_LINES]:
+            at.complain(f"line {bad.number}: {one_line(bad.reason)}")
+        if len(report.bad_lines) > SHOWN_BAD_LINES:
+            at.complain(f"and {len(report.bad_lines) - SHOWN_BAD_LINES:,} more")
+        known = report.same_id + report.same_content
+        there = f" ({known:,} were there already)" if known else ""
+        at.print(f"Imported: {report.imported:,}{there}")
+        if refused:
+            at.complain("Nothing was imported; --skip-bad-lines imports the other lines.")
+    if refused:
+        raise typer.Exit(FAILED)
+
+
+def embed(at: Screen, memory: MemoryManager) -> None:
+    """Make the vectors that an import left out, with a bar where it can be seen."""
+    from agentmem.cli.progress import bar
+
+    with bar(at, "embedding") as move:
+        memory.reembed(progress=lambda done, total: move(done, total, ""))
+
+
+def check_target(ctx: typer.Context, target: Path) -> None:
+    """Refuse to write an export over the store itself."""
+    store = common_of(ctx).path
+    if store is not None and target.exists() and store.exists() and target.samefile(store):
+        raise InvalidInput("FILE", str(target), "is the store itself", remedy="Name another.")
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A path in a folder only this user can read, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="agentmem-") as folder:
+        yield Path(folder) / "memories.jsonl"
+
+
+@contextmanager
+def readable(file: str) -> Iterator[Path]:
+    """The file, or stdin as one: an import reads it twice."""
+    if file != STREAM:
+        yield Path(file)
+        return
+    with temporary() as path:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield path
+
+
+def copy_to_stdout(at: Screen, path: Path) -> None:
+    """The bytes of a file on stdout, whatever the terminal's encoding is."""
+    from agentmem.cli.output import CLOSED_PIPE
+
+    try:
+        at.out.flush()
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, at.out.buffer)
+        at.out.buffer.flush()
+    except BrokenPipeError:
+        close_quietly(at.out)
+        raise typer.Exit(CLOSED_PIPE) from None

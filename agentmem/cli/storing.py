@@ -1,0 +1,401 @@
+"""Remember, find, read, change and remove memories."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentmem.cli.common import (
+    NOT_FOUND,
+    NOTHING_FOUND,
+    common_of,
+    confirm,
+    history_path,
+    open_memory,
+    read_text,
+    resolve_id,
+    screen_of,
+    whose_of,
+)
+from agentmem.cli.output import Screen
+from agentmem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."),
+]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID...", help="Whole ids, or their first or last 4 characters or more."),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Only this kind; may be given several times."),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", metavar="KEY=VALUE", help="A field; may be given several times."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+All = Annotated[bool, typer.Option("--all", help="Every private memory of this user.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(add)
+    app.command()(search)
+    app.command("list")(list_memories)
+    app.command()(get)
+    app.command()(update)
+    app.command()(history)
+    app.command()(delete)
+    app.command()(erase)
+
+
+def add(
+    ctx: typer.Context,
+    text: Words = None,
+    *,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="fact, episode, workflow, …")
+    ] = "fact",
+    importance: Annotated[
+        float, typer.Option("--importance", metavar="0-1", help="How much it matters.")
+    ] = 0.5,
+    metadata: Metadata = None,
+    visibility: Annotated[
+        str, typer.Option("--visibility", help="private, project or system.")
+    ] = "private",
+) -> None:
+    """Remember a text. The same text again adds nothing."""
+    at = screen_of(ctx)
+    said = read_text(join(text)).strip()
+    if not said:
+        raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
+    fields = read_metadata(metadata)
+    with open_memory(ctx) as memory:
+        added = memory.add_text(
+            said, kind=kind, importance=importance, metadata=fields,
+            visibility=visibility,  # type: ignore[arg-type]  # checked where it is used
+            **whose_of(ctx),
+        )  # fmt: skip
+    if at.json:
+        at.document({"results": added["results"], "degradations": list(added.degradations)})
+        return
+    for item in added.items:
+        at.print(f"{'Added' if item.event == 'ADD' else 'Already there'}: {item.id}")
+    note_problems(at, added.degradations)
+
+
+def search(
+    ctx: typer.Context,
+    query: Words = None,
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", metavar="N", help="At most so many.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="0-1", help="The least score.")
+    ] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="hybrid, vector or fulltext.")] = None,
+    kind: Kinds = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="ISO 8601, included.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="ISO 8601, not included.")
+    ] = None,
+) -> None:
+    """Find the memories that answer a query, best first. Exits with 5 when there are none."""
+    from agentmem.cli.showing import hit_lines
+
+    at = screen_of(ctx)
+    asked = read_text(join(query), name="query")
+    with open_memory(ctx) as memory:
+        found = memory.search(
+            asked, top_k=limit, threshold=threshold, kinds=kind or None, since=since, until=until,
+            mode=mode,  # type: ignore[arg-type]  # checked where it is used
+            **whose_of(ctx),
+        )  # fmt: skip
+    if at.json:
+        at.document(
+            {
+                "query": asked,
+                "results": found["results"],
+                "degradations": list(found.degradations),
+            }
+        )
+    else:
+        for number, hit in enumerate(found, start=1):
+            at.print(hit_lines(at, number, hit))
+        if not found:
+            at.note(f"Nothing found{missing(ctx)}.")
+        note_problems(at, found.degradations)
+    if not found:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def list_memories(
+    ctx: typer.Context,
+    kind: Kinds = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", help="At most so many; 0 for all.")
+    ] = 20,
+    superseded: Annotated[
+        bool, typer.Option("--superseded", help="Also what newer statements replaced.")
+    ] = False,
+) -> None:
+    """List memories, newest first."""
+    from agentmem.cli.showing import list_lines
+    from agentmem.core.checks import require_count
+    from agentmem.results import memory_to_dict
+
+    at = screen_of(ctx)
+    most = require_count(limit, "limit") or 2**31
+    with open_memory(ctx) as memory:
+        found = memory.get_all(
+            kinds=kind or None, limit=most, superseded=superseded, **whose_of(ctx)
+        )
+        more = len(found) == most
+    if at.json:
+        at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
+        return
+    at.print(list_lines(at, found), end="\n" if found else "")
+    if not found:
+        at.note(f"There are no memories{missing(ctx)}.")
+    elif more and at.on_terminal:
+        at.note(f"The newest {most:,}; --limit shows more.")
+
+
+def get(
+    ctx: typer.Context,
+    id: Id,  # noqa: A002 - it is the argument's name
+    text: Annotated[bool, typer.Option("--text", help="Only the text.")] = False,
+) -> None:
+    """Show one memory."""
+    from agentmem.cli.showing import detail_lines, text_lines
+    from agentmem.results import memory_to_dict
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
+    if at.json:
+        at.document(memory_to_dict(found))
+    elif text:
+        at.print(text_lines(at, found.text) if at.on_terminal else found.text)
+    else:
+        at.print(detail_lines(at, found))
+
+
+def update(
+    ctx: typer.Context,
+    id: Id,  # noqa: A002 - it is the argument's name
+    text: Words = None,
+    *,
+    importance: Annotated[
+        float | None, typer.Option("--importance", metavar="0-1", help="How much it matters.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="What it is called.")] = None,
+    metadata: Metadata = None,
+) -> None:
+    """Change what a memory says; what it said before stays in its history."""
+    from agentmem.results import memory_to_dict
+
+    at = screen_of(ctx)
+    others = importance is not None or title is not None or bool(metadata)
+    said = None if others and not text else read_text(join(text))
+    if said is not None and not said.strip():
+        raise InvalidInput("text", said, "is empty", remedy="Say it anew, or use `delete`.")
+    fields = read_metadata(metadata)
+    with open_memory(ctx) as memory:
+        meant = resolve_id(memory, id, whose_of(ctx))
+        if fields:
+            fields = {**memory.get(meant, **whose_of(ctx)).metadata, **fields}
+        changed = memory.update(
+            meant,
+            said,
+            metadata=fields or None,
+            importance=importance,
+            title=title,
+            **whose_of(ctx),
+        )
+    if at.json:
+        at.document(memory_to_dict(changed))
+    else:
+        at.print(f"Changed: {changed.id}")
+
+
+def history(ctx: typer.Context, id: Id) -> None:  # noqa: A002 - it is the argument's name
+    """Show what a memory said before each change, oldest first, and what it says now."""
+    from agentmem.cli.showing import indented
+    from agentmem.results import memory_to_dict
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = resolve_id(memory, id, whose_of(ctx))
+        versions = memory.history(meant, **whose_of(ctx))
+        now = memory.get(meant, **whose_of(ctx))
+    if at.json:
+        earlier = [
+            {**memory_to_dict(v.memory), "replaced_at": v.replaced_at.isoformat()} for v in versions
+        ]
+        at.document({"id": meant, "versions": earlier, "now": memory_to_dict(now)})
+        return
+    from agentmem.cli.output import one_line
+
+    for version in versions:
+        moment = version.replaced_at.isoformat(timespec="seconds")
+        at.print(at.pen.paint(f"until {moment}", "dim"))
+        at.print(indented(at, one_line(version.memory.text)))
+    at.print(at.pen.paint("now", "dim"))
+    at.print(indented(at, one_line(now.text)))
+
+
+def delete(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
+    """Take memories out of every read. They are kept until they are erased."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = choose(ctx, memory, ids, every=every)
+        confirm(at, f"Delete {counted(memory, ctx, meant)}?", yes=yes)
+        if meant is None:
+            count = memory.delete_all(**whose_of(ctx))
+        else:
+            count = memory.delete(meant, **whose_of(ctx))
+    if at.json:
+        at.document({"deleted": count, "ids": meant})
+    else:
+        at.print(f"Deleted: {count:,}")
+
+
+def erase(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
+    """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
+    from agentmem.cli.showing import receipt_lines, receipt_to_dict
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = choose(ctx, memory, ids, every=every, deleted=True)
+        number = counted(memory, ctx, meant, deleted=True)
+        confirm(at, f"Erase {number} for good? This cannot be undone.", yes=yes)
+        if meant is None:
+            receipt = memory.erase_all(**whose_of(ctx))
+        else:
+            receipt = memory.erase(meant, **whose_of(ctx))
+    typed = forget_typed_lines(ctx)
+    if at.json:
+        at.document({**receipt_to_dict(receipt), "chat_history_removed": typed})
+    else:
+        at.print(receipt_lines(at, receipt))
+        if typed:
+            at.note("The lines typed into `agentmem chat` were removed too.")
+    if meant is not None and not receipt.ids:
+        raise typer.Exit(NOT_FOUND)
+
+
+# -- inside ----------------------------------------------------------------------------
+
+
+def choose(
+    ctx: typer.Context,
+    memory: MemoryManager,
+    ids: list[str] | None,
+    *,
+    every: bool,
+    deleted: bool = False,
+) -> list[str] | None:
+    """The ids that are meant, each found before anything is changed; `None` means all."""
+    if bool(ids) == every:
+        raise InvalidInput(
+            "ids", ids or [], "and --all exclude each other" if ids else "are missing",
+            remedy="Give ids, or --all.",
+        )  # fmt: skip
+    if every:
+        return None
+    return list(
+        dict.fromkeys(resolve_id(memory, one, whose_of(ctx), deleted=deleted) for one in ids or ())
+    )
+
+
+def forget_typed_lines(ctx: typer.Context) -> bool:
+    """Remove the lines `chat` kept, which may repeat what was erased; whether there were any."""
+    path = history_path(common_of(ctx))
+    if path is None or not path.exists():
+        return False
+    path.unlink()
+    return True
+
+
+def counted(
+    memory: MemoryManager, ctx: typer.Context, meant: list[str] | None, *, deleted: bool = False
+) -> str:
+    """How many memories of whom, in words."""
+    from agentmem.core.filters import Selection
+    from agentmem.manager.whose import scope_of
+
+    if meant is None:
+        selection = Selection(
+            reader=scope_of(whose_of(ctx)),
+            visibilities=("private",),
+            deleted=deleted,
+            superseded=True,
+        )
+        count = memory.store.count(selection)
+        owner = common_of(ctx).user
+        every = f"all {count:,} " if count != 1 else "the one "
+        name = f" of {owner}" if owner else ""
+        return f"{every}{'memory' if count == 1 else 'memories'}{name}"
+    if len(meant) == 1:
+        return f"memory {meant[0]}"
+    return f"{len(meant):,} memories"
+
+
+def join(words: list[str] | None) -> str | None:
+    """The words of an argument as one text; `None` when there are none."""
+    return " ".join(words) if words else None
+
+
+def read_metadata(pairs: list[str] | None) -> dict[str, Any]:
+    """`key=value` pairs; a value is a number, true, false, null or a list if it reads as one."""
+    fields: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            raise InvalidInput("--metadata", pair, "is not KEY=VALUE", remedy="Write stars=3.")
+        fields[name.strip()] = _value(value)
+    return fields
+
+
+def _value(written: str) -> Any:
+    """JSON only where nothing of what was typed is lost: 1.10 and 007 stay texts."""
+    try:
+        value = json.loads(written)
+    except ValueError:
+        return written
+    if isinstance(value, list | dict):
+        return value
+    return value if json.dumps(value) == written else written
+
+
+def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None:
+    """Say what did not work on the way."""
+    from agentmem.cli.output import one_line
+
+    for problem in dict.fromkeys(degradations):
+        at.note(f"Note: {one_line(problem)}")
+
+
+def missing(ctx: typer.Context) -> str:
+    """A hint for an empty answer when the store is not there at all."""
+    from agentmem.cli.output import one_line
+
+    path = common_of(ctx).path
+    if path is None or path.exists():
+        return ""
+    return f": there is no store at {one_line(str(path))} yet"

@@ -1,0 +1,234 @@
+"""A conversation: questions go to the loop, answers to the screen, commands are obeyed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from agentmem.cli.common import resolve_id
+from agentmem.cli.flowing import Flow
+from agentmem.cli.output import Screen, one_line
+from agentmem.cli.running import Stoppable
+from agentmem.cli.sources import citation_to_dict, source_lines
+from agentmem.config import LoopConfig
+from agentmem.errors import AgentMemError
+
+if TYPE_CHECKING:
+    from agentmem.loop import AgentLoopResult, Status
+    from agentmem.manager import MemoryManager
+
+HELP = (
+    ("/why", "what the last answer was given, and what was left out"),
+    ("/prefs", "what is known of you"),
+    ("/forget", "take the last turn back; /forget ID takes one memory back"),
+    ("/help", "this list"),
+    ("/quit", "leave; Ctrl-D too"),
+)
+_LATEST = 50
+_WAIT_SECONDS = 5.0
+
+
+class Talk:
+    """One conversation with a memory and a model, on one screen."""
+
+    def __init__(
+        self,
+        memory: MemoryManager,
+        at: Screen,
+        runner: Stoppable,
+        *,
+        model: str,
+        whose: Mapping[str, Any],
+        system: str = "",
+        remembers: bool = True,
+    ) -> None:
+        self.memory = memory
+        self.at = at
+        self.model = model
+        self.whose = dict(whose)
+        self.turns: list[dict[str, Any]] = []
+        self.stopped = False
+        self._runner = runner
+        self._start: tuple[Any, ...] = ({"role": "system", "content": system},) if system else ()
+        self._messages: tuple[Any, ...] = self._start
+        self._before = self._messages
+        self._last: AgentLoopResult | None = None
+        self._began: datetime | None = None
+        self._config = LoopConfig(enable_auto_index=remembers, detect_preferences=remembers)
+        self.commands: dict[str, Callable[[str], bool]] = {
+            "/why": self._why,
+            "/prefs": self._prefs,
+            "/forget": self._forget,
+            "/help": self._help,
+            "/quit": lambda _: False,
+            "/exit": lambda _: False,
+        }
+
+    def greet(self) -> None:
+        """Say who answers."""
+        who = "no model: answers quote your memory" if self.model == "extractive" else self.model
+        self.at.note(f"agentmem chat ({one_line(who)}). /help lists the commands.")
+
+    def hear(self, line: str) -> bool:
+        """Obey a command or answer a question; whether the conversation goes on."""
+        said = line.strip()
+        name, _, rest = said.partition(" ")
+        try:
+            if name in self.commands:
+                return self.commands[name](rest.strip())
+            if name.startswith("/") and name[1:].isalpha():
+                self.at.complain(f"There is no {one_line(name)}; /help lists the commands.")
+                return True
+            self.answer(said)
+        except typer.Exit:  # nobody reads any more
+            raise
+        except Exception as error:  # noqa: BLE001 - a failing model must not end the conversation
+            self._complain(error)
+        return True
+
+    def answer(self, question: str) -> bool:
+        """Ask the loop and print what it says as it comes; whether there was an answer."""
+        from agentmem.extracting import NOTHING
+
+        at, flow = self.at, Flow(self.at)
+        self._began, self._before = self.memory.clock.now(), self._messages
+        result, self.stopped = self._runner.run(lambda stop: self._ask(question, flow, stop))
+        if not at.json:
+            if not flow.began:
+                flow.add(result.answer)
+            flow.end()
+            self._after(result)
+        self._last, self._messages = result, result.messages
+        self.turns.append(turn_to_dict(question, result, self.model))
+        return result.answer.strip() not in ("", NOTHING)
+
+    async def _ask(self, question: str, flow: Flow, stop: asyncio.Event) -> AgentLoopResult:
+        from agentmem.loop import run_agent_loop
+
+        def say(status: Status) -> None:
+            if status.step == "tool" and self.at.on_terminal and not self.at.json:
+                self.at.note(f"using {one_line(status.text)}")
+
+        return await run_agent_loop(
+            question,
+            memory=self.memory,
+            model=self.model,
+            messages=self._messages,
+            config=self._config,
+            on_status=say,
+            on_chunk=None if self.at.json else flow.add,
+            signal=stop,
+            **self.whose,
+        )
+
+    def _after(self, result: AgentLoopResult) -> None:
+        """Sources, what was learned, what went wrong."""
+        at = self.at
+        if result.why == "stopped":
+            at.note("(stopped)")
+        if result.citations:
+            at.print(source_lines(at, result.citations))
+        for preference in result.preferences:
+            at.note(f"Noted: {one_line(preference.text)} (/forget takes it back)")
+        for problem in dict.fromkeys(result.degradations):
+            at.note(f"Note: {one_line(problem)}")
+
+    # -- commands ----------------------------------------------------------------------
+
+    def _why(self, rest: str) -> bool:
+        from agentmem.cli.why import why_lines
+
+        if self._last is None:
+            self.at.complain("Nothing was asked yet.")
+            return True
+        snapshot = None
+        if self._last.snapshot_id:
+            snapshot = self.memory.runtime.trace.get(self._last.snapshot_id, scope=None)
+        self._say(why_lines(self.at, self._last, snapshot))
+        return True
+
+    def _prefs(self, rest: str) -> bool:
+        from agentmem.cli.preferring import preference_lines
+
+        found = self.memory.preferences.get_all(**self.whose)
+        self._say(preference_lines(self.at, found) if found else ["No preferences are known."])
+        return True
+
+    def _forget(self, rest: str) -> bool:
+        if rest and rest != "last":
+            meant = resolve_id(self.memory, rest, self.whose)
+            self._take_back(meant)
+            self._say([f"Forgotten: {meant}"])
+            return True
+        if self._last is None or self._began is None:
+            self.at.complain("Nothing was said yet.")
+            return True
+        self.memory.flush(_WAIT_SECONDS)
+        learned = [preference.id for preference in self._last.preferences]
+        latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
+        said = [one.id for one in latest if one.created_at >= self._began]
+        for memory_id in (*learned, *said):
+            self._take_back(memory_id)
+        count = len(learned) + len(said)
+        self._messages, self._last, self._began = self._before, None, None
+        self._say([f"Forgotten: the last turn ({count:,} memories)"])
+        return True
+
+    def _help(self, rest: str) -> bool:
+        from agentmem.core.layout import pairs
+
+        self._say(pairs(self.at.pen, HELP, width=self.at.width))
+        return True
+
+    def _take_back(self, memory_id: str) -> None:
+        found = self.memory.get(memory_id, **self.whose)
+        if found.kind == "preference":
+            self.memory.preferences.undo(memory_id, **self.whose)
+        else:
+            self.memory.delete(memory_id, **self.whose)
+
+    def _say(self, lines: list[str]) -> None:
+        if self.at.json:
+            return  # stdout is for the document
+        self.at.print(lines)
+
+    def _complain(self, error: Exception) -> None:
+        message = str(error) or type(error).__name__
+        kind = "" if isinstance(error, AgentMemError) else f"{type(error).__name__}: "
+        self.at.complain(f"Error: {kind}{one_line(message)}")
+        if self.at.json:
+            self.turns.append({"error": {"type": type(error).__name__, "message": message}})
+
+
+def turn_to_dict(question: str, result: AgentLoopResult, model: str) -> dict[str, Any]:
+    """A turn as JSON values."""
+    budget = result.budget
+    return {
+        "question": question,
+        "answer": result.answer,
+        "model": model,
+        "why": result.why,
+        "citations": [citation_to_dict(one) for one in result.citations],
+        "offered": [citation_to_dict(one) for one in result.offered],
+        "preferences": [one.to_dict() for one in result.preferences],
+        "tool_calls": [
+            {"name": one.name, "ok": one.ok, "result_id": one.result_id}
+            for one in result.tool_calls
+        ],
+        "usage": dict(result.usage),
+        "budget": None
+        if budget is None
+        else {
+            "used_tokens": budget.used_tokens,
+            "available_tokens": budget.available_tokens,
+            "percent": budget.percent,
+        },
+        "iterations": result.iterations,
+        "message_id": result.message_id,
+        "snapshot_id": result.snapshot_id,
+        "degradations": list(result.degradations),
+    }

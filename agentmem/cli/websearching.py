@@ -1,0 +1,116 @@
+"""Search the web and the memory together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentmem.cli.chatting import EXTRACTIVE, ModelName, model_name
+from agentmem.cli.common import (
+    INTERRUPTED,
+    NOTHING_FOUND,
+    common_of,
+    open_memory,
+    read_text,
+    screen_of,
+)
+from agentmem.cli.output import Screen, one_line
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+    from agentmem.web import EnhancedSearchResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("websearch")(websearch)
+
+
+def websearch(
+    ctx: typer.Context,
+    query: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."),
+    ] = None,
+    *,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Read the first pages and remember them.")
+    ] = False,
+    no_memory: Annotated[bool, typer.Option("--no-memory", help="Search the web alone.")] = False,
+    model: ModelName = None,
+    max_results: Annotated[
+        int, typer.Option("--max-results", metavar="N", help="At most so many of the web.")
+    ] = 8,
+    searxng: Annotated[
+        str, typer.Option("--searxng", metavar="URL", help="Ask this SearXNG, not DuckDuckGo.")
+    ] = "",
+) -> None:
+    """Search the web and your memory for one answer with numbered sources.
+
+    Exits with 5 when no source answers. Sources of the web are links where
+    the terminal has them; a source of your memory opens with `agentmem get ID`.
+    """
+    from agentmem.cli.progress import steps
+    from agentmem.cli.running import Stoppable
+
+    at = screen_of(ctx)
+    asked = read_text(" ".join(query) if query else None, name="query")
+    name = model_name(model)
+    options: dict[str, Any] = {
+        "web": searxng or None,
+        "model": None if name == EXTRACTIVE else name,
+        "fetch": fetch,
+        "max_results": max_results,
+        **common_of(ctx).whose,
+    }
+    with open_memory(ctx) as memory, Stoppable() as runner:
+        with steps(at, "searching") as say:
+            found, stopped = runner.run(
+                lambda stop: search(
+                    asked,
+                    None if no_memory and not fetch else memory,
+                    stop,
+                    on_step=lambda step, text: say(text or step),
+                    **({"top_k": 0} if no_memory else {}),
+                    **options,
+                )
+            )
+        if found.fetched:
+            memory.flush(30)
+    show(at, found)
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+    if not found.found:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+async def search(
+    query: str, memory: MemoryManager | None, stop: asyncio.Event, **options: Any
+) -> EnhancedSearchResult:
+    from agentmem.web import enhanced_search
+
+    return await enhanced_search(query, memory=memory, signal=stop, **options)
+
+
+def show(at: Screen, found: EnhancedSearchResult) -> None:
+    """Print the answer, where memory and web disagree, and the sources."""
+    if at.json:
+        at.document(found.to_dict())
+        return
+    from agentmem.cli.flowing import Flow
+    from agentmem.cli.sources import source_lines
+
+    flow = Flow(at)
+    flow.add(found.marked_answer)
+    flow.end()
+    if found.conflict_disclaimer:
+        at.print("")
+        for line in found.conflict_disclaimer.split("\n"):
+            wrapped = at.pen.wrap(one_line(line), at.width) if at.on_terminal else [one_line(line)]
+            at.print([at.pen.paint(part, "warn") for part in wrapped])
+    if found.citations:
+        at.print(["", *source_lines(at, found.citations)])
+    for problem in dict.fromkeys(found.degradations):
+        at.note(f"Note: {one_line(problem)}")

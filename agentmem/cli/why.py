@@ -1,0 +1,59 @@
+"""The last context in full: what was sent, what it cost, what was kept and dropped and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentmem.cli.output import Screen, one_line, visible
+from agentmem.cli.showing import short_id
+from agentmem.core.budget_text import render_budget
+from agentmem.core.layout import heading
+
+if TYPE_CHECKING:
+    from agentmem.core.snapshot import Looked, Snapshot
+    from agentmem.loop import AgentLoopResult
+
+_MARKS = {"kept": ("+", "good"), "cut": ("~", "warn"), "dropped": ("-", "dim")}
+
+
+def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) -> list[str]:
+    """The block, the budget and the fate of every candidate."""
+    pen, width = at.pen, at.width
+    lines = heading(pen, "What memory added", width=width)
+    if result.block:
+        for line in visible(result.block).split("\n"):
+            lines += pen.wrap(one_line(line) if not line.startswith(" ") else line, width)
+    else:
+        lines.append("Nothing.")
+    if result.budget is not None:
+        lines += [
+            "",
+            *render_budget(result.budget, columns=width, ascii_only=pen.ascii_only).split("\n"),
+        ]
+    if snapshot is not None:
+        seen = [
+            one for one in snapshot.looked_at if one.section in ("knowledge", "profile", "working")
+        ]
+        lines += ["", *heading(pen, "What was looked at", f"{len(seen):,}", width=width)]
+        for one in seen:
+            lines += _fate(at, one)
+        if not seen:
+            lines.append("Nothing was found.")
+        lines += [f"! {one_line(text)}" for text in snapshot.warnings]
+    lines += [f"! {one_line(text)}" for text in dict.fromkeys(result.degradations)]
+    if result.message_id:
+        lines += ["", pen.paint(f"agentmem explain {result.message_id}", "dim")]
+    return lines
+
+
+def _fate(at: Screen, one: Looked) -> list[str]:
+    pen = at.pen
+    mark, style = _MARKS[one.decision]
+    score = "    " if one.score is None else f"{one.score:.2f}"
+    head = f"{mark} {score} {short_id(one.id)} "
+    text = pen.cut(one_line(one.text or one.title) or one.id, max(10, at.width - len(head)))
+    reason = pen.wrap(f"{one.decision}: {one_line(one.reason)}", at.width - 4)
+    return [
+        pen.paint(head, style) + text,  # type: ignore[arg-type]  # one of Style
+        *("    " + pen.paint(line, "dim") for line in reason),
+    ]

@@ -1,0 +1,478 @@
+"""The command line in one process: what each command does, prints and exits with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentmem
+from agentmem.cli import app as cli_app
+from agentmem.cli.manual import render_manual
+from tests.unit.cli_running import ROOT, Cli, start
+
+EVIL = "xylophone \x1b[31mred\x1b]0;title\x07\x1b]8;;http://x/\x1b\\link\x9b2Jend\u202e [bold]b[/bold]"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(tmp_path / "memory.db", monkeypatch)
+
+
+# -- storing and finding ------------------------------------------------------------------
+
+
+def test_what_was_added_is_found_listed_and_shown(cli: Cli) -> None:
+    added = cli("add", "Alice", "likes", "Python")
+    assert added.code == 0
+    assert added.out.startswith("Added: ")
+    memory_id = added.out.split()[-1]
+    assert "Alice likes Python" in cli("search", "python").out
+    assert memory_id in cli("list").out
+    assert "Alice likes Python" in cli("get", memory_id).out
+    assert cli("get", memory_id, "--text").out == "Alice likes Python\n"
+
+
+def test_the_same_text_again_is_said_to_be_there(cli: Cli) -> None:
+    first = cli.add("Alice likes Python")
+    again = cli("add", "Alice likes Python")
+    assert again.out == f"Already there: {first}\n"
+
+
+def test_a_text_can_be_piped_in(cli: Cli) -> None:
+    for args in (("add",), ("add", "-")):
+        assert cli(*args, stdin="\ufeffpiped text\nof two lines\n").code == 0
+    assert cli("list", "--json").json["memories"][0]["text"] == "piped text\nof two lines"
+    assert cli("search", "-", stdin="piped").code == 0
+
+
+@pytest.mark.parametrize("stdin", [b"", b"  \n", b"\xff\xfe\x00"])
+def test_nothing_or_no_text_cannot_be_added(cli: Cli, stdin: bytes) -> None:
+    ran = cli("add", "--json", stdin=stdin)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error["remedy"]
+
+
+def test_kind_importance_and_metadata_are_kept(cli: Cli) -> None:
+    memory_id = cli.add(
+        "deploy on Friday", "--kind", "workflow", "--importance", "0.9",
+        "--metadata", "stars=3", "--metadata", "version=1.10", "--metadata", 'tags=["a","b"]',
+        "--metadata", "note=a=b",
+    )  # fmt: skip
+    found = cli("get", memory_id, "--json").json
+    assert (found["kind"], found["importance"]) == ("workflow", 0.9)
+    assert found["metadata"] == {"stars": 3, "version": "1.10", "tags": ["a", "b"], "note": "a=b"}
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("add", "x", "--importance", "7"),
+        ("add", "x", "--metadata", "nothing"),
+        ("add", "x", "--visibility", "everybody"),
+        ("search", "x", "--mode", "magic"),
+        ("search", "x", "--since", "yesterdayish"),
+        ("search", "x", "--limit", "many"),
+        ("list", "--limit", "-1"),
+        ("delete",),
+        ("delete", "abcd", "--all"),
+        ("get",),
+        ("get", "abcd", "--nonsense"),
+        ("nonsense",),
+        ("index", "somewhere", "--title", "x"),
+        ("ask", ""),
+        ("prefs", "add", "x", "--type", "taste"),
+        ("prefs", "nonsense"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_wrong_usage_exits_with_2_and_a_remedy(cli: Cli, args: tuple[str, ...]) -> None:
+    ran = cli(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Error: " in ran.err
+    assert "Traceback" not in ran.err
+    with_json = cli(*args, "--json")
+    assert (with_json.code, with_json.out) == (2, "")
+    assert set(with_json.error) == {"type", "message", "remedy"}
+
+
+def test_a_search_without_hits_exits_with_5(cli: Cli) -> None:
+    ran = cli("search", "zebra")
+    assert (ran.code, ran.out) == (5, "")
+    assert "there is no store" in ran.err
+    assert not cli.store.exists()
+    cli.add("Alice likes Python")
+    assert cli("search", "zebra").err == "Nothing found.\n"
+    found = cli("search", "zebra", "--json")
+    assert (found.code, found.json["results"]) == (5, [])
+
+
+def test_list_takes_kinds_limits_and_superseded_ones(cli: Cli) -> None:
+    for number in range(5):
+        cli.add(f"fact {number}")
+    cli.add("an episode", "--kind", "episode")
+    assert cli("list", "--kind", "episode", "--json").json["count"] == 1
+    assert cli("list", "--limit", "2", "--json").json["count"] == 2
+    assert cli("list", "--limit", "0", "--json").json["count"] == 6
+    cli("prefs", "add", "I like tabs")
+    cli("prefs", "add", "I do not like tabs")
+    now = cli("list", "--kind", "preference", "--json").json["count"]
+    assert cli("list", "--kind", "preference", "--superseded", "--json").json["count"] == now + 1
+
+
+def test_update_keeps_a_history(cli: Cli) -> None:
+    memory_id = cli.add("Alice likes Python", "--metadata", "a=1")
+    assert cli("update", memory_id, "Alice", "likes", "Rust").out == f"Changed: {memory_id}\n"
+    assert cli("update", memory_id, "--metadata", "b=2").code == 0
+    now = cli("get", memory_id, "--json").json
+    assert (now["text"], now["metadata"]) == ("Alice likes Rust", {"a": 1, "b": 2})
+    shown = cli("history", memory_id).out
+    assert shown.index("Python") < shown.index("Rust")
+    versions = cli("history", memory_id, "--json").json["versions"]
+    assert versions[0]["text"] == "Alice likes Python"
+
+
+def test_users_do_not_see_each_other(cli: Cli) -> None:
+    memory_id = cli.add("alpha beta", "--user", "alice")
+    assert cli("get", memory_id, "--user", "bob").code == 3
+    assert cli("get", memory_id[-6:], "--user", "bob").code == 3
+    assert cli("search", "alpha", "--user", "bob").code == 5
+    assert cli("--user", "alice", "search", "alpha").code == 0
+    assert cli("delete", memory_id, "--user", "bob", "--yes").code == 3
+
+
+# -- ids ------------------------------------------------------------------------------------
+
+
+def test_an_id_may_be_given_by_an_end_of_it(cli: Cli) -> None:
+    memory_id = cli.add("Alice likes Python")
+    for part in (
+        memory_id,
+        memory_id[-4:],
+        memory_id[:12],
+        memory_id[-8:].upper(),
+        f"…{memory_id[-8:]}",
+    ):
+        assert cli("get", part, "--json").json["id"] == memory_id
+    assert cli("get", memory_id[-3:]).code == 3
+    assert cli("get", "zzzzzz").code == 3
+
+
+def test_an_ambiguous_id_lists_what_it_could_mean(cli: Cli) -> None:
+    ids = [cli.add("one"), cli.add("two")]
+    ran = cli("delete", ids[0][:4], "--yes", "--json")
+    assert ran.code == 2
+    assert all(one in ran.error["remedy"] for one in ids)
+    assert cli("list", "--json").json["count"] == 2
+
+
+# -- destroying -----------------------------------------------------------------------------
+
+
+def test_delete_and_erase_need_yes_where_nobody_can_be_asked(cli: Cli) -> None:
+    memory_id = cli.add("a secret thing")
+    for name in ("delete", "erase"):
+        for what in (memory_id, "--all"):
+            ran = cli(name, what)
+            assert (ran.code, ran.out) == (2, "")
+            assert "--yes" in ran.err
+    assert cli("get", memory_id).code == 0
+
+
+def test_deleted_memories_can_be_erased_by_their_end_and_leave_no_bytes(cli: Cli) -> None:
+    memory_id = cli.add("the word xylophonist is secret")
+    other = cli.add("something else")
+    assert cli("delete", memory_id, "--yes").out == "Deleted: 1\n"
+    assert cli("get", memory_id).code == 3
+    receipt = cli("erase", memory_id[-8:], "--yes", "--json").json
+    assert (receipt["ids"], receipt["complete"]) == ([memory_id], True)
+    for file in cli.store.parent.iterdir():
+        assert b"xylophonist" not in file.read_bytes()
+    assert cli("erase", memory_id, "--yes").code == 3
+    assert cli("get", other).code == 0
+
+
+def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
+    cli.add("mine", "--user", "alice")
+    cli.add("theirs", "--user", "bob")
+    history = cli.store.with_name(cli.store.name + ".history")
+    history.write_text("+mine\n")
+    ran = cli("erase", "--all", "--yes", "--user", "alice")
+    assert ran.code == 0
+    assert "Complete" in ran.out
+    assert not history.exists()
+    assert cli("list", "--user", "bob", "--json").json["count"] == 1
+    assert cli("list", "--user", "alice", "--json").json["count"] == 0
+
+
+def test_deleting_several_finds_all_of_them_first(cli: Cli) -> None:
+    first = cli.add("one")
+    ran = cli("delete", first, "zzzzzz", "--yes")
+    assert ran.code == 3
+    assert cli("get", first).code == 0
+
+
+# -- preferences ------------------------------------------------------------------------------
+
+
+def test_preferences_are_listed_replaced_and_taken_back(cli: Cli) -> None:
+    assert cli("prefs").code == 0
+    first = cli("prefs", "add", "I like tabs", "--json").json
+    second = cli("prefs", "add", "I do not like tabs", "--json").json
+    assert second["replaced"] == [first["id"]]
+    assert [one["id"] for one in cli("prefs", "list", "--json").json["preferences"]] == [
+        second["id"]
+    ]
+    assert "I do not like tabs" in cli("prefs").out
+    back = cli("prefs", "remove", second["id"][-8:], "--undo", "--json").json
+    assert [one["text"] for one in back["restored"]] == ["I like tabs"]
+    assert cli("prefs", "clear").code == 2
+    assert cli("prefs", "clear", "--yes").out == "Removed: 1\n"
+    assert cli("prefs", "--json").json == {"preferences": []}
+
+
+# -- moving -----------------------------------------------------------------------------------
+
+
+def test_an_export_can_be_imported_elsewhere(cli: Cli, tmp_path: Path) -> None:
+    ids = {cli.add(f"fact {number}") for number in range(3)}
+    file = tmp_path / "out.jsonl"
+    assert cli("export", str(file)).code == 0
+    assert cli("export", str(file)).code == 2
+    assert cli("export", str(file), "--yes", "--json").json["exported"] == 3
+    streamed = cli("export", "-").out
+    assert streamed.splitlines()[0] == file.read_text().splitlines()[0]
+    for source, stdin in ((str(file), ""), ("-", streamed)):
+        other = tmp_path / f"other{len(stdin)}.db"
+        report = cli("import", source, "--store", str(other), "--json", stdin=stdin).json
+        assert report["imported"] == 3
+        again = cli("import", source, "--store", str(other), stdin=stdin)
+        assert again.out == "Imported: 0 (3 were there already)\n"
+        listed = cli("list", "--store", str(other), "--json").json["memories"]
+        assert {one["id"] for one in listed} == ids
+
+
+def test_a_broken_import_changes_nothing_unless_asked(cli: Cli, tmp_path: Path) -> None:
+    cli.add("fact")
+    lines = cli("export", "-").out.splitlines()
+    broken = "\n".join([*lines[:-1], "{broken", lines[-1]]) + "\n"
+    other = ("--store", str(tmp_path / "other.db"))
+    ran = cli("import", "-", *other, stdin=broken)
+    assert ran.code == 1
+    assert "line" in ran.err
+    assert cli("list", *other, "--json").json["count"] == 0
+    assert cli("import", "-", "--skip-bad-lines", *other, stdin=broken).code == 0
+    assert cli("list", *other, "--json").json["count"] == 1
+    assert cli("import", "-", *other, stdin="no export at all").code == 2
+    assert cli("import", "missing.jsonl", *other).code == 4
+
+
+def test_an_export_to_stdout_leaves_no_room_for_a_document(cli: Cli) -> None:
+    ran = cli("export", "-", "--json")
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_an_export_never_replaces_the_store(cli: Cli) -> None:
+    cli.add("fact")
+    assert cli("export", str(cli.store), "--yes").code == 2
+    assert cli("list", "--json").json["count"] == 1
+
+
+# -- what is printed ----------------------------------------------------------------------------
+
+
+def test_stored_escape_sequences_and_markup_stay_harmless(cli: Cli) -> None:
+    memory_id = cli.add(EVIL)
+    for args in (("list",), ("get", memory_id), ("search", "xylophone"), ("history", memory_id)):
+        out = cli(*args).out
+        assert not any(c in out for c in "\x1b\x07\x9b\u202e")
+        assert "[bold]b[/bold]" in out
+    ran = cli("get", memory_id, "--json")
+    assert not any(c in ran.out for c in "\x1b\x07\x9b\u202e")
+    assert ran.json["text"] == EVIL
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_without_unicode_gets_what_it_can_show(cli: Cli, encoding: str) -> None:
+    memory_id = cli.add("naïve 漢字 🎉")
+    for args in (("list",), ("get", memory_id), ("search", "naïve"), ("--help",)):
+        assert cli(*args, encoding=encoding).code == 0
+    assert cli("get", memory_id, "--json", encoding=encoding).json["text"] == "naïve 漢字 🎉"
+
+
+def test_a_pipe_gets_whole_ids_and_whole_texts(cli: Cli) -> None:
+    text = "word " * 200
+    memory_id = cli.add(text)
+    line = cli("list").out.splitlines()[1]
+    assert line.startswith(memory_id)
+    assert text.strip() in line
+
+
+def test_options_count_before_and_after_the_name(cli: Cli, tmp_path: Path) -> None:
+    cli.add("alpha", "--user", "alice")
+    store = ("--store", str(tmp_path / "empty.db"))
+    assert cli("--user", "alice", "--json", "list").json["count"] == 1
+    assert cli("list", "--json", "--user", "alice").json["count"] == 1
+    assert cli("--user", "bob", "list", "--user", "alice", "--json").json["count"] == 1
+    assert cli("--user", "alice", *store, "list", "--json").json["count"] == 0
+    assert cli("prefs", "--json", "list").json == cli("--json", "prefs", "list").json
+
+
+def test_the_environment_gives_way_to_what_is_typed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.add("alpha", "--user", "alice")
+    monkeypatch.setenv("AGENTMEM_USER", "bob")
+    assert cli("--user", "alice", "list", "--json").json["count"] == 1
+    assert cli("list", "--json").json["count"] == 0
+
+
+# -- errors ---------------------------------------------------------------------------------
+
+
+def test_a_store_problem_exits_with_4(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("these are notes, not a store, and long enough to be read as something\n" * 99)
+    for path in (file, tmp_path):
+        ran = cli("list", "--store", str(path), "--json")
+        assert (ran.code, ran.out) == (4, "")
+        assert ran.error["type"] == "NotAStore"
+
+
+def test_a_bug_is_one_line_and_debug_shows_where(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_it(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh\x1b[31m no")
+
+    monkeypatch.setattr("agentmem.cli.storing.open_memory", break_it)
+    ran = cli("list")
+    assert ran.code == 1
+    assert ran.err == "Error: ZeroDivisionError: oh no Run it again with --debug to see where.\n"
+    debug = cli("list", "--debug")
+    assert "Traceback" in debug.err
+    assert "break_it" in debug.err
+    assert "\x1b" not in debug.err
+    assert cli("list", "--json").error["type"] == "ZeroDivisionError"
+
+
+def test_a_lone_surrogate_is_wrong_usage(cli: Cli) -> None:
+    assert cli("add", "a\udcffb").code == 2
+    assert cli("search", "a\udcffb").code == 2
+    assert cli("get", "abc\udcff").code == 2
+
+
+# -- help, completion, the manual -------------------------------------------------------------
+
+
+def test_the_list_of_commands_is_what_the_modules_have() -> None:
+    root = cli_app.command()
+    listed = {one.name for one in cli_app.COMMANDS}
+    found: set[str] = set()
+    for module in {one.module for one in cli_app.COMMANDS}:
+        found |= set(cli_app._load(module))
+    assert found == listed
+    for name in listed:
+        assert root.get_command(None, name).help
+
+
+def test_every_command_has_help_and_the_shared_options(cli: Cli) -> None:
+    for listed in cli_app.COMMANDS:
+        ran = cli(listed.name, "--help")
+        assert ran.code == 0
+        for option in ("--store", "--user", "--json", "--debug", "--no-color"):
+            assert option in ran.out
+    assert cli("prefs", "add", "--help").code == 0
+    top = cli("-h").out
+    assert all(listed.help in " ".join(top.split()) for listed in cli_app.COMMANDS)
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"agentmem {agentmem.__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "sys.argv = ['agentmem', '--help']\n"
+        "from agentmem.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = ('rich', 'numpy', 'pydantic', 'litellm', 'faiss', 'prompt_toolkit', 'httpx',\n"
+        "         'asyncio', 'agentmem.manager', 'agentmem.cli.storing', 'agentmem.inspector')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_shells_complete_commands_and_options(tmp_path: Path) -> None:
+    def complete(words: str, number: int) -> list[str]:
+        process = start(
+            tmp_path / "memory.db",
+            env={
+                "_AGENTMEM_COMPLETE": "complete_bash",
+                "COMP_WORDS": words,
+                "COMP_CWORD": str(number),
+            },
+        )
+        out, _ = process.communicate(timeout=60)
+        return out.decode().split()
+
+    assert {"search", "stats"} <= set(complete("agentmem s", 1))
+    assert "--threshold" in complete("agentmem search --", 2)
+    assert "--store" in complete("agentmem search --", 2)
+    assert complete("agentmem prefs cl", 2) == ["clear"]
+
+
+def test_the_manual_is_fresh() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert page == render_manual(), "run: python -m agentmem.cli.manual > docs/cli.md"
+
+
+# -- indexing -----------------------------------------------------------------------------------
+
+
+def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("# Alpha\n\nThe alpha launch is on Tuesday.\n")
+    (notes / "b.txt").write_text("Beta is cancelled.\n")
+    assert cli("index", str(notes)).out.startswith("2 files: 2 added")
+    assert "Tuesday" in cli("search", "when is the alpha launch").out
+    again = cli("index", str(notes), "--json").json
+    assert (again["unchanged"], again["added"]) == (2, 0)
+    (notes / "b.txt").unlink()
+    assert "--prune" in cli("index", str(notes)).err
+    assert "Forgotten" in cli("index", str(notes), "--prune").out
+    assert cli("search", "beta cancelled").code == 5
+
+
+def test_a_missing_path_fails_in_words(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("index", str(tmp_path / "missing"), "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.error["message"]
+
+
+def test_stdin_is_indexed_under_its_address(cli: Cli) -> None:
+    page = "<html><title>Alpha</title><body><p>The alpha launch is on Tuesday.</p></body></html>"
+    first = cli(
+        "index", "-", "--url", "https://example.org/a", "--title", "A", "--json", stdin=page
+    )
+    assert (first.code, first.json["status"]) == (0, "added")
+    assert cli(
+        "index", "-", "--url", "https://example.org/a", "--title", "A", stdin=page
+    ).out.startswith("Unchanged")
+    for text in ("one text", "another text"):
+        assert cli("index", "-", stdin=text).out.startswith("Added")
+    assert cli("list", "--kind", "page", "--json").json["count"] == 3
+
+
+def test_private_addresses_are_refused(cli: Cli) -> None:
+    for url in ("http://127.0.0.1:9/", "file:///etc/passwd", "http://localhost/"):
+        ran = cli("index", url, "--json")
+        assert (ran.code, ran.out) == (1, "")
+        assert json.loads(ran.err)["error"]["message"]
