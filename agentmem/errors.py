@@ -35,7 +35,6 @@
     │   ├── SearchFailed                      a search service was asked and did not answer
     │   └── RateLimited                       a search service wants to be left alone for a while
     ├── TimedOut (TimeoutError)               a call took longer than it may
-
     ├── RerankerError
     │   ├── RerankerUnavailable               its model folder cannot be read
     │   └── RerankerFailed                    it was asked and gave no usable scores

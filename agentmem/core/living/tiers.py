@@ -168,7 +168,7 @@ def assemble_tiers(
         text=text,
         tokens=count(text) if text else 0,
         budget_tokens=total_tokens,
-        tier_budgets=budgets,
+        tier_budgets={int(tier): tokens for tier, tokens in budgets.items()},
         tier_tokens={
             tier: sum(fate.tokens for _, fate in kept) + (count(_heading(tier)) if kept else 0)
             for tier, kept in lines.items()

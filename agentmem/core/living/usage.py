@@ -65,7 +65,7 @@ def usage_factor(usage: Usage, *, now: datetime) -> float:
         return 1.0
     balance = 2.0 * usage.cited - max(0, usage.ignored - 2) * 0.5
     age_days = max(0.0, (now - usage.last_used_at).total_seconds() / 86_400)
-    fade = 0.5 ** (age_days / HALF_LIFE_DAYS)
+    fade: float = 0.5 ** (age_days / HALF_LIFE_DAYS)
     return 1.0 + MOST * math.tanh(balance / 4.0) * fade
 
 
