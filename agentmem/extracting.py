@@ -8,13 +8,16 @@ from typing import Any
 from agentmem.core.asking import read_queries
 from agentmem.core.context import ContextBlock, parse_context
 from agentmem.core.extractive import ExtractSource, extract_answer
-from agentmem.core.injection import is_reference
+from agentmem.core.injection import is_reference, last_question
 from agentmem.core.message_parts import text_of
+from agentmem.core.preferences import detect_preferences
 from agentmem.core.replies import Reply
+from agentmem.core.strip import strip
 from agentmem.errors import MalformedBlock
 
 EXTRACTIVE = "extractive"
 NOTHING = "Nothing in memory answers this."
+NOTED = "Noted."
 TOLD = "You told me: "
 
 
@@ -45,6 +48,8 @@ class ExtractiveModel:
 def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
     """The answer that the reference message in `messages` holds to their last question."""
     given = [dict(message) for message in messages]
+    if is_told(given):
+        return NOTED
     block = find_block(given)
     if block is None:
         return NOTHING
@@ -64,6 +69,15 @@ def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
             lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
             return TOLD + "; ".join(dict.fromkeys(lines))
     return NOTHING
+
+
+def is_told(messages: Sequence[dict[str, Any]]) -> bool:
+    """Whether the user last said something about themselves and asked nothing."""
+    asked = last_question(list(messages))
+    if asked is None:
+        return False
+    said = text_of(messages[asked])
+    return "?" not in said and bool(detect_preferences(strip(said)))
 
 
 def find_block(messages: Sequence[dict[str, Any]]) -> ContextBlock | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -15,6 +16,7 @@ from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, Context, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
+from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.echoes import fingerprints
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from agentmem.working import WorkingMemory
 
 _log = logging.getLogger(__name__)
+
+LEFT_OVER_WORDS = 4
+_WORD = re.compile(r"[^\W\d_]{2,}")
 
 Whose = Scope | Mapping[str, str | None] | str | None
 """A scope, its names in a mapping, or just a user's id."""
@@ -268,7 +273,7 @@ class Turn:
         if self._asked is not None:
             said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
         # What the user says is theirs even when a block said it too; an answer's quotes are not.
-        own = strip(answer, known=runtime.shown_to(self.scope)) if answer else ""
+        own = own_words(answer, runtime.shown_to(self.scope))
         said.append({"role": "assistant", "content": own, "created_at": now})
         told = [message for message in said if any(map(str.isalnum, message["content"]))]
         if told:
@@ -318,6 +323,17 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
+
+
+def own_words(answer: str, shown: Collection[bytes]) -> str:
+    """What of an answer is worth keeping: without what it repeats from a block, and without the
+    numbers of sources, which mean nothing later. A few words that are left over are nothing.
+    """
+    kept = strip(answer, known=shown) if shown else answer
+    kept = resolve_citations(kept, ()).text.strip()
+    if kept != answer.strip() and len(_WORD.findall(kept)) < LEFT_OVER_WORDS:
+        return ""
+    return kept
 
 
 def session_of(scope: Scope, now: datetime) -> str:

@@ -66,6 +66,22 @@ def test_what_was_injected_is_never_stored_even_when_the_answer_quotes_it(
     assert not any("knowledge_context" in m.text for m in memory.get_all(user_id="sam"))
 
 
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("Deploys go out on Thursdays at 10:00. [1]", None),
+        ("Yes.", "Yes."),
+        ("On Thursdays [1], as the team decided.", "On Thursdays, as the team decided."),
+    ],
+)
+def test_an_answer_is_kept_without_quotes_and_numbers(
+    memory: agentmem.MemoryManager, answer: str, kept: str | None
+) -> None:
+    memory.turn([ASK], user_id="sam").done(answer)
+    memory.flush(10)
+    assert kinds(memory, "message") == ([kept] if kept else []) + [ASK["content"]]
+
+
 def test_the_steps_of_a_turn_get_the_block_that_was_built_for_it(
     memory: agentmem.MemoryManager,
 ) -> None:

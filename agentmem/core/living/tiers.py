@@ -19,7 +19,7 @@ from agentmem.core.checks import require_choice, require_count, require_number, 
 from agentmem.core.cleaning import clean_line, clean_text
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
-from agentmem.types import EMPTY, Level
+from agentmem.types import Level
 
 Tier = Literal[1, 2, 3, 4]
 Activity = Literal["general", "debugging", "feature", "review", "writing"]
@@ -92,8 +92,8 @@ class TieredContext:
     text: str = ""
     tokens: int = 0
     budget_tokens: int = 0
-    tier_budgets: Mapping[int, int] = field(default_factory=lambda: EMPTY)
-    tier_tokens: Mapping[int, int] = field(default_factory=lambda: EMPTY)
+    tier_budgets: Mapping[int, int] = field(default_factory=dict)
+    tier_tokens: Mapping[int, int] = field(default_factory=dict)
     fates: tuple[TierFate, ...] = ()
 
     @property
