@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentmem.core.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
 from agentmem.types import Scope
-from tests.properties.strategies import instants, texts
+from tests.properties.strategies import COLLIDING, instants, texts
 
 NUMBERS = st.integers(0, 10**9)
 WORDS = st.sampled_from(COLLIDING)
