@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.background import Worker, describe
+from agentmem.core.charsets import sound, sound_values
 from agentmem.core.checks import require_text
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.message_parts import is_question, is_result, require_message, text_of
@@ -89,6 +90,8 @@ class Indexer:
             scope = scope_of(whose)
         except (AgentMemError, TypeError, ValueError) as error:
             return self._worker.refuse(describe(error))
+        if not content.strip():
+            return True  # a page without words changes nothing
         return self._worker.submit(PAGE, payload, scope=scope, key=url)
 
     def index_messages_async(
@@ -187,7 +190,7 @@ class Indexer:
         self._index(payload["content"], payload["url"], payload["title"], scope)
 
     def _handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        said = [message for message in payload["messages"] if is_talk(message)]
+        said = list(filter(is_talk, sound_values(payload["messages"])))
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
         if kept:
             self._memory.add_messages(
@@ -231,7 +234,7 @@ def read_content(content: str | bytes, url: str = "") -> tuple[str, str, dict[st
     """The text, title and facts (language, date) of a page, HTML or not."""
     from agentmem.pages import decode_page, to_markdown
 
-    text = decode_page(bytes(content)) if isinstance(content, bytes | bytearray) else content
+    text = sound(content) if isinstance(content, str) else decode_page(bytes(content))
     if not looks_like_html(text):
         return text, "", {}
     page = to_markdown(text, url)

@@ -13,7 +13,8 @@ from agentmem.core.spans import Span, line_number, read_lines, read_range
 from agentmem.core.working import READ_TOOL, cut_page
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
-from agentmem.result_views import find_json, grep
+from agentmem.result_grep import grep
+from agentmem.result_json import find_json
 
 _WAYS = ("range", "lines", "grep", "json_path")
 

@@ -146,15 +146,14 @@ def span(
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     allowed = captures() if capture is None else capture
-    said: dict[str, Any] = {"gen_ai.operation.name": operation}
-    for name, value in (
-        ("gen_ai.memory.store.id", store_id),
-        ("gen_ai.memory.record.id", record_id),
-        ("gen_ai.conversation.id", conversation_id),
-        ("gen_ai.memory.query.text", query if allowed else ""),
-    ):
-        if value:
-            said[name] = value
+    named = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.memory.store.id": store_id,
+        "gen_ai.memory.record.id": record_id,
+        "gen_ai.conversation.id": conversation_id,
+        "gen_ai.memory.query.text": query if allowed else "",
+    }
+    said: dict[str, Any] = {name: value for name, value in named.items() if value}
     said |= {f"agentmem.{name}": value for name, value in attributes.items() if value is not None}
     with tracer.start_as_current_span(
         operation,

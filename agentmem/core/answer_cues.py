@@ -91,8 +91,10 @@ _ANSWER_MARKS: dict[str, tuple[tuple[re.Pattern[str], float], ...]] = {
             (r"\b(?:in|at|near|from|to|outside|around|of|on) (?:the )?[A-Z]\w+", 0, 0.8),
             ((r"\b(?:located|based|lives?|moved|headquarter\w*|situated|born in|street|avenue|north"
              r"|south|east|west|city|town|village|country|province|county|island|coast|park|beach"
-             r"|home|school|office|caf[eé]|shelter|museum|shop|store|folder|directory|file)\b"),
+             r"|border|between|home|school"
+             r"|office|caf[eé]|shelter|museum|shop|store|folder|directory|file)\b"),
              re.IGNORECASE, 0.4),
+            (r"\b(?:in|at|on|near|inside|under) (?:the|a|an|our|my|his|her|their) \w", 0, 0.4),
         ),
         "why": (
             ((r"\b(?:because|since|due to|owing to|thanks to|as a result|so that|in order to"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
@@ -29,7 +29,7 @@ _KNOWN = re.compile(
     r"|koi8-[ru]|gb18030|big5(?:hkscs)?|euc-?(?:jp|kr|tw)|iso-2022-(?:jp|kr)|hz|mac_roman",
     re.IGNORECASE,
 )
-_SEVEN_BIT = ("iso-2022-jp", "iso-2022-kr", "hz")
+_SIGNS = {"iso-2": b"\x1b", "hz": b"~{", "utf-1": b"\0", "utf-3": b"\0", "utf16": b"\0"}
 META_BYTES = 4096
 
 
@@ -56,9 +56,9 @@ def charsets_of(data: bytes, *, declared: str = "") -> tuple[str, ...]:
             written.append(found[1].decode("ascii", "replace"))
     labels = [_LARGER.get(label.strip().lower(), label.strip().lower()) for label in written]
     known = [label for label in labels if _KNOWN.fullmatch(label)]
-    names = ["utf-8", *known]
-    if known and (known[0] in _SEVEN_BIT or known[0].startswith(("utf-16", "utf-32", "utf16"))):
-        names = [*known, "utf-8"]  # such bytes may be valid UTF-8 by accident
+    # Some bytes of these are valid UTF-8 by accident, but not without leaving a sign.
+    first = [label for label in known if _SIGNS.get(label[:5], b"\xff\xff") in data]
+    names = [*first, "utf-8", *known]
     guess = _wide(data)
     return tuple(dict.fromkeys([*([guess] if guess else []), *names]))
 
@@ -84,6 +84,17 @@ def sound(text: str) -> str:
     """`text` without a byte order mark and without lone surrogates."""
     text = text.removeprefix("\ufeff")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def sound_values(value: Any) -> Any:
+    """JSON values with every text in them `sound`."""
+    if isinstance(value, str):
+        return sound(value)
+    if isinstance(value, Mapping):
+        return {key: sound_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [sound_values(item) for item in value]
+    return value
 
 
 def looks_binary(data: bytes) -> bool:

@@ -73,7 +73,7 @@ def _translate(pattern: str) -> str:
             end = at
             while end < len(pattern) and pattern[end] == "*":
                 end += 1
-            alone = (at == 0 or pattern[at - 1] == "/") and end - at == 2
+            alone = at == 0 or pattern[at - 1] == "/"
             if alone and end < len(pattern) and pattern[end] == "/":
                 out.append("(?:.*/)?")
                 at = end + 1

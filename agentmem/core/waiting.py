@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from agentmem.core.charsets import sound_values
 from agentmem.types import Scope
 
 REMEMBERED_KEYS = 10_000
@@ -274,7 +275,7 @@ def as_json(value: Any) -> Any:
         return {_BYTES: value.hex()}
     if isinstance(value, set | frozenset) and all(isinstance(item, bytes) for item in value):
         return {_SET: sorted(item.hex() for item in value)}
-    return value
+    return sound_values(value)
 
 
 def from_json(value: Any) -> Any:

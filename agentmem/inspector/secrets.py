@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +16,17 @@ _HINTS = (
     "key", "secret", "token", "pass", "pwd", "private", "begin", "auth", "bearer", "credential",
     "eyj", "ghp_", "gho_", "ghs_", "ghu_", "github_pat", "glpat", "sk-", "sk_live", "rk_live",
     "xox", "akia", "asia", "hooks.slack", "sg.", "pypi-", "npm_", "//", "account", "api", "sq0",
-    "akc", "ac", "'", '"', "-us", "bot", "akiai", "ap",
+    "akc", "ac", "'", '"', "-us", "bot", "akiai", "ap", "pin",
 )  # fmt: skip
+
+# People tell an assistant their password in a sentence; detectors made for code look for quotes.
+_SAID = re.compile(
+    r"\b(?:(?:pass(?:word|phrase|code)|passwort|pwd|api[ _-]?key|access[ _-]?token|secret[ _-]?key)"
+    r"\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}[\"'`]?"
+    r"(?P<value>(?=[^\s\"'`]*[\d!@#$%^&*+=_~])(?=[^\s\"'`]*[A-Za-z])[^\s\"'`]{6,64})"
+    r"|pin\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}(?P<pin>\d{4,8})\b)",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(maxsize=1)
@@ -51,8 +61,11 @@ def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
             piece = line[start : start + LONGEST_LINE + 200]
             for plugin in plugins:
                 for secret in plugin.analyze_string(piece):
-                    if secret and not _harmless(secret):
+                    if secret and _dense(plugin, secret) and not _harmless(secret):
                         found.setdefault(str(secret), str(plugin.secret_type))
+            for match in _SAID.finditer(piece):
+                said = (match["value"] or match["pin"]).rstrip(".,;:!?)")
+                found.setdefault(said, "Password in prose")
     return tuple((kind, secret) for secret, kind in found.items())
 
 
@@ -61,6 +74,12 @@ def mask_secrets(text: str, secrets: tuple[tuple[str, str], ...]) -> str:
     for _, secret in sorted(secrets, key=lambda one: -len(one[1])):
         text = text.replace(secret, mask(secret))
     return text
+
+
+def _dense(plugin: Any, secret: str) -> bool:
+    """Whether a string that is told by its entropy alone has enough of it."""
+    limit = getattr(plugin, "entropy_limit", None)
+    return limit is None or plugin.calculate_shannon_entropy(secret) > limit
 
 
 def _harmless(secret: str) -> bool:

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from agentmem.core.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
 from agentmem.types import Scope
-from tests.properties.strategies import instants, texts
+from tests.properties.strategies import COLLIDING, instants, texts
 
 NUMBERS = st.integers(0, 10**9)
+WORDS = st.sampled_from(COLLIDING)
+"""For fields that are only carried along: drawing unrestricted text for each would take minutes."""
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | FINITE | texts(20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(8), inner, max_size=3),
-    max_leaves=6,
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | FINITE | WORDS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=3,
 )
 
 
@@ -27,30 +29,30 @@ def scopes() -> st.SearchStrategy[Scope]:
 
 def looked() -> st.SearchStrategy[Looked]:
     """Anything that was offered to a context; ids and long texts repeat."""
-    score = st.none() | FINITE
-    rank = st.none() | st.integers(1, 10_000)
+    score = st.sampled_from((None, 0.0, 0.5, 1.0)) | FINITE
+    rank = st.sampled_from((None, 1, 2, 10_000))
     return st.builds(
         Looked,
-        id=st.sampled_from(("m1", "m2", "m3")) | texts(12),
+        id=st.sampled_from(("m1", "m2", "m3")) | WORDS,
         section=st.sampled_from(get_args(Section)),
         decision=st.sampled_from(get_args(Decision)),
-        reason=texts(40),
+        reason=WORDS,
         kind=st.sampled_from(("fact", "page", "")),
-        title=texts(20),
+        title=WORDS,
         text=texts(200) | st.sampled_from(("The same long text. " * 10, "x" * 80)),
         tokens=NUMBERS,
         rank=rank,
         score=score,
-        lexical=score,
-        vector=score,
+        lexical=st.sampled_from((None, 0.0, 7.25)),
+        vector=st.sampled_from((None, -0.5, 1.0)),
         lexical_rank=rank,
         vector_rank=rank,
-        boosts=st.dictionaries(texts(8), FINITE, max_size=2),
-        url=texts(20),
+        boosts=st.dictionaries(WORDS, FINITE, max_size=1),
+        url=WORDS,
         origin=st.sampled_from(("", "user", "web")),
         retrieved=st.sampled_from(("", "2026-01-01")),
-        heading=texts(10),
-        speaker=texts(10),
+        heading=WORDS,
+        speaker=WORDS,
     )
 
 
@@ -64,31 +66,31 @@ def outcomes() -> st.SearchStrategy[Outcome]:
         completion_tokens=number,
         total_tokens=number,
         duration_ms=st.none() | st.floats(0, 10**6),
-        usage=st.dictionaries(texts(8), JSON, max_size=2),
-        error=texts(20),
+        usage=st.dictionaries(WORDS, JSON, max_size=1),
+        error=WORDS,
     )
 
 
 def snapshots(**fixed: Any) -> st.SearchStrategy[Snapshot]:
     """Any snapshot; `fixed` are strategies for fields that should be otherwise."""
-    parts = st.builds(Part, name=texts(12), tokens=NUMBERS, items=NUMBERS)
+    parts = st.builds(Part, name=WORDS, tokens=NUMBERS, items=NUMBERS)
     fields: dict[str, Any] = {
         "id": texts(20).filter(bool),
-        "message_id": texts(12),
+        "message_id": WORDS,
         "created_at": instants(),
         "scope": scopes(),
-        "model": texts(12),
+        "model": WORDS,
         "query": texts(60),
         "window_tokens": NUMBERS,
         "reserve_tokens": NUMBERS,
         "estimated_tokens": NUMBERS,
-        "settings": st.dictionaries(texts(8), JSON, max_size=3),
+        "settings": st.dictionaries(WORDS, JSON, max_size=2),
         "parts": st.lists(parts, max_size=3).map(tuple),
-        "looked_at": st.lists(looked(), max_size=4).map(tuple),
+        "looked_at": st.lists(looked(), max_size=3).map(tuple),
         "message": texts(200),
-        "warnings": st.lists(texts(20), max_size=2).map(tuple),
-        "degradations": st.lists(texts(20), max_size=2).map(tuple),
-        "timings_ms": st.dictionaries(texts(8), st.floats(0, 10**6), max_size=2),
+        "warnings": st.lists(WORDS, max_size=2).map(tuple),
+        "degradations": st.lists(WORDS, max_size=2).map(tuple),
+        "timings_ms": st.dictionaries(WORDS, st.floats(0, 10**6), max_size=1),
         "cached": st.booleans(),
         "outcome": st.none() | outcomes(),
         "knowledge_limit": st.none() | NUMBERS,

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from agentmem.core.answer_cues import answer_kinds, answer_likeness
+from agentmem.core.answer_words import say_alike
 from agentmem.core.extractive import (
     LONGEST_SENTENCE,
     NOTHING_FOUND,
@@ -43,6 +44,8 @@ SOURCES = (
         ("How much does it cost to cross the bridge?", "$3.50", 2),
         ("How many cars does the bridge carry?", "40,000", 2),
         ("Where is the bridge?", "near Oldham", 2),
+        ("What is the height of the tower?", "312 metres", 1),
+        ("Who is the designer of the tower?", "Nora Lindqvist", 1),
     ],
 )
 def test_the_best_sentence_answers_the_kind_of_question(
@@ -126,6 +129,27 @@ def test_markup_and_forged_numbers_in_a_source_are_taken_apart() -> None:
 )
 def test_showing_changes_only_what_would_be_live(text: str, shown: str) -> None:
     assert show_quote(text) == shown
+
+
+def test_other_forms_of_a_verb_and_words_for_a_measure_are_met() -> None:
+    for one, other in (("choos", "chose"), ("tall", "height"), ("inventor", "invent")):
+        assert say_alike(one, other)
+    assert not say_alike("lamp", "chose")
+    sources = [
+        ExtractSource(index=1, text="Many choose tea. Ada chose the red kettle because it sings."),
+        ExtractSource(index=2, text="Two teams met. Hull won the final by three points."),
+    ]
+    assert "red kettle" in extract_answer("What did Ada choose?", sources, most_sentences=1).text
+    assert "Hull" in extract_answer("Who was the winner of the final?", sources).text
+
+
+def test_sentences_with_other_numbers_are_both_quoted() -> None:
+    sources = [
+        ExtractSource(index=1, text="The mill in Hull opened in 1985."),
+        ExtractSource(index=2, text="The mill in Hull opened in 1987."),
+    ]
+    answer = extract_answer("When did the mill in Hull open?", sources)
+    assert [part.index for part in answer.sentences] == [1, 2]
 
 
 def test_kinds_of_questions() -> None:

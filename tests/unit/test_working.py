@@ -155,6 +155,20 @@ def test_a_pattern_that_would_run_for_ever_stops(working: WorkingMemory) -> None
     assert "too slow" in page.content
 
 
+def test_grep_shows_what_stands_around_a_match_in_a_long_line(working: WorkingMemory) -> None:
+    text = "short\n" + "x" * 50_000 + " Needle here " + "y" * 50_000 + " needle too\n"
+    kept = working.keep("cat", {}, text)
+    for pattern in ("Needle", "Ne+dle"):
+        page = working.read(kept.id, grep=pattern)
+        place = text.index("Needle")
+        assert page.text.startswith(f"2: (character {place}) …xxx")
+        assert " Needle here " in page.text
+        assert len(page.text) < 500
+    assert working.read(kept.id, range=f"{place}-{place + 6}").text == "Needle"
+    assert working.read(kept.id, grep="^x+ Ne").text == ""
+    assert "too" in working.read(kept.id, grep="t[o]+$").text
+
+
 def test_json_paths_give_values(working: WorkingMemory) -> None:
     kept = working.keep("api", {}, PEOPLE)
     assert working.read(kept.id, json_path="$.people[3].name").text == "p3"
@@ -264,7 +278,7 @@ def test_erasing_the_memory_erases_the_bytes(place: str, tmp_path: Path) -> None
         working = working_of(memory)
         kept = working.keep("download", {"token": "SECRET-ARGUMENT"}, needle)
         long = working.keep("log", {}, "x\n" * 5_000 + "NEEDLE-IN-THE-MIDDLE\n" + "y\n" * 5_000)
-        memory.store.upkeep.sync(at=memory._clock.now())
+        memory.store.upkeep.sync(at=memory.clock.now())
         receipt = memory.erase([kept.id, long.id], user_id="alice")
         assert receipt.artifacts == 2
         assert memory.store.artifacts.list(ALICE) == ()

@@ -1,0 +1,158 @@
+"""Files as documents: what each kind gives, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pypdf
+import pytest
+
+from agentmem.core.file_kinds import kind_of
+from agentmem.core.ignoring import read_ignore_rules, says
+from agentmem.errors import FileRefused, FileUnreadable
+from agentmem.files import document_of, read_file
+
+
+def make_pdf(*pages: str, title: str = "") -> bytes:
+    """A PDF with a line of text a page."""
+    writer = pypdf.PdfWriter()
+    for text in pages:
+        page = writer.add_blank_page(width=300, height=300)
+        font = pypdf.generic.DictionaryObject(
+            {
+                pypdf.generic.NameObject("/Type"): pypdf.generic.NameObject("/Font"),
+                pypdf.generic.NameObject("/Subtype"): pypdf.generic.NameObject("/Type1"),
+                pypdf.generic.NameObject("/BaseFont"): pypdf.generic.NameObject("/Helvetica"),
+            }
+        )
+        fonts = pypdf.generic.DictionaryObject({pypdf.generic.NameObject("/F1"): font})
+        page[pypdf.generic.NameObject("/Resources")] = pypdf.generic.DictionaryObject(
+            {pypdf.generic.NameObject("/Font"): fonts}
+        )
+        stream = pypdf.generic.DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode("latin-1"))
+        page[pypdf.generic.NameObject("/Contents")] = writer._add_object(stream)
+    if title:
+        writer.add_metadata({"/Title": title})
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_a_pdf_gives_its_text_under_its_page_numbers() -> None:
+    data = make_pdf("The harbour opens at six.", "", "Permits cost ten.", title="Harbour rules")
+    document = document_of(data, url="file:///rules.pdf", name="rules.pdf")
+    assert document.title == "Harbour rules"
+    assert document.text == (
+        "## Page 1\n\nThe harbour opens at six.\n\n## Page 3\n\nPermits cost ten."
+    )
+    assert document.format == "markdown"
+
+
+def test_a_pdf_without_words_names_the_remedy() -> None:
+    with pytest.raises(FileRefused, match="OCR"):
+        document_of(make_pdf(""), url="file:///scan.pdf", name="scan.pdf")
+
+
+def test_a_pdf_with_a_password_names_the_remedy() -> None:
+    writer = pypdf.PdfWriter(io.BytesIO(make_pdf("secret")))
+    writer.encrypt("open sesame", algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    with pytest.raises(FileUnreadable, match=r"password.*without a password"):
+        document_of(out.getvalue(), url="file:///a.pdf", name="a.pdf")
+
+
+@pytest.mark.parametrize("cut", [10, 100, 300, -40])
+def test_a_cut_pdf_is_damaged(cut: int) -> None:
+    data = make_pdf("Words of a page.")[:cut]
+    problem = ""
+    try:
+        document_of(data, url="file:///a.pdf", name="a.pdf")
+    except (FileUnreadable, FileRefused) as error:
+        problem = error.remedy
+    assert problem
+
+
+def test_a_notebook_gives_its_cells() -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Boats\n", "Some words."]},
+        {"cell_type": "code", "source": "print(1)", "outputs": [{"text": "huge output"}]},
+        {"cell_type": "code", "source": []},
+    ]
+    document = document_of(json.dumps({"cells": cells}).encode(), url="u", name="a.ipynb")
+    assert document.text == "# Boats\nSome words.\n\n```\nprint(1)\n```"
+    assert document_of(b"{}", url="u", name="a.ipynb").text == "{}"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.md", b"# x", "markdown"),
+        ("A.PY", b"x = 1", "code"),
+        ("a.html", b"<p>x", "html"),
+        ("a.csv", b"a,b", "text"),
+        ("Dockerfile", b"FROM x", "code"),
+        ("LICENSE", b"words", "text"),
+        ("a.weird", b"words", "text"),
+        ("a.txt", b"%PDF-1.7", "pdf"),
+        ("a.py", b"\0\0\0", "binary"),
+        ("a.txt", "words".encode("utf-16"), "text"),
+        ("", b"", "text"),
+    ],
+)
+def test_a_file_is_what_its_name_and_its_bytes_say(name: str, data: bytes, kind: str) -> None:
+    assert kind_of(name, data) == kind
+
+
+def test_html_without_an_extension_is_recognised() -> None:
+    page = b"<!doctype html><title>T</title><p>Words here.</p>"
+    assert document_of(page, url="u", name="page").text == "Words here."
+    assert document_of(page, url="u", name="page.txt").text.startswith("<!doctype")
+    assert document_of(page, url="u", media_type="text/html").title == "T"
+
+
+def test_encodings_of_files_are_found(tmp_path: Path) -> None:
+    for name in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        file = tmp_path / f"{name}.txt"
+        file.write_bytes("Grüße aus Köln, der Käse schmeckt schön und gut".encode(name))
+        assert read_file(file).text == "Grüße aus Köln, der Käse schmeckt schön und gut"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileRefused, match="folder"):
+        read_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "is_folder", "expected"),
+    [
+        ("*.log", "a/b/x.log", False, True),
+        ("/x.log", "a/x.log", False, None),
+        ("build/", "build", False, None),
+        ("build/", "a/build", True, True),
+        ("a/*/c", "a/b/c", False, True),
+        ("a/*/c", "a/b/d/c", False, None),
+        ("a/**/c", "a/b/d/c", False, True),
+        ("a/**/c", "a/c", False, True),
+        ("**/foo", "x/y/foo", False, True),
+        ("foo/**", "foo/a/b", False, True),
+        ("foo/**", "foo", True, None),
+        ("*.log\n!keep.log", "keep.log", False, False),
+        ("\\!odd", "!odd", False, True),
+        ("\\#odd", "#odd", False, True),
+        ("# comment", "# comment", False, None),
+        ("x  ", "x", False, True),
+        ("x\\ ", "x ", False, True),
+        ("[a-c].txt", "b.txt", False, True),
+        ("[!a-c].txt", "b.txt", False, None),
+        ("a?c", "a/c", False, None),
+        ("[", "[", False, True),
+    ],
+)
+def test_gitignore_lines_mean_what_git_says(
+    rules: str, path: str, is_folder: bool, expected: bool | None
+) -> None:
+    assert says(path, is_folder=is_folder, rules=read_ignore_rules(rules)) is expected
