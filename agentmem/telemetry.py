@@ -107,6 +107,11 @@ class Span:
         self._span = span
         self._capture = capture
 
+    @property
+    def wants_records(self) -> bool:
+        """Whether texts may be told, so that nobody gathers them in vain."""
+        return self._span is not None and self._capture
+
     def found(self, count: int, records: Sequence[Mapping[str, Any]] = ()) -> None:
         """How many records were found or written; `records` (id, score, content) by opt-in."""
         self.set("gen_ai.memory.record.count", count)

@@ -28,6 +28,7 @@ from agentmem.core.strip import strip
 from agentmem.errors import BudgetError, InvalidInput
 from agentmem.manager.whose import scope_of
 from agentmem.preferences import Preference
+from agentmem.telemetry import log_context
 from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Turn:
         snapshot = self.snapshot
         if snapshot is not None:
             self._try("trace", lambda: runtime.trace.record(snapshot))
+            log_context(snapshot)
 
     def _learn(self, runtime: Runtime) -> None:
         asked = self._asked

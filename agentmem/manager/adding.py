@@ -15,6 +15,7 @@ from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare_all
 from agentmem.results import Added, AddResult
 from agentmem.stores.values import Entry, Source
+from agentmem.telemetry import span
 from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Visibility
 
 if TYPE_CHECKING:
@@ -161,8 +162,10 @@ class Adding(Base):
     def _put(self, memories: Sequence[Memory]) -> tuple[str, ...]:
         if not memories:
             return ()
-        entries = self._entries(memories)
-        self.store.put(entries)
+        with span("create_memory", store_id=self.telemetry_id) as told:
+            entries = self._entries(memories)
+            self.store.put(entries)
+            told.found(len(entries))
         return self._after_write(entries)
 
     def _replace(
@@ -185,8 +188,10 @@ class Adding(Base):
         ready = vectors is not None and len(memories) <= FEW_CHUNKS
         if not ready and self.store.has_source(source):
             return AddResult(unchanged=True)
-        entries = self._entries(memories, vectors=vectors)
-        report = self.store.replace_source(source, entries, at=maker.now)
+        with span("upsert_memory", store_id=self.telemetry_id) as told:
+            entries = self._entries(memories, vectors=vectors)
+            report = self.store.replace_source(source, entries, at=maker.now)
+            told.found(len(entries))
         items = () if report.unchanged else memories
         return AddResult(
             items=tuple(Added(id=m.id, text=m.text, event="ADD") for m in items),

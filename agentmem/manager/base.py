@@ -43,6 +43,7 @@ class Base:
         )
         self.index = LiveIndex(store, path=path)
         self._closed = False
+        self._path = path
         self._runtime: Runtime | None = None
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
@@ -77,3 +78,8 @@ class Base:
     def _forget(self) -> None:
         self.index.forget()
         self.embedding.forget()
+
+    @property
+    def telemetry_id(self) -> str:
+        """What spans call this memory: the name of its file, without its folder."""
+        return self._path.name if self._path is not None else "memory"

@@ -11,6 +11,7 @@ from agentmem.core.content import content_hash
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
 from agentmem.stores.values import Receipt
+from agentmem.telemetry import span
 from agentmem.types import Memory
 
 
@@ -45,8 +46,9 @@ class Changing(Adding):
                 "compressed": None,
                 "index": None,
             }
-        (entry,) = self._entries([replace(old, **changes)])
-        return self.store.update(scope, entry, at=self.clock.now())
+        with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
+            (entry,) = self._entries([replace(old, **changes)])
+            return self.store.update(scope, entry, at=self.clock.now())
 
     def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
         """Put a newer statement in a memory's place; the older one stays in the record."""
@@ -67,18 +69,22 @@ class Changing(Adding):
             supersedes=old.id,
             superseded_by=None,
         )
-        (entry,) = self._entries([new])
-        return self.store.supersede(scope, old.id, entry, at=now)
+        with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
+            (entry,) = self._entries([new])
+            return self.store.supersede(scope, old.id, entry, at=now)
 
     def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
-        return self.store.delete(scope_of(whose), ids, at=self.clock.now())
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            told.found(len(ids))
+            return self.store.delete(scope_of(whose), ids, at=self.clock.now())
 
     def delete_all(self, *, filters: Mapping[str, Any] | None = None, **whose: str | None) -> int:
         """Delete every private memory of this reader, or those that pass `filters`."""
         selection = replace(self._selection(whose, filters), visibilities=("private",))
-        return self.store.delete_all(selection, at=self.clock.now())
+        with span("delete_memory", store_id=self.telemetry_id):
+            return self.store.delete_all(selection, at=self.clock.now())
 
     def remove_by_source_url(self, url: str, **whose: str | None) -> int:
         """Delete every chunk of a page."""
@@ -88,7 +94,9 @@ class Changing(Adding):
     def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26)."""
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
-        receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
+            told.found(len(receipt.ids))
         self._forget()
         return receipt
 
@@ -102,6 +110,8 @@ class Changing(Adding):
             deleted=True,
             superseded=True,
         )
-        receipt = self.store.erase_all(selection, at=self.clock.now())
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            receipt = self.store.erase_all(selection, at=self.clock.now())
+            told.found(len(receipt.ids))
         self._forget()
         return receipt

@@ -14,6 +14,7 @@ from agentmem.results import SearchResults
 from agentmem.retrieval import Request
 from agentmem.settings import SearchMode
 from agentmem.stores.values import Version
+from agentmem.telemetry import span
 from agentmem.types import Memory
 
 
@@ -46,26 +47,33 @@ class Reading(Base):
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
         wanted = top_k if top_k is not None else limit
         settings = self.settings
-        return self._retriever.search(
-            Request(
-                query=query,
-                selection=self._selection(
-                    whose,
-                    filters,
-                    kinds=kinds,
-                    source_url=source_url,
-                    session=session,
-                    since=since,
-                    until=until,
-                    as_of=as_of,
-                ),
-                top_k=settings.top_k if wanted is None else wanted,
-                threshold=settings.similarity_threshold if threshold is None else threshold,
-                mode=mode or settings.search_mode,
-                explain=explain,
-                now=self.clock.now(),
-            )
+        request = Request(
+            query=query,
+            selection=self._selection(
+                whose,
+                filters,
+                kinds=kinds,
+                source_url=source_url,
+                session=session,
+                since=since,
+                until=until,
+                as_of=as_of,
+            ),
+            top_k=settings.top_k if wanted is None else wanted,
+            threshold=settings.similarity_threshold if threshold is None else threshold,
+            mode=mode or settings.search_mode,
+            explain=explain,
+            now=self.clock.now(),
         )
+        with span("search_memory", query=query, store_id=self.telemetry_id) as told:
+            found = self._retriever.search(request)
+            told.found(
+                len(found),
+                [{"id": h.memory.id, "score": h.score, "content": h.memory.text} for h in found]
+                if told.wants_records
+                else (),
+            )
+        return found
 
     def get(self, memory_id: str, **whose: str | None) -> Memory:
         """The memory with this id; `RecordNotFound` if this reader has none."""
