@@ -111,7 +111,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     steps = Steps()
     secret = steps.run("secret", runtime.secret, None)
     tokenizer, notes = runtime.tokenizer(ask.model)
-    steps.degradations += runtime.problems
+    steps.degradations += steps.run("readiness", runtime.readiness, ())
     queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
     profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
     recalled = Recalled()

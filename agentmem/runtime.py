@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
@@ -88,6 +90,16 @@ class Runtime:
             _log.warning("The token corrections could not be read and start anew: %s", error)
         return found
 
+    def readiness(self) -> tuple[str, ...]:
+        """What is known to be wrong before a turn begins: the store's place, the background."""
+        problems = list(self.problems)
+        path = self.memory.path
+        if path is not None:
+            problems += _problems_of(path)
+        if "worker" in self.__dict__ and self.worker.state.last_error:
+            problems.append(f"background work failed: {self.worker.state.last_error}")
+        return tuple(problems)
+
     def now(self) -> datetime:
         return self.memory.clock.now()
 
@@ -156,3 +168,14 @@ class Runtime:
         if "worker" in self.__dict__:
             self.worker.close()
         self.recaller.close()
+
+
+def _problems_of(path: Path) -> list[str]:
+    """Why a store could not be written at `path`; nothing is touched to find out."""
+    if path.exists():
+        usable = path.is_file() and os.access(path, os.R_OK | os.W_OK)
+        return [] if usable else [f"the store {path.name} cannot be read and written"]
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return []
+    return [f"the store {path.name} cannot be created here: {folder} is no writable folder"]

@@ -43,7 +43,7 @@ class Base:
         )
         self.index = LiveIndex(store, path=path)
         self._closed = False
-        self._path = path
+        self.path = path
         self._runtime: Runtime | None = None
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
@@ -82,4 +82,4 @@ class Base:
     @property
     def telemetry_id(self) -> str:
         """What spans call this memory: the name of its file, without its folder."""
-        return self._path.name if self._path is not None else "memory"
+        return self.path.name if self.path is not None else "memory"
