@@ -14,7 +14,9 @@ from agentmem.cli import app as cli_app
 from agentmem.cli.manual import render_manual
 from tests.unit.cli_running import ROOT, Cli, start
 
-EVIL = "xylophone \x1b[31mred\x1b]0;title\x07\x1b]8;;http://x/\x1b\\link\x9b2Jend\u202e [bold]b[/bold]"
+EVIL = (
+    "xylophone \x1b[31mred\x1b]0;title\x07\x1b]8;;http://x/\x1b\\link\x9b2Jend\u202e [bold]b[/bold]"
+)
 
 
 @pytest.fixture

@@ -507,5 +507,7 @@ def test_the_example_answers_offline(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["websearch.py"])
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "websearch.py"), run_name="__main__")
+    runpy.run_path(
+        str(Path(__file__).parents[2] / "examples" / "websearch.py"), run_name="__main__"
+    )
     assert "It was last seen in 1986. [2]" in capsys.readouterr().out
