@@ -89,7 +89,7 @@ def _guess(data: bytes, charset: str) -> str:
 
 
 def _parse(html: str) -> HtmlElement | None:
-    from lxml import etree  # type: ignore[import-untyped]  # it has no stubs
+    from lxml import etree
     from lxml import html as lxml_html
 
     parser = lxml_html.HTMLParser(

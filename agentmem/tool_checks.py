@@ -20,6 +20,7 @@ from agentmem.types import EMPTY
 _FENCE = re.compile(r"\A\s*```[\w-]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _MOST_DIFFERENCES = 8
+_DEEPEST = 30
 _VALUE_CHARACTERS = 80
 
 
@@ -118,19 +119,41 @@ def _repaired(text: str) -> Any:
 
 
 def without_nulls(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments without the nulls by which strict schemas say "left out"."""
-    properties = tool.parameters.get("properties") or {}
-    required = tool.parameters.get("required") or ()
-    nulls = [
-        key
-        for key, value in arguments.items()
-        if value is None and key in properties and key not in required
-    ]
-    if not nulls:
-        return arguments
+    """The arguments without the nulls by which strict schemas say "left out", nested ones too."""
     validator = _validator(tool.parameters)
-    dropped = {key for key in nulls if not _accepts_null(validator, properties[key])}
-    return {key: value for key, value in arguments.items() if key not in dropped}
+    pruned = _pruned(dict(arguments), tool.parameters, validator, 0)
+    return pruned if isinstance(pruned, dict) else arguments
+
+
+def _pruned(value: Any, schema: Any, validator: Any, depth: int) -> Any:
+    schema = _followed(schema, validator.schema)
+    if depth > _DEEPEST or not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_pruned(item, items, validator, depth + 1) for item in value]
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or not isinstance(properties, Mapping):
+        return value
+    required = schema.get("required") or ()
+    return {
+        key: _pruned(item, properties.get(key), validator, depth + 1)
+        for key, item in value.items()
+        if item is not None
+        or key not in properties
+        or key in required
+        or _accepts_null(validator, properties[key])
+    }
+
+
+def _followed(schema: Any, root: Any) -> Any:
+    """The schema a local reference leads to, such as `#/$defs/Point`."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        return schema
+    found = root
+    for part in schema["$ref"].removeprefix("#/").split("/"):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
 
 
 def _accepts_null(validator: Any, schema: Any) -> bool:

@@ -84,7 +84,7 @@ def _difference(ours: Clause, theirs: Clause) -> _Difference:
     pairs: list[tuple[str, str]] = []
     for one in sorted(rest.ours):
         for other in sorted(rest.theirs):
-            if _derived(one, other):
+            if same_stem(one, other):
                 rest.shared |= {one}
                 rest.ours.discard(one)
                 rest.theirs.discard(other)
@@ -112,7 +112,7 @@ def _difference(ours: Clause, theirs: Clause) -> _Difference:
     return rest
 
 
-def _derived(one: str, other: str) -> bool:
+def same_stem(one: str, other: str) -> bool:
     """Whether one stem is the other with a little more: "deliver" and "deliveri"."""
     short, long = (one, other) if len(one) < len(other) else (other, one)
     return (

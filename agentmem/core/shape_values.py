@@ -40,7 +40,9 @@ def telling(lines: Sequence[str]) -> str:
     """The first line that says something, or the first that is not blank, or ""."""
     shown = next((line for line in lines if _TELLING.search(line[:LINE_CHARACTERS])), "")
     shown = shown or next((line for line in lines if line.strip()), "")
-    return shown.strip()[:LINE_CHARACTERS]
+    return (
+        shown.strip().rpartition("\r")[2].strip()[:LINE_CHARACTERS]
+    )  # a progress bar's last state
 
 
 def ends(lines: Sequence[str]) -> tuple[str, str]:

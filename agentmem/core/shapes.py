@@ -43,6 +43,8 @@ _STAMPED = re.compile(
     r"|\W{0,3}(?:ERROR|FATAL|CRITICAL|SEVERE|WARN(?:ING)?|INFO|DEBUG|TRACE)\b"
     r"|\S{1,60} - - \[\d\d/"
 )
+# Colours and cursor moves of terminals, and what they set as a title or link.
+_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 _PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+~-]+[/\\])+[\w.@+~-]*$|\./\S+$")
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
@@ -111,16 +113,18 @@ def failed_shape(error: str, shape: Shape) -> Shape:
     )
 
 
-def _text(text: str) -> Shape:
+def _text(whole: str) -> Shape:
+    text = _ANSI.sub("", whole) if "\x1b" in whole else whole
+    text = text.replace("\r\n", "\n") if "\r" in text else text
     shape = json_shape(text) or markup_shape(text)
     lines = text.split("\n")
     if shape is None:
         shape = diff_shape(text, lines) or trace_shape(text, lines) or grep_shape(lines)
     if shape is None:
         shape = _log(lines) or table_shape(lines) or _paths(lines) or _plain(text, lines)
-    count = _line_count(text)
+    count = _line_count(whole)
     counted = (number(count, "line"),) if count > 1 else ()
-    return replace(shape, counts=(*shape.counts, *counted, _size(text)))
+    return replace(shape, counts=(*shape.counts, *counted, _size(whole)))
 
 
 def _log(lines: Sequence[str]) -> Shape | None:

@@ -442,7 +442,7 @@ def _shared(positions: NDArray[np.int32], dead: NDArray[np.int32]) -> int:
     few, many = (positions, dead) if len(positions) < len(dead) else (dead, positions)
     if not len(few):
         return 0
-    at = np.searchsorted(many, few)
+    at = many.searchsorted(few)
     return int(np.count_nonzero(many.take(at, mode="clip") == few))
 
 

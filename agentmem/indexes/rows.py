@@ -315,6 +315,8 @@ class RowTable:
 
     def _enter_speakers(self) -> None:
         start, self._speakers_entered = self._speakers_entered, self.size
+        if start == self.size:
+            return
         owners = self.column["owner"][start : self.size]
         speakers = self.column["speaker"][start : self.size]
         order = np.lexsort((speakers, owners))
@@ -363,24 +365,19 @@ class RowTable:
         if kept is not None and kept[0].end == self.size and kept[1] == self.deletions:
             selection = kept[0]
         else:
-            selection = Selection(
-                self._positions_of_owners(owners, known, kept),
-                end=self.size,
-                count=count,
-                total_length=sum(owner.total_length for owner in known),
-            )
+            total = sum(owner.total_length for owner in known)
+            if kept is not None and kept[1] == self.deletions:
+                fresh = _among(self.column["owner"][kept[0].end : self.size], owners)
+                selection = kept[0].extended(fresh, count=count, total_length=total)
+            else:
+                positions = self._positions_of_owners(known)
+                selection = Selection(positions, end=self.size, count=count, total_length=total)
         self._kept[owners] = (selection, self.deletions)
         if len(self._kept) > KEPT_SELECTIONS:
             self._kept.popitem(last=False)
         return selection
 
-    def _positions_of_owners(
-        self, owners: frozenset[int], known: list[_Owner], kept: tuple[Selection, int] | None
-    ) -> NDArray[np.int32]:
-        if kept is not None and kept[1] == self.deletions and kept[0].positions is not None:
-            start = kept[0].end
-            fresh = np.flatnonzero(_among(self.column["owner"][start : self.size], owners))
-            return np.concatenate((kept[0].positions, (fresh + start).astype(np.int32)))
+    def _positions_of_owners(self, known: list[_Owner]) -> NDArray[np.int32]:
         parts = [np.array(owner.positions, dtype=np.int32) for owner in known]
         if not parts:
             return np.zeros(0, dtype=np.int32)

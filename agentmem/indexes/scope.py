@@ -114,3 +114,21 @@ class Selection:
         if self._outside is None:
             self._outside = np.flatnonzero(~self.mask()).astype(np.int32)
         return self._outside
+
+    def extended(self, fresh: NDArray[np.bool_], *, count: int, total_length: int) -> Selection:
+        """The same part of a table that has grown; `fresh` says which of the new rows are in it."""
+        if self.positions is None:
+            raise ValueError("a whole table is not extended")
+        added = np.flatnonzero(fresh)
+        larger = Selection(
+            np.concatenate((self.positions, (added + self.end).astype(np.int32))),
+            end=self.end + len(fresh),
+            count=count,
+            total_length=total_length,
+        )
+        if self._mask is not None:
+            larger._mask = np.concatenate((self._mask, fresh))
+        if self._outside is not None:
+            others = np.flatnonzero(~fresh) + self.end
+            larger._outside = np.concatenate((self._outside, others.astype(np.int32)))
+        return larger

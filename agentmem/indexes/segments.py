@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,7 @@ def encode(counts: NDArray[np.uint8], lengths: NDArray[np.int32]) -> NDArray[np.
     return np.asarray((buckets << 3) | classes, dtype=np.uint8)
 
 
+@lru_cache(maxsize=64)
 def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float32]:
     """For each code, no less than what its postings can score before idf and weight."""
     shortest = np.concatenate(([0], LENGTH_EDGES)).astype(np.float64)
@@ -63,7 +65,9 @@ def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float3
     highest[-1] = 255
     norm = k1 * (1 - b + b * shortest / mean_length if mean_length else np.ones(32))
     bounds = highest[None, :] * (k1 + 1) / (highest[None, :] + norm[:, None])
-    return (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
+    highest: NDArray[np.float32] = (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
+    highest.flags.writeable = False  # everybody gets the same one
+    return highest
 
 
 def build(

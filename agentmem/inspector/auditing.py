@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -48,6 +49,7 @@ class Example:
     id: str
     shown: str
     note: str = ""
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,6 @@ class AuditReport:
 class _Found:
     count: int = 0
     examples: list[Example] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
 
     def add(self, example: Example) -> None:
         self.count += 1
@@ -115,7 +116,7 @@ def audit(
         seen += 1
         shown = _masked(one, found)
         for name, note in _look(one, now=now, limits=bounds, first=first):
-            found[name].add(Example(id=one.id, shown=shown, note=note))
+            found[name].add(_example(one, shown, note))
     _contradictions(memory, scope, found["contradicted"])
     notes: tuple[str, ...] = ()
     if not secrets.available():
@@ -191,18 +192,25 @@ def _masked(one: Memory, found: dict[Trouble, _Found]) -> str:
     """The beginning of a memory without anything secret or personal, both of which are noted."""
     hidden = secrets.find_secrets(one.text)
     personal = find_personal(one.text)
-    text = one.text
-    if personal:
-        text = mask_spans(text, [(piece.start, piece.end) for piece in personal])
-    text = secrets.mask_secrets(text, hidden)
-    shown = clean_line(text, limit_characters=SHOWN_CHARACTERS)
+    shown = _masked_text(one.text)
     if hidden:
         kinds = ", ".join(dict.fromkeys(kind for kind, _ in hidden))
-        found["secrets"].add(Example(id=one.id, shown=shown, note=kinds))
+        found["secrets"].add(_example(one, shown, kinds))
     if personal:
         sorts = ", ".join(dict.fromkeys(piece.kind for piece in personal))
-        found["personal data"].add(Example(id=one.id, shown=shown, note=sorts))
+        found["personal data"].add(_example(one, shown, sorts))
     return shown
+
+
+def _masked_text(text: str) -> str:
+    # Secrets first: masking personal data may cut one in two, which would then be shown.
+    text = secrets.mask_secrets(text, secrets.find_secrets(text))
+    spans = [(piece.start, piece.end) for piece in find_personal(text)]
+    return clean_line(mask_spans(text, spans), limit_characters=SHOWN_CHARACTERS)
+
+
+def _example(one: Memory, shown: str, note: str) -> Example:
+    return Example(id=one.id, shown=shown, note=note, user=one.scope.user_id)
 
 
 def _contradictions(memory: MemoryManager, scope: Scope | None, found: _Found) -> None:
@@ -218,7 +226,8 @@ def _contradictions(memory: MemoryManager, scope: Scope | None, found: _Found) -
                 Example(
                     id=link.first_id,
                     shown=f"against {link.second_id}",
-                    note=clean_line(link.note or link.relation, limit_characters=120),
+                    note=_masked_text(link.note or link.relation),
+                    user=reader.user_id,
                 )
             )
 
@@ -230,13 +239,15 @@ def _owners(memory: MemoryManager) -> list[Scope]:
 
 
 def _remedy(name: Trouble, found: _Found) -> str:
-    ids = " ".join(example.id for example in found.examples[:1])
+    """A command for the examples of the first owner; it can be copied as it stands."""
+    user = found.examples[0].user
+    whose = f" --user {shlex.quote(user)}" if user else ""
+    listed = [example.id for example in found.examples if example.user == user]
+    ids = " ".join(map(shlex.quote, listed))
+    if name in ("secrets", "personal data", "echoes"):
+        return f"agentmem erase{whose} {ids}"
     if name == "contradicted":
-        return f"agentmem resolve {ids}"
-    if name in ("secrets", "personal data"):
-        return f"agentmem erase {ids}"
+        return f"agentmem delete{whose} {shlex.quote(listed[0])}   # if the other one is right"
     if name == "oversized":
-        return f"agentmem show {ids}   # then store it again as a page, which is cut into chunks"
-    if name == "never used":
-        return f"agentmem delete {ids}   # restore it with: agentmem restore ID"
-    return f"agentmem delete {ids}"
+        return f"agentmem erase{whose} {ids}   # and store each again: agentmem index FILE"
+    return f"agentmem delete{whose} {ids}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -211,7 +212,7 @@ def _embedder(memory: MemoryManager) -> Iterator[Check]:
             name="embedder",
             state="warn",
             found=f"{state.serving or 'nothing'} answers while {state.wanted} is being filled",
-            remedy="agentmem reembed",
+            remedy=_call(memory, "reembed"),
         )
     else:
         yield Check(name="embedder", state="ok", found=f"{state.serving} answers")
@@ -228,8 +229,14 @@ def _vectors(memory: MemoryManager) -> Iterator[Check]:
             name="vectors",
             state="ok" if good else "warn",
             found=f"{one.vectors:,} there, {one.missing:,} missing",
-            remedy="" if good else "agentmem reembed",
+            remedy="" if good else _call(memory, "reembed"),
         )
+
+
+def _call(memory: MemoryManager, method: str) -> str:
+    """A command that calls a method of this memory once."""
+    code = f"import agentmem; agentmem.open({memory.store.upkeep.stats().location!r}).{method}()"
+    return f"python -c {shlex.quote(code)}"
 
 
 def _index(memory: MemoryManager) -> Iterator[Check]:
@@ -241,7 +248,7 @@ def _index(memory: MemoryManager) -> Iterator[Check]:
             name="index",
             state="warn",
             found=f"knows writes up to {known:,} of {now:,}",
-            remedy="agentmem sync",
+            remedy=_call(memory, "sync"),
         )
         return
     rows = f"{len(memory.index.postings):,} rows, in step with write {now:,}"
@@ -254,7 +261,7 @@ def _index(memory: MemoryManager) -> Iterator[Check]:
             name="index",
             state="warn",
             found=f"{rows}; the saved copy is {now - saved.seq:,} writes behind",
-            remedy="agentmem sync",
+            remedy=_call(memory, "sync"),
         )
 
 

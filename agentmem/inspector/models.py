@@ -389,6 +389,7 @@ class ExampleModel(Model):
     id: str
     shown: str
     note: str
+    user: str | None = Field(description="Whose it is.")
 
 
 class FindingModel(Model):

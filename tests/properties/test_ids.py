@@ -48,3 +48,10 @@ def test_many_ids_in_one_millisecond_borrow_the_next() -> None:
 def test_a_clock_before_1970_is_refused() -> None:
     with pytest.raises(InvalidInput, match="1970"):
         Ids(ManualClock(datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1))).new()
+
+
+def test_ids_taken_together_follow_those_before_them() -> None:
+    ids = Ids(ManualClock())
+    made = [ids.new(), *ids.take(5_000), ids.new(), *ids.take(0), *ids.take(2)]
+    assert made == sorted(set(made))
+    assert len(made) == 5_004

@@ -5,7 +5,8 @@
 
 A writer adds one or several memories at a time and prints how many it added;
 a reader prints the largest number of rows it saw, after checking that what it
-sees only grows and is never half a batch.
+sees only grows and is never half a batch. `search` reads through a memory's own
+searches, which have to know of every write that was committed before them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import agentmem
 from agentmem.core.filters import Selection
 from agentmem.stores import SqliteStore
 from tests.unit.store_samples import ANN, entry
@@ -60,6 +62,20 @@ def read(path: str, name: str, limit: str) -> int:
     return seen
 
 
+def search(path: str, name: str, limit: str) -> int:
+    del name
+    seen = 0
+    with agentmem.open(path, embedder=None) as memory, SqliteStore(path) as store:
+        for _ in turns(limit):
+            committed = store.count(Selection(reader=ANN))
+            memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
+            count = len(memory.index.postings)
+            assert count >= max(seen, committed), (count, seen, committed)
+            assert count % BATCH == 0, count
+            seen = count
+    return seen
+
+
 if __name__ == "__main__":
-    command = {"write": write, "read": read}[sys.argv[1]]
+    command = {"write": write, "read": read, "search": search}[sys.argv[1]]
     sys.stdout.write(f"{command(*sys.argv[2:5])}\n")

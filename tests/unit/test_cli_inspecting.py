@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import agentmem
-from agentmem.cli import inspecting
-from agentmem.cli.common import common_options
 from agentmem.core.layout import width_of
-from agentmem.errors import InvalidInput
+from tests.unit.cli_running import Cli, Ran, Terminal, start
 
 COMMANDS = (
     ("inspect", "--query", "Which tea do I like?", "--model", "gpt-4o"),
@@ -45,14 +42,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("AGENTMEM_EMBEDDER", "none")
-    app = typer.Typer()
-    app.callback()(common_options)
-    inspecting.register(app)
+    cli = Cli(store, monkeypatch)
 
-    def call(*words: str, columns: int = 80) -> Any:
+    def call(*words: str, columns: int = 80) -> Ran:
         monkeypatch.setenv("COLUMNS", str(columns))
-        return CliRunner().invoke(app, ["--store", str(store), *words])
+        return cli(*words)
 
     return call
 
@@ -61,56 +55,82 @@ def run(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_fits_the_terminal(run: Any, words: tuple[str, ...], columns: int) -> None:
     found = run("--user", "ann", *words, columns=columns)
-    assert found.exit_code == 0, (found.output, found.exception)
-    assert found.output.strip()
-    assert "\x1b" not in found.output  # not a terminal: no colour
-    assert max(map(width_of, found.output.splitlines())) <= columns
+    assert found.code == 0, found.err
+    assert found.out.strip()
+    assert "\x1b" not in found.out  # not a terminal: no colour
+    assert max(map(width_of, found.out.splitlines())) <= columns
 
 
 @pytest.mark.parametrize("words", [c for c in COMMANDS if "--message" not in c], ids=" ".join)
 def test_every_command_prints_json(run: Any, words: tuple[str, ...]) -> None:
     found = run("--json", "--user", "ann", *words)
-    assert found.exit_code == 0, (found.output, found.exception)
-    lines = found.output.splitlines() if words[0] == "monitor" else [found.output]
+    assert found.code == 0, found.err
+    lines = found.out.splitlines() if words[0] == "monitor" else [found.out]
     for line in lines:
         assert json.loads(line)["schema"].startswith("agentmem.")
 
 
 def test_two_contexts_are_compared_and_a_memory_is_explained(run: Any) -> None:
     first, second = dict.fromkeys(
-        json.loads(line)["snapshot"]["id"] for line in run("--json", "monitor").output.splitlines()
+        json.loads(line)["snapshot"]["id"] for line in run("--json", "monitor").out.splitlines()
     )
     compared = run("explain", second, "--diff", first)
-    assert "Which tea do I like? → When do deploys run?" in compared.output
-    assert "Nothing differs." in run("explain", first, "--diff", first).output
-    looked = json.loads(run("--json", "explain", first).output)["context"]["looked_at"]
+    assert "Which tea do I like? → When do deploys run?" in compared.out
+    assert "Nothing differs." in run("explain", first, "--diff", first).out
+    looked = json.loads(run("--json", "explain", first).out)["context"]["looked_at"]
     told = run("explain", first, "--why", looked[0]["id"])
-    assert "It is in the related knowledge" in told.output
+    assert "It is in the related knowledge" in told.out
 
 
 def test_a_page_of_statistics_is_written(run: Any, tmp_path: Path) -> None:
     target = tmp_path / "stats.html"
-    assert run("stats", "--html", str(target)).exit_code == 0
+    assert run("stats", "--html", str(target)).code == 0
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
     failed = run("stats", "--html", str(tmp_path / "no" / "such" / "folder.html"))
-    assert isinstance(failed.exception, InvalidInput)
+    assert failed.code == 2
+    assert "cannot be written" in failed.err
 
 
 def test_without_a_user_the_whole_store_is_read(run: Any) -> None:
-    assert json.loads(run("--json", "stats").output)["contexts"]["contexts"] == 2
-    assert json.loads(run("--json", "--user", "bob", "stats").output)["contexts"]["contexts"] == 0
+    assert json.loads(run("--json", "stats").out)["contexts"]["contexts"] == 2
+    assert json.loads(run("--json", "--user", "bob", "stats").out)["contexts"]["contexts"] == 0
 
 
 @pytest.mark.parametrize("written", ["top_k", "=3", "top_k=", "nobody=1"])
 def test_bad_changes_are_refused_with_the_remedy(run: Any, written: str) -> None:
     found = run("explain", "--if", written)
-    assert isinstance(found.exception, InvalidInput)
-    assert found.exception.remedy
+    assert found.code == 2
+    assert found.err.startswith("Error:")
 
 
 def test_the_doctor_of_a_broken_store_exits_with_1(run: Any, tmp_path: Path) -> None:
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"this is not a store at all" * 500)
     found = run("--store", str(broken), "doctor")
-    assert found.exit_code == 1
-    assert "FAIL" in found.output
+    assert found.code == 1
+    assert "FAIL" in found.out
+
+
+def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with agentmem.open(path, embedder=None) as memory:
+        memory.add("I like green tea.", user_id="ann")
+        terminal = Terminal(path, "monitor", "--follow", columns=100)
+        terminal.wait_for("Ctrl-C ends.")
+        piped = start(path, "monitor", "--follow")
+        turn = memory.turn(
+            [{"role": "user", "content": "Which tea?"}], user_id="ann", model="gpt-4o"
+        )
+        turn.done("Green [1].", usage={"prompt_tokens": 90, "completion_tokens": 5}, duration_ms=40)
+        memory.worker.flush(10)
+        assert "gpt-4o" in terminal.wait_for("Which tea?")
+        terminal.wait_for("5 tokens out")
+        assert piped.stdout is not None
+        assert b"Which tea?" in piped.stdout.readline()
+        assert b"5 tokens out, 90 in, 0.04 s" in piped.stdout.readline()
+    terminal.type("\x03")
+    assert terminal.end() == 0
+    assert "Traceback" not in terminal.shown
+    piped.send_signal(signal.SIGINT)
+    _, err = piped.communicate(timeout=60)
+    assert (piped.returncode, err) == (0, b"")

@@ -417,3 +417,19 @@ def test_a_document_that_says_what_it_is_is_read_as_that() -> None:
         assert {m.speaker for m in memory.search_by_source_url("a", user_id="ann")} == {""}
         with pytest.raises(errors.InvalidInput, match="format"):
             Document(text=CHAT, format="html")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 40])
+def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
+    embedder = HashEmbedder()
+    texts = [f"chunk number {number}" for number in range(size)]
+    vectors = embedder.embed_documents(texts)
+    with agentmem.open(":memory:", embedder=embedder) as memory:
+        assert len(memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann")) == size
+        assert memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann").unchanged
+        assert memory.get_stats(user_id="ann").chunks == size
+        for bad in (vectors[:, :-1], vectors * float("nan"), vectors.tolist()[:-1], ["x"] * size):
+            with pytest.raises(errors.BadVector):
+                memory.add_chunks(texts, url="b", vectors=bad, user_id="ann")
+        again = memory.add_chunks(texts, url="c", vectors=vectors.tolist(), user_id="ann")
+        assert len(again) == size

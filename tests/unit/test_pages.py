@@ -204,7 +204,7 @@ def test_binary_is_told_from_text() -> None:
 
 
 def test_writing_a_tree_does_not_change_it() -> None:
-    from lxml import html  # type: ignore[import-untyped]  # it has no stubs
+    from lxml import html
 
     tree = html.fromstring("<div><p>a</p><table><tr><td>b</td><td>c</td></tr></table></div>")
     assert write_markdown(tree) == write_markdown(tree)

@@ -198,6 +198,16 @@ def test_a_log_counts_errors_and_shows_the_first() -> None:
     assert "first error: 2024-05-01 10:00:07 ERROR disk is full" in five_lines(shape)
 
 
+def test_terminal_colours_and_line_endings_do_not_hide_a_shape() -> None:
+    coloured = "\x1b[35msrc/a.py\x1b[0m:\x1b[32m12\x1b[0m: x\n\x1b[35msrc/b.py\x1b[0m:\x1b[32m7\x1b[0m: y\n"
+    shape = shape_of(coloured)
+    assert shape.counts[:2] == ("2 matches", "2 files")
+    assert shape.first == "src/a.py:12: x"
+    assert shape.counts[-1] == f"{len(coloured)} characters"
+    assert shape_of("a,b,c\r\n1,2,3\r\n4,5,6\r\n").counts[:2] == ("2 rows", "3 columns")
+    assert shape_of("start\n" * 3 + "10%\r50%\r100% done\n").last == "100% done"
+
+
 def test_a_list_of_paths_is_counted() -> None:
     shape = shape_of("./src/a.py\n./src/b.py\n./docs/c.md\n")
     assert (shape.what, shape.counts[0]) == ("list of paths", "3 paths")

@@ -31,8 +31,8 @@ def run_together(path: Path, limit: str) -> None:
             text=True,
             cwd=ROOT,
         )
-        for what in ("write", "read")
-        for n in range(4)
+        for what, count in (("write", 4), ("read", 2), ("search", 2))
+        for n in range(count)
     ]
     answers = [child.communicate() for child in children]
     assert [error for _, error in answers] == [""] * 8

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,17 @@ def working() -> WorkingMemory:
 def divide(number: int, by: int = 2) -> float:
     """Divide."""
     return number / by
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 7
+
+
+def plot(points: list[Point], title: str = "untitled", note: str | None = "none") -> str:
+    """Plot."""
+    return f"{points} {title} {note}"
 
 
 def test_calls_run_and_their_results_are_kept() -> None:
@@ -88,6 +100,13 @@ def test_a_field_the_function_does_not_know_is_found_without_a_strict_schema() -
     written = {"name": "f", "parameters": {"type": "object", "properties": {}}, "call": divide}
     (outcome,) = run(ToolRunner([written]), call("f", {"numbre": 1}))
     assert "unknown field numbre; did you mean number?" in outcome.content
+
+
+def test_nulls_of_strict_schemas_mean_left_out() -> None:
+    runner = ToolRunner([plot])
+    written = {"points": [{"x": 1, "y": None}], "title": None, "note": None}
+    (outcome,) = run(runner, call("plot", written))
+    assert outcome.content == "[Point(x=1, y=7)] untitled None"
 
 
 def test_an_unknown_tool_names_the_nearest() -> None:

@@ -30,15 +30,20 @@ class Essentials:
     """The parts of a text that carry its truth, in comparable forms.
 
     Numbers are written one way ("1,000" and "one thousand" are "1000"), names
-    are lower-case, negations are counted as there or not, code is verbatim.
+    are lower-case, negations are counted, code is verbatim.
     """
 
     numbers: frozenset[str]
     names: frozenset[str]
-    negated: bool
+    negations: int
     code: tuple[str, ...]
     words: frozenset[str]
     """Stems of all words, to look a name up in."""
+
+    @property
+    def negated(self) -> bool:
+        """Whether anything is denied."""
+        return self.negations > 0
 
 
 def read_essentials(text: str) -> Essentials:
@@ -46,7 +51,7 @@ def read_essentials(text: str) -> Essentials:
     numbers: set[str] = set()
     names: set[str] = set()
     words: set[str] = set()
-    negated = False
+    negations = 0
     last_end = 0
     previous_number = 0.0
     for match in _PIECE.finditer(text):
@@ -57,11 +62,11 @@ def read_essentials(text: str) -> Essentials:
         base = lower.removesuffix("'s")
         words.add(stem_word(base))
         if lower in _NEGATIONS or lower.endswith("n't"):
-            negated = True
+            negations += 1
         if piece[0].isdigit():
             number = _number(base)
             numbers.add(number)
-            previous_number = float(number) if number.isdigit() and len(number) < 15 else 0.0
+            previous_number = float(number) if number.isdecimal() and len(number) < 15 else 0.0
             continue
         if base in SMALL_NUMBERS and base not in _NOT_NUMBERS:
             numbers.add(_shown(SMALL_NUMBERS[base]))
@@ -78,7 +83,7 @@ def read_essentials(text: str) -> Essentials:
     return Essentials(
         numbers=frozenset(numbers),
         names=frozenset(names),
-        negated=negated,
+        negations=negations,
         code=code,
         words=frozenset(words),
     )
@@ -131,6 +136,8 @@ def _shown(value: float) -> str:
 
 
 def _is_name(piece: str, base: str, first: bool) -> bool:
+    if piece.islower() and piece.isalpha():
+        return False  # most words
     if any(c.isupper() or c.isdigit() for c in piece[1:]):
         return True
     if not piece[0].isupper() or len(piece) < 2:

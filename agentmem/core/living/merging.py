@@ -1,0 +1,208 @@
+"""Whether two texts say the same, which of two memories stays, and what it takes over.
+
+A similarity alone merges "the limit is 900" with "the limit is 600". Two texts
+are the same here only when they are alike and agree in their numbers, names,
+negations and code, when no rule sees a contradiction, and when neither has a
+word in a place where the other has another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+from agentmem.core.checks import require_number
+from agentmem.core.conflicts import Statement, judge_readings
+from agentmem.core.conflicts_compare import same_stem
+from agentmem.core.conflicts_reading import Clause, Reading, read_statement
+from agentmem.core.conflicts_synonyms import stem_word
+from agentmem.core.conflicts_words import SPECIFIERS
+from agentmem.core.living.essentials import Essentials, read_essentials
+from agentmem.types import Memory, Usage
+
+MERGE_SIMILARITY = 0.92
+MOST_EXTRA_WORDS = 3
+"""How many words one text may have more than the other and still say the same."""
+
+MergeReason = Literal[
+    "same", "similarity", "number", "name", "negation", "code", "conflict", "words", "order", "time"
+]
+_BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because"})
+_SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeVerdict:
+    """Whether two texts may become one, and what speaks against it."""
+
+    same: bool
+    reason: MergeReason
+    similarity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReading:
+    """A text read once for comparing it with many."""
+
+    text: str
+    essentials: Essentials
+    reading: Reading
+
+
+def read_for_merging(text: str) -> MergeReading:
+    """`text` as `same_readings` needs it."""
+    return MergeReading(text=text, essentials=read_essentials(text), reading=read_statement(text))
+
+
+def same_meaning(
+    first: str, second: str, similarity: float, *, threshold: float = MERGE_SIMILARITY
+) -> MergeVerdict:
+    """Whether `first` and `second`, this similar, say the same; the order does not matter (L4)."""
+    return same_readings(
+        read_for_merging(first), read_for_merging(second), similarity, threshold=threshold
+    )
+
+
+def same_readings(
+    first: MergeReading,
+    second: MergeReading,
+    similarity: float,
+    *,
+    threshold: float = MERGE_SIMILARITY,
+) -> MergeVerdict:
+    """As `same_meaning`, for texts that were read before."""
+    require_number(similarity, "similarity")
+    require_number(threshold, "threshold", low=0.0, high=1.0)
+
+    def verdict(reason: MergeReason) -> MergeVerdict:
+        return MergeVerdict(same=reason == "same", reason=reason, similarity=float(similarity))
+
+    if similarity < threshold:
+        return verdict("similarity")
+    if first.text == second.text:
+        return verdict("same")
+    one, other = first.essentials, second.essentials
+    if one.numbers != other.numbers:
+        return verdict("number")
+    if one.negations != other.negations:
+        return verdict("negation")
+    if set(one.code) != set(other.code):
+        return verdict("code")
+    if not (_names_in(one, other) and _names_in(other, one)):
+        return verdict("name")
+    if judge_readings(
+        Statement(text=first.text),
+        first.reading,
+        second=Statement(text=second.text),
+        second_reading=second.reading,
+    ).conflicting:
+        return verdict("conflict")
+    return verdict(_compare_clauses(first.reading, second.reading))
+
+
+def choose_survivor(first: Memory, second: Memory) -> tuple[Memory, Memory]:
+    """The memory that stays and the one that goes, whichever way round they are given.
+
+    A pinned one stays, then the one that says more, the one cited more often,
+    the newer one, the more important one, and of equal ones the smaller id.
+    """
+    ranked = sorted((first, second), key=_rank)
+    return ranked[0], ranked[1]
+
+
+def is_pinned(memory: Memory) -> bool:
+    """Whether somebody asked to keep this memory."""
+    return memory.metadata.get("pinned") is True
+
+
+def merge_metadata(survivor: Memory, loser: Memory) -> Mapping[str, Any]:
+    """The metadata of both: the survivor's word counts, lists are joined, `merged_from` grows."""
+    merged: dict[str, Any] = {
+        name: value for name, value in loser.metadata.items() if name not in _BOOKKEEPING
+    }
+    for name, value in survivor.metadata.items():
+        before = merged.get(name)
+        if isinstance(value, list | tuple) and isinstance(before, list | tuple):
+            merged[name] = [*value, *(item for item in before if item not in value)]
+        else:
+            merged[name] = value
+    ids = {loser.id}
+    for memory in (survivor, loser):
+        listed = memory.metadata.get("merged_from")
+        ids |= {str(item) for item in listed} if isinstance(listed, list | tuple) else set()
+    merged["merged_from"] = sorted(ids - {survivor.id})
+    return MappingProxyType(merged)
+
+
+def merge_usage(survivor: Usage, loser: Usage) -> Usage:
+    """What was counted for either, added up."""
+    used = [at for at in (survivor.last_used_at, loser.last_used_at) if at is not None]
+    return Usage(
+        retrieved=survivor.retrieved + loser.retrieved,
+        cited=survivor.cited + loser.cited,
+        ignored=survivor.ignored + loser.ignored,
+        last_used_at=max(used) if used else None,
+    )
+
+
+def _rank(memory: Memory) -> tuple[bool, int, int, float, float, str]:
+    newest: datetime = memory.valid_from or memory.created_at
+    return (
+        not is_pinned(memory),
+        -len(set(memory.text.lower().split())),
+        -memory.usage.cited,
+        -newest.timestamp(),
+        -memory.importance,
+        memory.id,
+    )
+
+
+def _names_in(one: Essentials, other: Essentials) -> bool:
+    """Whether every name of one text is a word of the other."""
+    return all(name in other.words or stem_word(name) in other.words for name in one.names)
+
+
+def _compare_clauses(first: Reading, second: Reading) -> MergeReason:
+    ours, theirs = first.clauses, second.clauses
+    if any(c.past for c in ours) != any(c.past for c in theirs):
+        return "time"
+    if all(c.asserted for c in ours) != all(c.asserted for c in theirs):
+        return "words"
+    if any(c.all for c in ours) != any(c.all for c in theirs) or (
+        any(c.few for c in ours) != any(c.few for c in theirs)
+    ):
+        return "words"
+    if len(ours) == len(theirs):
+        if any(a.particles ^ b.particles for a, b in zip(ours, theirs, strict=True)):
+            return "words"
+        if any(a.person != b.person for a, b in zip(ours, theirs, strict=True)):
+            return "words"
+    one = {word for clause in ours for word in clause.bag}
+    other = {word for clause in theirs for word in clause.bag}
+    only_one, only_other = one - other, other - one
+    for word in sorted(only_one):
+        twin = next((o for o in sorted(only_other) if same_stem(word, o)), None)
+        if twin is not None:
+            only_one.discard(word)
+            only_other.discard(twin)
+    if only_one and only_other:
+        return "words"
+    extra = only_one or only_other
+    if len(extra) > MOST_EXTRA_WORDS or not extra.isdisjoint(_SPECIFYING):
+        return "words"
+    if len(extra) > max(1, len(one & other) // 2):
+        return "words"
+    return "same" if _same_order(ours, theirs) else "order"
+
+
+def _same_order(ours: tuple[Clause, ...], theirs: tuple[Clause, ...]) -> bool:
+    """Whether the words both have come in one order: who chases whom is told by nothing else."""
+    one = [word for clause in ours for word in clause.order]
+    other = [word for clause in theirs for word in clause.order]
+    both = set(one) & set(other)
+    return list(dict.fromkeys(word for word in one if word in both)) == list(
+        dict.fromkeys(word for word in other if word in both)
+    )

@@ -1,0 +1,266 @@
+"""What records, merging and consolidation promise for any memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentmem.core.living.consolidation import plan_consolidation
+from agentmem.core.living.extraction import extract
+from agentmem.core.living.keys import fact_key
+from agentmem.core.living.merging import choose_survivor, merge_metadata, same_meaning
+from agentmem.core.living.plans import (
+    Compress,
+    ConsolidationSettings,
+    Forget,
+    LivingState,
+    SimilarPair,
+    Summarise,
+    apply_plan,
+    pair_of,
+)
+from agentmem.core.living.records import (
+    Artifact,
+    Episode,
+    Fact,
+    Pattern,
+    Record,
+    Workflow,
+    from_memory,
+    to_memory_fields,
+)
+from agentmem.types import Memory, Scope, Usage
+from tests.properties.counters import quarter_characters
+from tests.properties.strategies import texts, units
+
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
+SENTENCES = (
+    "We use Postgres 15.", "We use Postgres 14.", "We switched to MySQL 8.", "We use Postgres 15",
+    "The limit is 900 seconds.", "The limit is 600 seconds.", "The limit is now 600 seconds.",
+    "Ana lives in Lima. It is really a nice place, and the people there are kind to her.",
+    "Ana lives in Berlin.", "The deploy was slow. We looked at it. It was not the database at all.",
+    "Thanks!", "",
+)  # fmt: skip
+
+
+def records() -> st.SearchStrategy[Record]:
+    """Facts, episodes, patterns and workflows with any texts in them."""
+    artifacts = st.builds(
+        Artifact, kind=st.sampled_from(("commit", "pr", "adr", "file")), reference=texts()
+    )
+    spans = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(sorted)
+    facts = spans.flatmap(
+        lambda span: st.builds(
+            Fact,
+            key=texts(),
+            value=texts(),
+            text=texts(),
+            confidence=units(),
+            start=st.just(span[0]),
+            end=st.just(span[1]),
+            ended=st.booleans(),
+        )
+    )
+    episodes = st.builds(
+        Episode,
+        title=texts(),
+        narrative=texts(),
+        artifacts=st.lists(artifacts, max_size=3).map(tuple),
+        sort=st.sampled_from(("event", "decision", "error")),
+        reason=texts(),
+        error=texts(),
+        fix=texts(),
+    )
+    patterns = st.builds(Pattern, trigger=texts(), template=texts(), hint=texts())
+    workflows = st.builds(
+        Workflow,
+        trigger=texts(),
+        steps=st.lists(texts(), max_size=4).map(tuple),
+        details=st.dictionaries(texts(), texts(), max_size=3),
+    )
+    return facts | episodes | patterns | workflows
+
+
+@st.composite
+def memories(draw: st.DrawFn, number: int) -> Memory:
+    kind = draw(st.sampled_from(("fact", "fact", "episode", "message", "preference", "page")))
+    text = draw(st.sampled_from(SENTENCES) | texts(max_size=40))
+    metadata: dict[str, Any] = draw(st.sampled_from(({}, {}, {"pinned": True}, {"tags": ["a"]})))
+    if kind == "fact" and draw(st.booleans()):
+        fact = Fact(key=draw(st.sampled_from(("database", "limit"))), value="x", text=text)
+        metadata = {**metadata, **to_memory_fields(fact).metadata}
+    return Memory(
+        id=f"m{number:02}",
+        text=text,
+        kind=kind,
+        created_at=NOW - timedelta(days=draw(st.sampled_from((0, 6, 8, 31, 89, 90, 91, 400)))),
+        scope=Scope(user_id=draw(st.sampled_from(("ana", "ana", "ana", "bo")))),
+        importance=draw(st.sampled_from((0.1, 0.5, 0.79, 0.9))),
+        superseded_by=draw(st.sampled_from((None, None, None, "gone"))),
+        usage=Usage(
+            retrieved=draw(st.sampled_from((0, 0, 3))),
+            cited=draw(st.sampled_from((0, 0, 0, 2, 9))),
+            ignored=draw(st.sampled_from((0, 0, 20))),
+            last_used_at=draw(st.sampled_from((None, NOW - timedelta(days=10)))),
+        ),
+        metadata=metadata,
+    )
+
+
+@st.composite
+def states(draw: st.DrawFn) -> tuple[LivingState, tuple[SimilarPair, ...]]:
+    rows = tuple(draw(memories(number)) for number in range(draw(st.integers(0, 6))))
+    ids = [row.id for row in rows] or ["m00"]
+    pairs = st.tuples(st.sampled_from(ids), st.sampled_from(ids)).map(lambda p: pair_of(*p))
+    similar = draw(
+        st.lists(
+            st.builds(
+                lambda pair, score: SimilarPair(first=pair[0], second=pair[1], similarity=score),
+                pairs,
+                st.sampled_from((0.5, 0.92, 0.95, 1.0)),
+            ),
+            max_size=12,
+        )
+    )
+    state = LivingState(
+        memories=rows,
+        links=frozenset(draw(st.lists(pairs, max_size=2))),
+        contested=frozenset(draw(st.lists(pairs, max_size=2))),
+        settled=frozenset(draw(st.lists(pairs, max_size=2))),
+        co_cited=draw(st.dictionaries(pairs, st.integers(0, 4), max_size=3)),
+    )
+    return state, tuple(similar)
+
+
+Input = tuple[LivingState, tuple[SimilarPair, ...]]
+
+
+def plan_of(given_: Input, settings: ConsolidationSettings | None = None) -> Any:
+    state, similar = given_
+    return plan_consolidation(
+        state, now=NOW, count=quarter_characters, similar=similar, settings=settings
+    )
+
+
+@given(records())
+def test_a_record_survives_storage(record: Record) -> None:
+    """L1 Records come back. A record read from the row that was stored for it is the same record."""
+    fields = to_memory_fields(record)
+    metadata: Mapping[str, Any] = json.loads(json.dumps(dict(fields.metadata)))
+    memory = Memory(id="a", text=fields.text, kind=fields.kind, created_at=NOW, metadata=metadata)
+    assert from_memory(memory) == record
+
+
+@given(texts(), texts(), st.floats(-1, 1))
+def test_sameness_has_no_direction(first: str, second: str, similarity: float) -> None:
+    """L4 Same both ways. Two texts merge or not whichever is given first, never below the limit."""
+    one = same_meaning(first, second, similarity)
+    assert one == same_meaning(second, first, similarity)
+    assert not one.same or similarity >= 0.92
+    assert same_meaning(first, first, 1.0).same
+
+
+@given(states(), st.randoms(use_true_random=False))
+def test_the_order_of_memories_does_not_matter(given_: Input, random: Any) -> None:
+    """L5 Any order. A consolidation plan is the same for any order of memories and pairs."""
+    state, similar = given_
+    shuffled = list(state.memories)
+    random.shuffle(shuffled)
+    turned = [
+        SimilarPair(first=pair.second, second=pair.first, similarity=pair.similarity)
+        for pair in similar
+    ]
+    random.shuffle(turned)
+    other = LivingState(
+        memories=tuple(shuffled),
+        links=state.links,
+        contested=state.contested,
+        settled=state.settled,
+        co_cited=state.co_cited,
+    )
+    assert plan_of(given_) == plan_of((other, tuple(turned)))
+
+
+@given(states())
+def test_a_plan_that_was_applied_leaves_nothing_to_do(given_: Input) -> None:
+    """L6 Once is enough. Planning again right after a plan was applied gives an empty plan."""
+    state, similar = given_
+    plan = plan_of(given_)
+    after = apply_plan(state, plan, now=NOW)
+    assert plan_of((after, similar)).operations == ()
+
+
+@given(states())
+def test_nothing_that_matters_is_forgotten(given_: Input) -> None:
+    """P39 No false forgetting. Nothing cited, pinned, contradicted-and-unresolved or younger than
+    the limit is forgotten; nothing forgotten is lost before erasure."""
+    state, _ = given_
+    plan = plan_of(given_)
+    after = apply_plan(state, plan, now=NOW)
+    before = {memory.id: memory for memory in state.memories}
+    contested = {id_ for pair in after.contested for id_ in pair}
+    for operation in plan.operations:
+        if isinstance(operation, Forget):
+            memory = before[operation.id]
+            assert memory.usage.cited == 0
+            assert memory.metadata.get("pinned") is not True
+            assert memory.kind != "preference"
+            assert operation.id not in contested
+            assert NOW - memory.created_at >= timedelta(days=90)
+    assert [(m.id, m.text) for m in after.memories] == [(m.id, m.text) for m in state.memories]
+
+
+@given(states())
+def test_scopes_do_not_mix_and_levels_get_cheaper(given_: Input) -> None:
+    """L7 Own scope. No merge, link or contradiction joins memories that not everybody sees alike."""
+    state, _ = given_
+    plan = plan_of(given_)
+    owner = {memory.id: (memory.scope, memory.visibility) for memory in state.memories}
+    text = {memory.id: memory.text for memory in state.memories}
+    for operation in plan.operations:
+        for one, other in (("survivor", "loser"), ("first", "second"), ("old", "new")):
+            if hasattr(operation, one):
+                assert owner[getattr(operation, one)] == owner[getattr(operation, other)]
+        if isinstance(operation, Summarise):
+            assert quarter_characters(operation.summary) < quarter_characters(text[operation.id])
+        if isinstance(operation, Compress):
+            assert operation.tokens_saved > 0
+
+
+@given(memories(1), memories(2))
+def test_of_two_memories_one_stays_and_takes_the_rest(first: Memory, second: Memory) -> None:
+    """L8 One survivor. Of two merged memories the same one stays either way and names the other."""
+    survivor, loser = choose_survivor(first, second)
+    assert (survivor, loser) == choose_survivor(second, first)
+    metadata = merge_metadata(survivor, loser)
+    assert loser.id in metadata["merged_from"]
+    assert all(
+        metadata[name] == value for name, value in survivor.metadata.items() if name != "tags"
+    )
+
+
+@given(texts())
+def test_what_is_extracted_stands_in_the_text(text: str) -> None:
+    """L9 In the text. Every extracted fact, decision and fix quotes the place it was read from."""
+    found = extract(text + "\nWe use Postgres 15.\n" + text)
+    assert found == extract(text + "\nWe use Postgres 15.\n" + text)
+    source = text + "\nWe use Postgres 15.\n" + text
+    for fact in found.facts:
+        assert source[fact.start : fact.end] == fact.text
+        assert fact.key
+        assert fact.key == " ".join(sorted(fact.key.split()))
+    for decision in found.decisions:
+        assert 0 <= decision.start < decision.end <= len(source)
+    for fix in found.fixes:
+        assert 0 <= fix.start < fix.end <= len(source)
+
+
+@given(texts(), texts())
+def test_a_key_is_the_same_in_any_order_of_its_words(first: str, second: str) -> None:
+    """L10 One key. The key of an attribute does not depend on the order its words are said in."""
+    assert fact_key(f"{first} {second}") == fact_key(f"{second} {first}")
