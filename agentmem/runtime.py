@@ -96,8 +96,10 @@ class Runtime:
         path = self.memory.path
         if path is not None:
             problems += _problems_of(path)
-        if "worker" in self.__dict__ and self.worker.state.last_error:
-            problems.append(f"background work failed: {self.worker.state.last_error}")
+        if "worker" in self.__dict__:
+            state = self.worker.state
+            if state.retrying or state.failed or state.dropped:
+                problems.append(f"background work failed: {state.last_error}")
         return tuple(problems)
 
     def now(self) -> datetime:
