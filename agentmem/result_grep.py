@@ -23,6 +23,8 @@ _WINDOW = 20_000
 _OVERLAP = 500
 _SPECIAL = re.compile(r"[^\w\s\"'=,:;/<>@!%&~`-]")
 
+_RECURSIVE = re.compile(r"\(\?(?:R|&|P>|[+-]?\d)")
+
 _Spans = Callable[[str], Iterable[tuple[int, int]]]
 
 
@@ -136,6 +138,8 @@ def _plain_spans(wanted: str, *, fold: bool = False) -> _Spans:
 
 def _pattern_spans(pattern: str, deadline: float, *, fold: bool = False) -> _Spans | None:
     """The matches of a regular expression, or None when it is none."""
+    if _RECURSIVE.search(pattern):
+        return None  # a pattern that calls itself fills the memory before the time is over
     import regex  # type: ignore[import-untyped]
 
     try:

@@ -146,6 +146,7 @@ def test_grep_takes_patterns_words_and_mistakes(working: WorkingMemory) -> None:
     assert insensitive.text == "301: Odd [line here\n"
     assert "case" in insensitive.content
     assert "0 matching lines" in working.read(kept.id, grep="nowhere").content
+    assert "plain text" in working.read(kept.id, grep="(?R)").content
 
 
 def test_a_pattern_that_would_run_for_ever_stops(working: WorkingMemory) -> None:
