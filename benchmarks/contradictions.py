@@ -129,7 +129,7 @@ def read_keyed(text: str) -> list[Pair]:
 
 
 def main() -> None:
-    from benchmarks.keyed_facts import DEVELOPED, HELD_OUT
+    from keyed_facts import DEVELOPED, HELD_OUT
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, help="a folder with dev.jsonl, for free text")

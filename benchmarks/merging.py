@@ -63,7 +63,7 @@ def perturb(statements: Sequence[str]) -> list[Pair]:
 
 def read_pairs(folder: Path | None) -> list[Pair]:
     """All labelled pairs."""
-    from benchmarks.keyed_facts import DEVELOPED, HELD_OUT
+    from keyed_facts import DEVELOPED, HELD_OUT
 
     pairs: list[Pair] = []
     statements: dict[str, None] = {}
