@@ -19,7 +19,8 @@ class LoopConfig:
     `top_k`, `similarity_threshold` and `search_mode` say what may be recalled,
     the budgets how many tokens of the prompt it may take. What is seen is
     remembered afterwards when `enable_auto_index` is on. A tool result of at
-    most `stand_in_tokens` goes to the model whole.
+    most `stand_in_tokens` goes to the model whole; results are kept for
+    `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
     """
 
     top_k: int = 5
@@ -35,6 +36,8 @@ class LoopConfig:
     memory_save_tool: bool = False
     max_iterations: int = 8
     stand_in_tokens: int = 100
+    keep_results_days: float = 30.0
+    keep_results_bytes: int = 200_000_000
     read_limit_tokens: int = 1_000
     tool_timeout_seconds: float = 60.0
     retrieval_timeout_seconds: float = 10.0
@@ -48,7 +51,8 @@ class LoopConfig:
         for name in ("max_iterations", "stand_in_tokens", "read_limit_tokens"):
             require_count(getattr(self, name), name, least=1)
         require_unit(self.similarity_threshold, "similarity_threshold")
-        for name in ("tool_timeout_seconds", "retrieval_timeout_seconds"):
+        require_count(self.keep_results_bytes, "keep_results_bytes")
+        for name in ("tool_timeout_seconds", "retrieval_timeout_seconds", "keep_results_days"):
             require_number(getattr(self, name), name, low=0)
         for name, choices in (
             ("search_mode", SearchMode),

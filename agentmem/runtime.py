@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,7 @@ class Runtime:
         self._shown: TtlCache[frozenset[bytes]] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
+        self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
         self.problems: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class Runtime:
         worker = Worker(self.memory.store, clock=self.memory.clock)
         worker.handle("corrections", self._keep_corrections)
         worker.handle("usage", self._count_use)
+        worker.handle("evict", self._evict)
         return worker
 
     @cached_property
@@ -164,6 +166,19 @@ class Runtime:
         for name in ("cited", "ignored"):
             if payload.get(name):
                 store.record_usage(scope, payload[name], at=now, retrieved=1, **{name: 1})
+
+    def tidy_results(self, scope: Scope, config: LoopConfig) -> None:
+        """Let old tool results of this scope go, in the background and at most once an hour."""
+        if self._tidied.get(scope) is None:
+            self._tidied.put(scope, True)
+            payload = {"days": config.keep_results_days, "bytes": config.keep_results_bytes}
+            self.worker.submit("evict", payload, scope=scope, key="evict")
+
+    def _evict(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        from agentmem.working import WorkingMemory
+
+        working = WorkingMemory(self.memory, scope=scope, count=self.tokenizer("")[0])
+        working.evict(timedelta(days=float(payload["days"])), int(payload["bytes"]), at=self.now())
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEFT_OVER_WORDS = 4
+WHOLE_TOKENS = 4_000
+"""What goes to a model whole that has no tool to read more."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 Whose = Scope | Mapping[str, str | None] | str | None
@@ -258,6 +260,8 @@ class Turn:
         if self.config.enable_auto_index:
             self._try("indexing", lambda: self._index(answer))
         self._try("usage", lambda: self._count_use(answer))
+        if self._working is not None:
+            self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
     def _complete(self, outcome: Outcome) -> None:
         if self.snapshot is not None:
@@ -354,7 +358,7 @@ def working_for(
         memory,
         scope=scope,
         count=runtime.tokenizer(model)[0],
-        stand_in_tokens=config.stand_in_tokens,
+        stand_in_tokens=config.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
         read_limit_tokens=config.read_limit_tokens,
         session=session_of(scope, runtime.now()),
     )
