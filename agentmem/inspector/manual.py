@@ -8,14 +8,14 @@ from typing import Any
 
 from agentmem.inspector.schemas import NAMES, schema_of
 
-_HEAD = """<!-- Written by `python -m agentmem.inspector.manual`; change the models, not this page. -->
+_HEAD = """<!-- Written by `python -m agentmem.inspector.manual`; change the models instead. -->
 
 # JSON of the inspector
 
-Every command of the [inspector](inspector.md) prints one document with `--json`; `monitor` prints one
-a line. `schema` names the document and its version: fields may be added within a version, and a
-field that changes or goes makes a new one. Moments are ISO 8601 in UTC, shares are from 0 to 1, `null`
-means that it is not known. The schemas themselves come from
+Every command of the [inspector](inspector.md) prints one document with `--json`; `monitor`
+prints one a line. `schema` names the document and its version: fields may be added within a
+version, and a field that changes or goes makes a new one. Moments are ISO 8601 in UTC, shares
+are from 0 to 1, `null` means that it is not known. The schemas themselves come from
 `agentmem.inspector.schemas.schema_of(name)`, as JSON Schema.
 """
 
