@@ -137,6 +137,15 @@ class Runtime:
             known = self._tokenizers[model] = (made, tuple(str(w.message) for w in caught))
         return known
 
+    def estimate_tokens(self, model: str, note: str) -> None:
+        """Estimate the tokens of `model` from now on unless they are counted already."""
+        if model not in self._tokenizers:
+            named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AgentMemWarning)
+                made = Tokenizer(named, corrections=self.corrections, estimate=True)
+            self._tokenizers[model] = (made, (note,))
+
     def observe(self, model: str, *, estimated: int, actual: int) -> None:
         """Learn from what a provider counted; kept in the store by the worker."""
         self.tokenizer(model)[0].observe(estimated, actual)

@@ -131,6 +131,8 @@ class Tokenizer:
 
     `exact` says whether the model's own encoding counts; `counted_with` names
     what does. `context_window` and `max_output` override what the tables say.
+    With `estimate` no vocabulary is loaded and tokens are estimated, which is
+    for programs that run for less time than loading one takes.
     """
 
     def __init__(
@@ -141,13 +143,15 @@ class Tokenizer:
         max_output: int | None = None,
         completion: int = COMPLETION_TOKENS,
         corrections: Corrections | None = None,
+        estimate: bool = False,
     ) -> None:
         self.model = names_of(model)[0]
         self.corrections = Corrections() if corrections is None else corrections
         self.limits = limits_of(model, context_window=context_window, max_output=max_output)
         self.reserve: Reserve = reserve_for(self.limits, completion=completion)
         self._is_claude = family_of(model) == "claude"
-        count, self.counted_with, self.exact = _counter_for(self.model)
+        counter = _estimate_for if estimate else _counter_for
+        count, self.counted_with, self.exact = counter(self.model)
         self._count = count
 
     def __repr__(self) -> str:
@@ -253,7 +257,11 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         ApproximateCountWarning,
         stacklevel=3,
     )
-    profile = "p50k_base" if family == "claude" else encoding
+    return _estimate_for(model)
+
+
+def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
+    profile = "p50k_base" if family_of(model) == "claude" else encoding_of(model)[0]
     estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
     return estimated, f"estimate:{profile}", False
 

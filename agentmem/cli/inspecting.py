@@ -47,6 +47,7 @@ def inspect(
     query: Annotated[str, typer.Option("--query", "-q", help="What the user would ask.")] = "",
     model: Model = "",
     top_k: Annotated[int | None, typer.Option(help="How many memories at most.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Count tokens, not estimate.")] = False,
 ) -> None:
     """Show the context that would be built now."""
     from agentmem.config import LoopConfig
@@ -56,7 +57,7 @@ def inspect(
     config = LoopConfig() if top_k is None else LoopConfig(top_k=top_k)
     with open_memory(ctx) as memory:
         found = inspect_context(
-            memory, query, model=model, scope=common_of(ctx).scope, config=config
+            memory, query, model=model, scope=common_of(ctx).scope, config=config, exact=exact
         )
     say(ctx, "inspect", found, render_inspection)
 

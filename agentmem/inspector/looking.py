@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 DEFAULT_MODEL = "gpt-4o"
+ESTIMATED = "tokens are estimated; --exact counts them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +64,18 @@ def inspect_context(
     model: str = "",
     scope: Scope = NO_SCOPE,
     config: LoopConfig | None = None,
+    exact: bool = True,
 ) -> Inspection:
     """What a turn with `query` would send now; nothing of it is kept.
 
     Without a query, the last one that this scope asked; without that, only
-    what goes into every context.
+    what goes into every context. Without `exact`, tokens are estimated unless
+    this process counts for the model already: loading a vocabulary takes as
+    long as all the rest together. The context's warnings say so.
     """
     require_text(query, "query")
+    if not exact:
+        memory.runtime.estimate_tokens(model, ESTIMATED)
     last = _last(memory, scope)
     asked = query or (last.query if last else "")
     messages = [{"role": "user", "content": asked or "…"}]

@@ -43,7 +43,7 @@ def render_inspection(inspection: Inspection, *, width: int = 80, pen: Pen | Non
         left_out = len(snapshot.looked_at) - len(kept)
         if left_out:
             lines += ["", f"{left_out:,} more were looked at and left out."]
-    for text in inspection.degradations:
+    for text in (*(snapshot.warnings if snapshot else ()), *inspection.degradations):
         lines += _marked("!", text, pen, width, "warn")
     lines += ["", *_status(inspection.status, pen, width)]
     return "\n".join(lines)

@@ -77,13 +77,13 @@ def test_erased_memories_are_in_no_snapshot(needle: str, where: str) -> None:
             (memory_id,) = memory.add(secret).ids
             stored = memory.get(memory_id)
             seen = looked_at(stored, section="knowledge", decision="kept", reason="fits")
-            fields: dict[str, Any] = {
+            places: dict[str, dict[str, Any]] = {
                 "looked at": {"looked_at": (seen,)},
                 "in the message": {"message": f"<source>{secret}</source>" * 9},
                 "in the question": {"query": f"{secret}?" * 9},
                 "in the answer": {},
-            }[where]
-            trace.record(plain_snapshot(**fields))
+            }
+            trace.record(plain_snapshot(**places[where]))
             if where == "in the answer":
                 trace.complete("s1", Outcome(answer=f"It is {secret}. " * 9))
             memory.erase(memory_id)

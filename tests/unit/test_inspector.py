@@ -432,3 +432,10 @@ def test_looked_at_takes_over_what_a_citation_shows(memory: MemoryManager) -> No
         score=0.5,
     )
     assert (seen.origin, seen.retrieved, seen.score) == ("user", "2026-01-01", 0.5)
+
+
+def test_the_page_of_schemas_is_up_to_date() -> None:
+    from agentmem.inspector.manual import render_manual
+
+    page = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+    assert page.read_text(encoding="utf-8") == render_manual()

@@ -1,0 +1,74 @@
+"""Write docs/json.md from the schemas: `python -m agentmem.inspector.manual > docs/json.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentmem.inspector.schemas import NAMES, schema_of
+
+_HEAD = """<!-- Written by `python -m agentmem.inspector.manual`; change the models instead. -->
+
+# JSON of the inspector
+
+Every command of the [inspector](inspector.md) prints one document with `--json`; `monitor`
+prints one a line. `schema` names the document and its version: fields may be added within a
+version, and a field that changes or goes makes a new one. Moments are ISO 8601 in UTC, shares
+are from 0 to 1, `null` means that it is not known. The schemas themselves come from
+`agentmem.inspector.schemas.schema_of(name)`, as JSON Schema.
+"""
+
+
+def render_manual() -> str:
+    """The whole page."""
+    parts: dict[str, Mapping[str, Any]] = {}
+    lines = [_HEAD]
+    for name in NAMES:
+        schema = schema_of(name)
+        parts |= schema.get("$defs", {})
+        lines += [f"## agentmem.{name}/1", "", _plain(schema["description"]), "", *_table(schema)]
+    lines += ["# Parts", ""]
+    for title in sorted(parts):
+        part = parts[title]
+        lines += [f"## {_name(title)}", "", _plain(part.get("description", "")), "", *_table(part)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield "| Field | Type | Meaning |"
+    yield "|---|---|---|"
+    for field, said in schema.get("properties", {}).items():
+        yield f"| `{field}` | {_type(said)} | {_plain(said.get('description', ''))} |"
+    yield ""
+
+
+def _type(said: Mapping[str, Any]) -> str:
+    if "$ref" in said:
+        name = _name(said["$ref"].rpartition("/")[2])
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in said:
+        return " or ".join(_type(one) for one in said["anyOf"])
+    if "enum" in said:
+        return " or ".join(f"`{one}`" for one in said["enum"])
+    kind = said.get("type", "anything")
+    if kind == "array":
+        return f"list of {_type(said.get('items', {}))}"
+    if kind == "object":
+        inner = said.get("additionalProperties")
+        return f"object of {_type(inner)}" if isinstance(inner, Mapping) else "object"
+    if said.get("format") == "date-time":
+        return "moment"
+    return str(kind)
+
+
+def _name(title: str) -> str:
+    return title.removesuffix("Model")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_manual())

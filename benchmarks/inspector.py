@@ -1,0 +1,137 @@
+"""What tracing and inspecting cost: the hot path, a snapshot on disk, `inspect` as a process.
+
+python benchmarks/inspector.py [--memories 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import agentmem
+from agentmem.inspector.auditing import audit
+from agentmem.inspector.looking import trace_of
+from agentmem.inspector.statistics import collect_stats
+from agentmem.manager import MemoryManager
+
+WORDS = tuple(
+    re.findall(
+        r"\w+",
+        "harbour boats tea green review deploy Friday approval dog Rex garden river stone winter "
+        "morning ticket invoice branch merge window budget token memory answer question",
+    )
+)
+
+
+def text_of(number: int) -> str:
+    """A sentence or three, all different."""
+    picked = [WORDS[(number * step + step) % len(WORDS)] for step in range(1, 28)]
+    return f"Note {number}: " + " ".join(picked[:14]) + ". And then " + " ".join(picked[14:]) + "."
+
+
+def timed(call: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Median and 99th percentile of a call, in milliseconds."""
+    spent = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        spent.append(1000 * (time.perf_counter() - began))
+    spent.sort()
+    return statistics.median(spent), spent[min(len(spent) - 1, int(0.99 * len(spent)))]
+
+
+def hot_path(memory: MemoryManager) -> None:
+    turn = memory.turn([{"role": "user", "content": "When is the review of the deploy?"}])
+    snapshot = turn.snapshot
+    assert snapshot is not None
+    print(
+        f"a snapshot of {len(snapshot.looked_at)} candidates, {len(snapshot.message):,} characters"
+    )
+    trace = memory.runtime.trace
+    counter = iter(range(10**9))
+
+    def record() -> None:
+        number = next(counter)
+        moment = snapshot.created_at + timedelta(milliseconds=number)
+        trace.record(replace(snapshot, id=f"bench-{number}", message_id="", created_at=moment))
+
+    median, worst = timed(record, 500)
+    print(f"Trace.record                {median:8.3f} ms median, {worst:.3f} ms p99 (limit 1 ms)")
+    memory.worker.flush(120)
+    before = memory.store.upkeep.stats().bytes
+    began = time.perf_counter()
+    for _ in range(500):
+        record()
+    memory.worker.flush(120)
+    spent = time.perf_counter() - began
+    memory.sync()
+    grown = memory.store.upkeep.stats().bytes - before
+    print(f"written in the background   {500 / spent:8.0f} a second, {grown / 500:,.0f} bytes each")
+    median, _ = timed(lambda: trace.get("last", scope=None), 20)
+    print(f"explain last                {median:8.1f} ms")
+    median, _ = timed(lambda: collect_stats(memory, now=memory.clock.now()), 3)
+    contexts = len(trace.list(limit=10**6, scope=None, texts=False))
+    print(f"stats over {contexts:,} contexts   {median:8.1f} ms")
+
+
+def processes(path: Path, repeats: int, embedder: str) -> None:
+    environment = {**os.environ, "AGENTMEM_EMBEDDER": embedder}
+    words = ("inspect", "--query", "When is the review of the deploy?", "--model", "gpt-4o")
+    command = [sys.executable, "-m", "agentmem", "--store", str(path), *words]
+
+    def run() -> None:
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+
+    run()
+    before = cpu_seconds()
+    median, worst = timed(run, repeats)
+    spent = 1000 * (cpu_seconds() - before) / repeats
+    print(
+        f"inspect, whole process      {median:8.0f} ms median, {worst:.0f} ms most, "
+        f"{spent:.0f} ms of processor ({embedder}; limit 500 ms)"
+    )
+
+
+def cpu_seconds() -> float:
+    """Processor time of the processes that were run: the same on a busy machine."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.db"
+        with agentmem.open(path) as memory:
+            began = time.perf_counter()
+            messages = [
+                {"role": "user", "content": text_of(number)} for number in range(options.memories)
+            ]
+            for start in range(0, len(messages), 1_000):
+                memory.add(messages[start : start + 1_000])
+            print(f"{options.memories:,} memories stored in {time.perf_counter() - began:.1f} s")
+        processes(path, options.repeats, "wordllama")
+        processes(path, options.repeats, "none")
+        with agentmem.open(path) as memory:
+            hot_path(memory)
+            median, _ = timed(lambda: audit(memory, now=memory.clock.now()), 1)
+            print(f"audit                       {median:8.0f} ms")
+            assert trace_of(memory).last(scope=None) is not None
+
+
+if __name__ == "__main__":
+    main()
