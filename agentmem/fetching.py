@@ -247,7 +247,7 @@ def _unpacker(coding: str, url: httpx.URL) -> Any:
     state = [zlib.decompressobj(47)]
 
     def unpack(chunk: bytes, room: int) -> Iterator[bytes]:
-        while chunk:
+        while chunk and room > 0:
             try:
                 piece = state[0].decompress(chunk, room)
             except zlib.error:

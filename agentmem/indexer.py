@@ -90,7 +90,7 @@ class Indexer:
             scope = scope_of(whose)
         except (AgentMemError, TypeError, ValueError) as error:
             return self._worker.refuse(describe(error))
-        if not content.strip():
+        if not content or content.isspace():
             return True  # a page without words changes nothing
         return self._worker.submit(PAGE, payload, scope=scope, key=url)
 
@@ -116,7 +116,7 @@ class Indexer:
             payload = {
                 "messages": [{"created_at": moment, **message} for message in messages],
                 "session": require_text(session, "session"),
-                "known": frozenset(known),
+                "known": known if isinstance(known, set | frozenset) else frozenset(known),
                 "metadata": dict(metadata),
             }
             owner = scope_of(whose) if scope is None else scope

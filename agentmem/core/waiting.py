@@ -293,7 +293,7 @@ def weigh(value: object, *, depth: int = 4) -> int:
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, set | frozenset):
-        return 40 * len(value)
+        return 8 * len(value)  # what is in it is usually shared with other payloads
     if depth and isinstance(value, Mapping):
         return sum(weigh(item, depth=depth - 1) for item in islice(value.values(), 200))
     if depth and isinstance(value, list | tuple):

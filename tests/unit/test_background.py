@@ -15,6 +15,7 @@ import pytest
 
 from agentmem.background import Worker
 from agentmem.clock import SystemClock
+from agentmem.core.waiting import Entry, Waiting
 from agentmem.errors import StoreBusy
 from agentmem.stores.base import Store
 from agentmem.stores.memory import MemoryStore
@@ -185,6 +186,43 @@ def test_closing_inside_a_job_does_not_hang(store: Store, clock: ManualClock) ->
     worker.submit("close", {})
     assert closed.wait(30)
     assert not worker.submit("close", {})
+
+
+def test_a_failed_job_gives_way_to_a_newer_one_of_its_key(store: Store, clock: ManualClock) -> None:
+    worker = worker_of(store, clock, seen := Seen(fails=1))
+    seen.gate.clear()
+    worker.submit("page", {"n": "old"}, key="k")
+    assert seen.reached.wait(30)
+    worker.submit("page", {"n": "new"}, key="k")
+    seen.gate.set()
+    assert worker.flush()
+    clock.advance(1_000)
+    assert worker.flush()
+    assert seen.payloads == [{"n": "new"}]
+    worker.close()
+
+
+def test_a_job_whose_payload_is_replaced_still_counts_for_an_earlier_flush() -> None:
+    waiting = Waiting(capacity=5, worker="w")
+    for key in ("k", "other", "k"):
+        waiting.add(
+            Entry(kind="a", scope=ANA, key=key, payload={}, submitted_at=ManualClock().now())
+        )
+    assert len(waiting) == 2
+    assert waiting.unsettled(1)
+
+
+def test_the_newer_of_two_workers_keeps_its_payload(store: Store, clock: ManualClock) -> None:
+    first, second = (worker_of(store, clock, Seen(), threaded=False) for _ in range(2))
+    assert second.flush()  # it has seen that the store is empty
+    first.submit("page", {"n": "old"}, key="k")
+    first.close(timeout_seconds=0)
+    clock.advance(1)
+    second.submit("page", {"n": "new"}, key="k")
+    second.close(timeout_seconds=0)
+    last = worker_of(store, clock, seen := Seen(), threaded=False)
+    assert last.flush()
+    assert seen.payloads == [{"n": "new"}]
 
 
 def test_flush_gives_up_after_its_time(store: Store, clock: ManualClock) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpcore
+import httpx
 import pytest
 
 from agentmem import dialing
 from agentmem.errors import FetchFailed, FetchRefused, InvalidText
-from agentmem.fetching import Fetched, FetchLimits, fetch
+from agentmem.fetching import Fetched, FetchLimits, _unpacker, fetch
 from tests.servers.pages import CHARSET_TEXT, PAGE, PageServer
 
 QUICK = FetchLimits(total_seconds=0.3)
@@ -100,6 +102,12 @@ def test_too_much_is_refused_while_it_comes(server: PageServer, path: str) -> No
 def test_a_small_answer_that_unpacks_to_much_is_refused(server: PageServer) -> None:
     with pytest.raises(FetchFailed, match="larger than"):
         get(server, "/bomb?bytes=50000000", limits=FetchLimits(limit_bytes=1_000_000))
+
+
+def test_unpacking_stops_at_the_limit_and_not_after_it() -> None:
+    unpack = _unpacker("gzip", httpx.URL("http://a/"))
+    pieces = list(unpack(gzip.compress(bytes(10_000_000)), 1_000))
+    assert len(pieces[0]) == 1_000
 
 
 @pytest.mark.parametrize("path", ["/slow-headers", "/slow-body", "/silent"])
