@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.web_conflicts import SearchConflict, conflicts_between, write_disclaimer
-from agentmem.core.web_merge import Finding, NumberedSource, merge_findings
+from agentmem.core.web_merge import Finding, NumberedSource, focus, merge_findings
 from agentmem.errors import AgentMemError, InvalidInput
 from agentmem.models import Model, as_model
 from agentmem.results import SearchResults
@@ -34,6 +34,8 @@ SearchStep = Literal["searching", "memory", "web", "reading", "answering", "done
 OnStep = Callable[[SearchStep, str], Awaitable[None] | None]
 
 DEFAULT_PAGES = 3
+PAGE_CHARACTERS = 20_000
+"""So much of a page is looked at for an answer, the passages that fit the question."""
 MOST_SENTENCES = 4
 
 
@@ -247,7 +249,7 @@ class _Search:
 
     def _merge(self) -> None:
         self.sources = merge_findings(
-            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results)
+            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results, self.query)
         )
 
     # -- the answer ------------------------------------------------------------------------
@@ -353,12 +355,12 @@ def from_hit(hit: Hit) -> Finding:
     )
 
 
-def from_results(results: Sequence[WebResult]) -> list[Finding]:
-    """Web results as findings; the first is the best."""
+def from_results(results: Sequence[WebResult], question: str) -> list[Finding]:
+    """Web results as findings, long pages by their fitting passages; the first is the best."""
     return [
         Finding(
             side="web",
-            text=result.text,
+            text=focus(question, result.text, limit_characters=PAGE_CHARACTERS),
             url=result.url,
             title=result.title,
             date=result.date,
