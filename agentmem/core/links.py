@@ -64,10 +64,13 @@ def remove_live_markup(answer: str, allowed: Collection[str] = ()) -> SafeAnswer
 
 def is_live(text: str, allowed: Collection[str] = ()) -> bool:
     """Whether Markdown finds an image, html, or a link to an address that is not allowed."""
+    reader = MarkdownIt("commonmark")
+    # The parser writes addresses its own way: "ü" as "%C3%BC".
+    own = {*allowed, *map(reader.normalizeLink, allowed)}
     return any(
         token.type in ("image", "html_inline", "html_block")
-        or (token.type == "link_open" and str(token.attrGet("href")) not in allowed)
-        for token in _tokens(MarkdownIt("commonmark").parse(text))
+        or (token.type == "link_open" and str(token.attrGet("href")) not in own)
+        for token in _tokens(reader.parse(text))
     )
 
 

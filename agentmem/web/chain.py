@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
-from weakref import WeakKeyDictionary
 
 from agentmem.clock import SystemClock
 from agentmem.core.breaker import Breaker, BreakerSettings, allow, fail, succeed
@@ -232,7 +231,9 @@ def _problem(error: Exception, timeout_seconds: float) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-_chains: WeakKeyDictionary[Any, SearchChain] = WeakKeyDictionary()
+_KEPT_CHAINS = 64
+_chains: OrderedDict[int, tuple[object, SearchChain]] = OrderedDict()
+_chains_lock = threading.Lock()
 
 
 def chain_of(web: object) -> SearchChain:
@@ -245,10 +246,13 @@ def chain_of(web: object) -> SearchChain:
         return _named_chain(web)
     if isinstance(web, list | tuple):
         return SearchChain(web)
-    try:
-        return _chains.setdefault(web, SearchChain((web,)))
-    except TypeError:  # cannot be hashed or referred to weakly
-        return SearchChain((web,))
+    made = SearchChain((web,))
+    with _chains_lock:  # the object is kept too, so its id stays its own
+        _, chain = _chains.setdefault(id(web), (web, made))
+        _chains.move_to_end(id(web))
+        while len(_chains) > _KEPT_CHAINS:
+            _chains.popitem(last=False)
+    return chain
 
 
 @lru_cache(maxsize=32)

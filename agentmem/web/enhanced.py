@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.web_conflicts import SearchConflict, conflicts_between, write_disclaimer
-from agentmem.core.web_merge import Finding, NumberedSource, merge_findings
+from agentmem.core.web_merge import Finding, NumberedSource, focus, merge_findings
 from agentmem.errors import AgentMemError, InvalidInput
 from agentmem.models import Model, as_model
 from agentmem.results import SearchResults
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
 from agentmem.turns import Whose, read_scope
 from agentmem.types import Hit, Scope
-from agentmem.web.chain import MOST_RESULTS, chain_of
+from agentmem.web.chain import MOST_RESULTS, SearchChain, chain_of
 from agentmem.web.pages import PageReader, read_pages
 from agentmem.web.protocol import WebResult
 from agentmem.web.result import EnhancedSearchResult, quoted
@@ -34,6 +34,8 @@ SearchStep = Literal["searching", "memory", "web", "reading", "answering", "done
 OnStep = Callable[[SearchStep, str], Awaitable[None] | None]
 
 DEFAULT_PAGES = 3
+PAGE_CHARACTERS = 20_000
+"""So much of a page is looked at for an answer, the passages that fit the question."""
 MOST_SENTENCES = 4
 
 
@@ -86,6 +88,9 @@ async def enhanced_search(
         ("model_timeout_seconds", model_timeout_seconds),
     ):
         require_number(seconds, name, low=0)
+    pages = (DEFAULT_PAGES if fetch else 0) if isinstance(fetch, bool) else fetch
+    require_count(pages, "fetch")
+    chain = None if web is False else chain_of(web)
     search = _Search(
         query=query,
         memory=_manager(memory),
@@ -98,13 +103,12 @@ async def enhanced_search(
         asked = as_model(model, options=model_options)
     try:
         await search.find(
-            web=web,
+            chain=chain,
             max_results=min(max_results, MOST_RESULTS),
             top_k=top_k,
             memory_seconds=memory_timeout_seconds,
             web_seconds=web_timeout_seconds,
         )
-        pages = require_count(int(fetch), "fetch") if fetch is not True else DEFAULT_PAGES
         if pages:
             await search.read(pages, reader, page_timeout_seconds)
         await search.answer(
@@ -165,7 +169,7 @@ class _Search:
     async def find(
         self,
         *,
-        web: object,
+        chain: SearchChain | None,
         max_results: int,
         top_k: int,
         memory_seconds: float,
@@ -176,8 +180,8 @@ class _Search:
         work: list[Awaitable[None]] = []
         if self.memory is not None and top_k:
             work.append(self._find_in_memory(self.memory, top_k, memory_seconds))
-        if web is not False:
-            work.append(self._find_on_the_web(web, max_results, web_seconds))
+        if chain is not None:
+            work.append(self._find_on_the_web(chain, max_results, web_seconds))
         try:
             await self._unless_stopped(asyncio.gather(*work))
         finally:
@@ -203,15 +207,14 @@ class _Search:
             self.problems += [f"memory: {problem}" for problem in found.degradations]
         await self._say("memory", f"{len(self.hits)} found")
 
-    async def _find_on_the_web(self, web: object, count: int, timeout_seconds: float) -> None:
+    async def _find_on_the_web(
+        self, chain: SearchChain, count: int, timeout_seconds: float
+    ) -> None:
         try:
-            chain = chain_of(web)
             async with asyncio.timeout(timeout_seconds):
                 report = await chain.find(self.query, max_results=count)
         except TimeoutError:
             self.problems.append(f"web: no answer within {timeout_seconds:g} seconds")
-        except InvalidInput:
-            raise
         except AgentMemError as error:
             self.problems.append(f"web: {error.message}")
         else:
@@ -246,7 +249,7 @@ class _Search:
 
     def _merge(self) -> None:
         self.sources = merge_findings(
-            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results)
+            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results, self.query)
         )
 
     # -- the answer ------------------------------------------------------------------------
@@ -352,12 +355,12 @@ def from_hit(hit: Hit) -> Finding:
     )
 
 
-def from_results(results: Sequence[WebResult]) -> list[Finding]:
-    """Web results as findings; the first is the best."""
+def from_results(results: Sequence[WebResult], question: str) -> list[Finding]:
+    """Web results as findings, long pages by their fitting passages; the first is the best."""
     return [
         Finding(
             side="web",
-            text=result.text,
+            text=focus(question, result.text, limit_characters=PAGE_CHARACTERS),
             url=result.url,
             title=result.title,
             date=result.date,

@@ -21,6 +21,7 @@ from agentmem.web.protocol import WebResult
 
 TITLE_CHARACTERS = 300
 SNIPPET_CHARACTERS = 2_000
+_LEAST_SECONDS = 1e8
 MOST_READ = 200
 """So many rows of an answer are read at most; a service that sends a million is not followed."""
 
@@ -117,14 +118,16 @@ def is_private_host(host: str) -> bool:
 
 
 def read_day(value: object) -> date | None:
-    """The day a service names for a page: a date, ISO 8601, or seconds since 1970."""
+    """The day a service names for a page: a date, ISO 8601, or (milli)seconds since 1970."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not value >= _LEAST_SECONDS:
+            return None  # a year, or an age in days
         try:
-            return datetime.fromtimestamp(value, UTC).date()
+            return datetime.fromtimestamp(value if value < 1e11 else value / 1000, UTC).date()
         except (OverflowError, OSError, ValueError):
             return None
     match = _DAY.search(value[:200]) if isinstance(value, str) else None

@@ -155,7 +155,8 @@ def test_sources_reach_the_model_inside_one_block(
     assert asked == {"role": "user", "content": question}
     assert [m["role"] for m in (system, stub, reference)] == ["system", "user", "assistant"]
     block = parse_context(reference["content"], secret=secret)
-    assert len(block.related_knowledge) == len(request.offered)
+    shown = [source.id for source in block.related_knowledge]
+    assert shown == [citation.memory_id for citation in request.offered]
     assert [c.index for c in request.offered] == list(range(1, len(request.offered) + 1))
 
 

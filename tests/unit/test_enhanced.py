@@ -312,6 +312,7 @@ def test_the_result_is_json(server: SearchServer, memory: MemoryManager) -> None
         {"max_results": 0},
         {"top_k": -1},
         {"fetch": -1},
+        {"fetch": "all"},
         {"conflicts": "maybe"},
         {"web_timeout_seconds": float("nan")},
         {"web": 5},

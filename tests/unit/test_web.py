@@ -354,8 +354,9 @@ def test_counting_links_lead_to_their_page() -> None:
 def test_days_are_read_as_services_write_them() -> None:
     assert read_day("2026-02-03T10:00:00Z") == date(2026, 2, 3)
     assert read_day("2026-13-40") is None
-    assert read_day(0) == date(1970, 1, 1)
-    assert read_day(1e30) is None
+    assert read_day(1_700_000_000) == read_day(1_700_000_000_000) == date(2023, 11, 14)
+    for nothing in (0, 2024, True, 1e30, float("nan"), float("inf"), None):
+        assert read_day(nothing) is None
     assert read_day(datetime(2026, 1, 2, tzinfo=UTC)) == date(2026, 1, 2)
     assert read_day("yesterday") is None
 
