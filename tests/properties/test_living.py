@@ -87,9 +87,12 @@ def records() -> st.SearchStrategy[Record]:
 
 
 @st.composite
-def memories(draw: st.DrawFn, number: int) -> Memory:
-    kind = draw(st.sampled_from(("fact", "fact", "episode", "message", "preference", "page")))
-    text = draw(st.sampled_from(SENTENCES) | texts(max_size=40))
+def memories(draw: st.DrawFn, number: int, pool: tuple[str, ...] = SENTENCES) -> Memory:
+    kind = draw(
+        st.sampled_from(("fact", "fact", "fact", "fact", "episode", "message", "preference"))
+    )
+    stated = st.sampled_from(pool)
+    text = draw(st.one_of(stated, stated, stated, stated, texts(max_size=40)))
     metadata: dict[str, Any] = draw(st.sampled_from(({}, {}, {"pinned": True}, {"tags": ["a"]})))
     if kind == "fact" and draw(st.booleans()):
         fact = Fact(key=draw(st.sampled_from(("database", "limit"))), value="x", text=text)
@@ -99,9 +102,9 @@ def memories(draw: st.DrawFn, number: int) -> Memory:
         text=text,
         kind=kind,
         created_at=NOW - timedelta(days=draw(st.sampled_from((0, 6, 8, 31, 89, 90, 91, 400)))),
-        scope=Scope(user_id=draw(st.sampled_from(("ana", "ana", "ana", "bo")))),
+        scope=Scope(user_id=draw(st.sampled_from(("ana", "ana", "ana", "ana", "bo")))),
         importance=draw(st.sampled_from((0.1, 0.5, 0.79, 0.9))),
-        superseded_by=draw(st.sampled_from((None, None, None, "gone"))),
+        superseded_by=draw(st.sampled_from((None, None, None, None, None, "gone"))),
         usage=Usage(
             retrieved=draw(st.sampled_from((0, 0, 3))),
             cited=draw(st.sampled_from((0, 0, 0, 2, 9))),
@@ -114,19 +117,17 @@ def memories(draw: st.DrawFn, number: int) -> Memory:
 
 @st.composite
 def states(draw: st.DrawFn) -> tuple[LivingState, tuple[SimilarPair, ...]]:
-    rows = tuple(draw(memories(number)) for number in range(draw(st.integers(0, 6))))
+    start = draw(st.sampled_from((4, 0, 7, 9)))  # few texts a state, so that they meet
+    pool = SENTENCES[start : start + 3]
+    rows = tuple(draw(memories(number, pool)) for number in range(draw(st.integers(0, 5))))
     ids = [row.id for row in rows] or ["m00"]
     pairs = st.tuples(st.sampled_from(ids), st.sampled_from(ids)).map(lambda p: pair_of(*p))
-    similar = draw(
-        st.lists(
-            st.builds(
-                lambda pair, score: SimilarPair(first=pair[0], second=pair[1], similarity=score),
-                pairs,
-                st.sampled_from((0.5, 0.92, 0.95, 1.0)),
-            ),
-            max_size=12,
-        )
-    )
+    scores = st.sampled_from((0.5, 0.95, 0.92, 1.0))
+    similar = [
+        SimilarPair(first=one, second=other, similarity=draw(scores))
+        for place, one in enumerate(ids)
+        for other in ids[place:]
+    ]
     state = LivingState(
         memories=rows,
         links=frozenset(draw(st.lists(pairs, max_size=2))),

@@ -73,9 +73,10 @@ def read_essentials(text: str) -> Essentials:
             previous_number = SMALL_NUMBERS[base]
             continue
         if previous_number and len(base) > 2 and base in SCALES:
-            numbers.discard(_shown(previous_number))
+            if previous_number != 1.0:
+                numbers.discard(_shown(previous_number))
             numbers.add(_shown(previous_number * SCALES[base]))
-        previous_number = 0.0
+        previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
         if _is_name(piece, base, first):
             names.add(base)
             words.add(base)
