@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SEAL_ROWS = 512
 JOIN_RATIO = 8
 BULK_ROWS = 131_072
+KEPT_FREQUENCIES = 10_000
 K1 = 1.2
 B = 0.5
 
@@ -413,6 +414,8 @@ def _unlisted(
         known = selection.frequencies.get(term)
         frequency = len(positions) - _shared(positions, outside) if known is None else known
         if known is None and not selection.whole:  # a whole table's is made anew each time
+            if len(selection.frequencies) >= KEPT_FREQUENCIES:
+                selection.frequencies.clear()
             selection.frequencies[term] = frequency
     return Postings(
         positions=positions, counts=counts, codes=codes, frequency=frequency, weight=weight

@@ -65,9 +65,9 @@ def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float3
     highest[-1] = 255
     norm = k1 * (1 - b + b * shortest / mean_length if mean_length else np.ones(32))
     bounds = highest[None, :] * (k1 + 1) / (highest[None, :] + norm[:, None])
-    highest: NDArray[np.float32] = (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
-    highest.flags.writeable = False  # everybody gets the same one
-    return highest
+    rounded_up: NDArray[np.float32] = (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
+    rounded_up.flags.writeable = False  # everybody gets the same one
+    return rounded_up
 
 
 def build(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count
 from agentmem.errors import InvalidText
@@ -52,6 +53,7 @@ _EARLIER_PLACE = """
     ORDER BY p.place DESC, p.row DESC LIMIT 1
 """
 _LARGEST = (1 << 40) - 1
+_VECTORS_AT_ONCE = 4096
 
 
 class SqliteFeed:
@@ -131,25 +133,29 @@ class SqliteFeed:
                 return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
             first = vector_key(number, 0)
             if rows is None:
-                stored = read.execute(
-                    EMBEDDINGS.select_sql("WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"),
-                    (first + after_row + 1, first + _LARGEST, -1 if limit is None else limit),
-                )
+                condition = "WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
+                limited = -1 if limit is None else limit
+                asked: tuple[Any, ...] = (first + after_row + 1, first + _LARGEST, limited)
             else:
-                stored = read.execute(
-                    EMBEDDINGS.select_sql(f"WHERE key IN {INTEGERS} ORDER BY key"),
-                    (integers([first + int(row) for row in rows]),),
-                )
-            if rows is None and after_row == 0 and limit is None:
-                sums = [row_checksum(EMBEDDINGS, r) for r in stored]
-                read.ledger.require(vectors_tally(number), sums)
-        require_sealed(stored)
-        data = b"".join([blob[:-SEAL] for _, blob in stored])
-        keys = np.fromiter((key - first for key, _ in stored), np.int64, len(stored))
-        if len(data) != 4 * embedder.dimensions * len(stored):
-            raise corrupt(f"a vector of {embedder} has the wrong size")
-        matrix = np.frombuffer(data, "<f4").reshape(len(stored), embedder.dimensions)
-        return keys, matrix.astype(np.float32, copy=False)
+                condition = f"WHERE key IN {INTEGERS} ORDER BY key"
+                asked = (integers([first + int(row) for row in rows]),)
+            found = iter(read.connection.execute(EMBEDDINGS.select_sql(condition), asked))
+            everything = rows is None and after_row == 0 and limit is None
+            keys: list[NDArray[np.int64]] = []
+            parts: list[NDArray[np.float32]] = []
+            count = total = 0
+            # A part at a time: all blobs beside the matrix would take its memory three times.
+            while stored := list(islice(found, _VECTORS_AT_ONCE)):
+                require_sealed(stored)
+                count += len(stored)
+                total += sum([row_checksum(EMBEDDINGS, row) for row in stored])
+                keys.append(np.array([key - first for key, _ in stored], dtype=np.int64))
+                parts.append(_unpacked(stored, embedder))
+            if everything:
+                read.ledger.require_total(vectors_tally(number), count, total)
+        if not parts:
+            return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
+        return np.concatenate(keys), _joined(parts, count)
 
     def put_vectors(
         self,
@@ -271,6 +277,33 @@ class SqliteFeed:
             known = write.rows(INDEX_FILES, "WHERE name = ?", (name,))
             write.delete(INDEX_FILES, [row[0] for row in known])
             write.abandoned = not known
+
+
+def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
+    """The vectors of sealed rows, as lines of a matrix."""
+    import numpy as np
+
+    data = b"".join([blob[:-SEAL] for _, blob in stored])
+    if len(data) != 4 * embedder.dimensions * len(stored):
+        raise corrupt(f"a vector of {embedder} has the wrong size")
+    matrix = np.frombuffer(data, "<f4").reshape(len(stored), embedder.dimensions)
+    return matrix.astype(np.float32, copy=False)
+
+
+def _joined(parts: list[NDArray[np.float32]], count: int) -> NDArray[np.float32]:
+    """One matrix of all parts, each let go as soon as it is copied."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    matrix = np.empty((count, parts[0].shape[1]), dtype=np.float32)
+    start = 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        matrix[start : start + len(part)] = part
+        start += len(part)
+    return matrix
 
 
 def _lines_since(read: Read, seq: int) -> tuple[int, list[Row]] | None:
