@@ -157,14 +157,14 @@ def _report_usage(error: Any, args: Sequence[str]) -> int:
         _complain_json(at, "UsageError", message, remedy)
     else:
         usage = context.get_usage() + "\n" if context is not None else ""
-        at.complain(f"{usage}{_label(at)} {message} {remedy}")
+        at.complain(f"{usage}Error: {message} {remedy}")
     return int(getattr(error, "exit_code", BAD_USAGE))
 
 
 def _report(error: Exception, args: Sequence[str]) -> int:
     at = make_screen(colour=not _flag(args, "--no-color"))
     if _flag(args, "--debug"):
-        at.complain(visible("".join(traceback.format_exception(error)).rstrip()))
+        at.complain(visible("".join(traceback.format_exception(error)).rstrip()), whole=True)
     message = str(getattr(error, "message", "")) or str(error) or type(error).__name__
     remedy = str(getattr(error, "remedy", ""))
     code = exit_code(error)
@@ -174,17 +174,14 @@ def _report(error: Exception, args: Sequence[str]) -> int:
     if _flag(args, "--json"):
         _complain_json(at, type(error).__name__, message, remedy)
     else:
-        at.complain(" ".join(part for part in (_label(at), one_line(message), remedy) if part))
+        words = " ".join(part for part in ("Error:", one_line(message), one_line(remedy)) if part)
+        at.complain(words, style="bad")
     return code
 
 
 def _complain_json(at: Any, kind: str, message: str, remedy: str) -> None:
     error = {"type": kind, "message": message, "remedy": remedy}
-    at.complain(to_json({"error": error}, ascii_only=True))
-
-
-def _label(at: Any) -> str:
-    return "\x1b[31mError:\x1b[0m" if at.err.isatty() and at.pen.colour else "Error:"
+    at.complain(to_json({"error": error}, ascii_only=True), whole=True)
 
 
 @cache

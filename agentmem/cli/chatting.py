@@ -75,7 +75,7 @@ def chat(
             if not talk.hear(line):
                 break
         if at.json:
-            at.document({"model": talk.model, "turns": talk.turns})
+            at.document({"model": talk.name, "turns": talk.turns})
 
 
 def ask(

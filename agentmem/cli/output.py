@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import typer
 
-from agentmem.core.layout import Pen
+from agentmem.core.layout import Pen, Style
 
 CLOSED_PIPE = 141
 """What a shell reports of a command whose reader went away (128 + SIGPIPE)."""
@@ -32,14 +32,12 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
-_HIDDEN_IN_JSON = re.compile(
-    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-    "|[\U000e0000-\U000e0fff]"
-)
+_UNUSUAL = re.compile(r"[^\n -~]")
 _JOINERS = "\u200c\u200d"
 _STAYING = "\n\t" + _JOINERS
 _NO_JOINERS = dict.fromkeys(map(ord, _JOINERS))
 _MARKS = "█░…›"
+_PIECE = 16_384
 
 
 def visible(text: str) -> str:
@@ -49,10 +47,17 @@ def visible(text: str) -> str:
     """
     text = _BREAKS.sub("\n", text)
     while True:
-        shown = "".join(c for c in _SEQUENCES.sub("", text) if c.isprintable() or c in _STAYING)
+        shown = _UNUSUAL.sub(_shown, _SEQUENCES.sub("", text))
         if shown == text:
             return shown
         text = shown
+
+
+def _shown(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable() or character in _STAYING:
+        return character
+    return " " if character.isspace() else ""
 
 
 def one_line(text: str) -> str:
@@ -63,11 +68,11 @@ def one_line(text: str) -> str:
 def to_json(value: Any, *, ascii_only: bool = False) -> str:
     """`value` as an indented JSON document; characters that cannot be seen are escaped."""
     written = json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain)
-    return _HIDDEN_IN_JSON.sub(_escaped, written)
+    return _UNUSUAL.sub(_escaped, written)
 
 
 def _escaped(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1]
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]
 
 
 def _plain(value: Any) -> Any:
@@ -111,8 +116,10 @@ class Screen:
     def write(self, text: str) -> None:
         """Write and flush; a reader that went away ends the command quietly."""
         try:
-            self.out.write(text)
-            self.out.flush()
+            # In pieces: a buffered write that is cut off half way does not always raise.
+            for start in range(0, len(text), _PIECE):
+                self.out.write(text[start : start + _PIECE])
+                self.out.flush()
         except BrokenPipeError:
             close_quietly(self.out)
             raise typer.Exit(CLOSED_PIPE) from None
@@ -120,15 +127,27 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something beside the output, on stderr; not with `--json`."""
         if not self.json:
-            self.complain(self.pen.paint(text, "dim"))
+            self.complain(text, style="dim")
 
-    def complain(self, text: str) -> None:
-        """Write a line to stderr."""
+    def complain(self, text: str, *, style: Style | None = None, whole: bool = False) -> None:
+        """Write to stderr; where that is a terminal lines are wrapped, unless `whole`."""
+        lines = text.split("\n")
+        if self.err.isatty() and not whole:
+            lines = [part for line in lines for part in wrap_line(self.pen, line, self.width)]
+        if style is not None and self.err.isatty():
+            lines = [self.pen.paint(line, style) for line in lines]
         try:
-            self.err.write(text + "\n")
+            self.err.write("\n".join(lines) + "\n")
             self.err.flush()
         except BrokenPipeError:
             close_quietly(self.err)
+
+
+def wrap_line(pen: Pen, line: str, width: int) -> list[str]:
+    """A line wrapped between words, each part indented as the line is."""
+    text = line.translate(_NO_JOINERS)
+    indent = min(len(text) - len(text.lstrip(" ")), width // 2)
+    return [" " * indent + part for part in pen.wrap(text[indent:].rstrip(), width - indent)]
 
 
 def columns() -> int:

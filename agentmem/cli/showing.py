@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from agentmem.cli.output import Screen, one_line, visible
-from agentmem.core.layout import Column, pairs, table
+from agentmem.cli.output import Screen, one_line, visible, wrap_line
+from agentmem.core.layout import Column, fitting, pairs, table
 from agentmem.stores.values import Receipt
 from agentmem.types import Hit, Memory
 
@@ -73,16 +73,10 @@ def indented(at: Screen, text: str, *, indent: int = 4, most_lines: int | None =
         return [space + at.pen.clean(text)]
     lines = at.pen.wrap(text, at.width - indent)
     if most_lines is not None and len(lines) > most_lines:
-        lines = lines[:most_lines]
-        lines[-1] = at.pen.cut(lines[-1] + " " * at.width, at.width - indent).rstrip(" ")
-        lines[-1] = _with_dots(at, lines[-1])
+        dots = " ..." if at.pen.ascii_only else " …"
+        last = fitting(lines[most_lines - 1], at.width - indent - len(dots))
+        lines = [*lines[: most_lines - 1], last.rstrip() + dots]
     return [space + line for line in lines]
-
-
-def _with_dots(at: Screen, line: str) -> str:
-    dots = "..." if at.pen.ascii_only else "…"
-    bare = line.removesuffix(dots).rstrip()
-    return bare + " " + dots
 
 
 def text_lines(at: Screen, text: str) -> list[str]:
@@ -90,10 +84,7 @@ def text_lines(at: Screen, text: str) -> list[str]:
     lines = visible(text).expandtabs(4).split("\n")
     if not at.on_terminal:
         return lines
-    wrapped: list[str] = []
-    for line in lines:
-        wrapped += at.pen.wrap(line.translate({0x200C: None, 0x200D: None}), at.width)
-    return wrapped
+    return [part for line in lines for part in wrap_line(at.pen, line, at.width)]
 
 
 def detail_lines(at: Screen, memory: Memory) -> list[str]:

@@ -21,16 +21,17 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
         if citation.memory_id:
             facts.append(short_id(citation.memory_id) if at.on_terminal else citation.memory_id)
         number = f"[{citation.index}] "
-        said = f" ({', '.join(facts)})"
+        said = f"({', '.join(facts)})"
         title = one_line(citation.title) or one_line(citation.quote) or one_line(citation.url)
-        room = at.width - len(number) - len(said)
-        if at.on_terminal:
-            title = at.pen.cut(title or "untitled", max(10, room))
-        start = number + link(at, title or "untitled", citation.url)
-        if width_of(number + title + said) > at.width and at.on_terminal:
-            lines += [start, "    " + at.pen.paint(at.pen.cut(said.strip(), at.width - 4), "dim")]
+        title = title or "untitled"
+        apart = at.on_terminal and width_of(f"{number}{title} {said}") > at.width
+        if apart:
+            title = at.pen.cut(title, at.width - len(number))
+        start = number + link(at, title, citation.url)
+        if apart:
+            lines += [start, "    " + at.pen.paint(at.pen.cut(said, at.width - 4), "dim")]
         else:
-            lines.append(start + at.pen.paint(said, "dim"))
+            lines.append(f"{start} {at.pen.paint(said, 'dim')}")
         url = one_line(citation.url)
         if url and url != title:
             shown = at.pen.cut(url, at.width - 4) if at.on_terminal else url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from agentmem.cli.output import Screen, one_line
 from agentmem.cli.running import Stoppable
 from agentmem.cli.sources import citation_to_dict, source_lines
 from agentmem.config import LoopConfig
-from agentmem.errors import AgentMemError
+from agentmem.errors import AgentMemError, RecordNotFound
 
 if TYPE_CHECKING:
     from agentmem.loop import AgentLoopResult, Status
@@ -41,7 +42,7 @@ class Talk:
         at: Screen,
         runner: Stoppable,
         *,
-        model: str,
+        model: str | Callable[..., Any],
         whose: Mapping[str, Any],
         system: str = "",
         remembers: bool = True,
@@ -49,6 +50,7 @@ class Talk:
         self.memory = memory
         self.at = at
         self.model = model
+        self.name = model if isinstance(model, str) else "a callable"
         self.whose = dict(whose)
         self.turns: list[dict[str, Any]] = []
         self.stopped = False
@@ -70,7 +72,7 @@ class Talk:
 
     def greet(self) -> None:
         """Say who answers."""
-        who = "no model: answers quote your memory" if self.model == "extractive" else self.model
+        who = "no model: answers quote your memory" if self.name == "extractive" else self.name
         self.at.note(f"agentmem chat ({one_line(who)}). /help lists the commands.")
 
     def hear(self, line: str) -> bool:
@@ -103,7 +105,7 @@ class Talk:
             flow.end()
             self._after(result)
         self._last, self._messages = result, result.messages
-        self.turns.append(turn_to_dict(question, result, self.model))
+        self.turns.append(turn_to_dict(question, result, self.name))
         return result.answer.strip() not in ("", NOTHING)
 
     async def _ask(self, question: str, flow: Flow, stop: asyncio.Event) -> AgentLoopResult:
@@ -171,9 +173,11 @@ class Talk:
         learned = [preference.id for preference in self._last.preferences]
         latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
         said = [one.id for one in latest if one.created_at >= self._began]
+        count = 0
         for memory_id in (*learned, *said):
-            self._take_back(memory_id)
-        count = len(learned) + len(said)
+            with contextlib.suppress(RecordNotFound):  # taken back elsewhere meanwhile
+                self._take_back(memory_id)
+                count += 1
         self._messages, self._last, self._began = self._before, None, None
         self._say([f"Forgotten: the last turn ({count:,} memories)"])
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentmem.cli.output import Screen, one_line, visible
+from agentmem.cli.output import Screen, one_line, visible, wrap_line
 from agentmem.cli.showing import short_id
 from agentmem.core.budget_text import render_budget
 from agentmem.core.layout import heading
@@ -22,7 +22,7 @@ def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) ->
     lines = heading(pen, "What memory added", width=width)
     if result.block:
         for line in visible(result.block).split("\n"):
-            lines += pen.wrap(one_line(line) if not line.startswith(" ") else line, width)
+            lines += wrap_line(pen, line.expandtabs(4), width)
     else:
         lines.append("Nothing.")
     if result.budget is not None:

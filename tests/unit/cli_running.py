@@ -30,6 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 VARIABLES = ("STORE", "USER", "PROJECT", "AGENT", "RUN", "MODEL", "EMBEDDER")
 
 
+class TerminalStream(io.TextIOWrapper):
+    """Bytes that say they are a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """What a command left behind."""
@@ -59,18 +66,29 @@ class Cli:
         monkeypatch.setenv("AGENTMEM_STORE", str(store))
         monkeypatch.setenv("AGENTMEM_EMBEDDER", "none")
 
-    def __call__(self, *args: str, stdin: str | bytes = b"", encoding: str = "utf-8") -> Ran:
+    def __call__(
+        self,
+        *args: str,
+        stdin: str | bytes = b"",
+        encoding: str = "utf-8",
+        columns: int | None = None,
+    ) -> Ran:
+        """Run a command; with `columns`, as on a terminal so wide."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         out, err = io.BytesIO(), io.BytesIO()
         with self._patch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-            patch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding=encoding))
-            patch.setattr(sys, "stderr", io.TextIOWrapper(err, encoding=encoding))
+            stream = io.TextIOWrapper if columns is None else TerminalStream
+            patch.setattr(sys, "stdout", stream(out, encoding=encoding))
+            patch.setattr(sys, "stderr", stream(err, encoding=encoding))
+            patch.setenv("COLUMNS", str(columns or 80))
+            patch.setenv("TERM", "xterm-256color")
+            patch.delenv("NO_COLOR", raising=False)
             with pytest.raises(SystemExit) as ended:
                 command().main(args, prog_name="agentmem")
             sys.stdout.flush()
             sys.stderr.flush()
-            said = [stream.getvalue().decode(encoding) for stream in (out, err)]
+            said = [written.getvalue().decode(encoding) for written in (out, err)]
         code = ended.value.code
         assert isinstance(code, int)
         return Ran(code=code, out=said[0], err=said[1])

@@ -1,0 +1,260 @@
+"""Talking on the command line: answers, commands, interruption, broken models."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentmem
+from agentmem.cli.output import Screen
+from agentmem.cli.running import Stoppable
+from agentmem.cli.talking import Talk
+from agentmem.core.layout import Pen
+from agentmem.manager import MemoryManager
+from tests.unit.cli_running import Cli, Terminal, start
+
+LAUNCH = "The alpha launch is on Tuesday."
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return Cli(tmp_path / "memory.db", monkeypatch)
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryManager]:
+    with agentmem.open(":memory:", embedder=None) as opened:
+        yield opened
+
+
+def screen(*, json: bool = False) -> Screen:
+    return Screen(out=io.StringIO(), err=io.StringIO(), pen=Pen(), width=80, json=json)
+
+
+def printed(at: Screen) -> str:
+    assert isinstance(at.out, io.StringIO)
+    return at.out.getvalue()
+
+
+def complained(at: Screen) -> str:
+    assert isinstance(at.err, io.StringIO)
+    return at.err.getvalue()
+
+
+def talk_to(memory: MemoryManager, model: Any, at: Screen, runner: Stoppable) -> Talk:
+    return Talk(memory, at, runner, model=model, whose={"user_id": "alice"})
+
+
+def chunk(text: str) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}}]}
+
+
+# -- ask ------------------------------------------------------------------------------------
+
+
+def test_ask_quotes_memory_and_names_its_source(cli: Cli) -> None:
+    memory_id = cli.add(LAUNCH)
+    found = cli("ask", "When is the alpha launch?", "--json", "--no-remember").json
+    assert "Tuesday" in found["answer"]
+    assert memory_id in [one for c in found["citations"] for one in c["memory_ids"]]
+    assert found["message_id"]
+    ran = cli("ask", "When", "is", "the", "alpha", "launch?")
+    assert ran.code == 0
+    assert "Tuesday" in ran.out
+    assert memory_id in ran.out
+
+
+def test_ask_without_an_answer_exits_with_5(cli: Cli) -> None:
+    ran = cli("ask", "What is a zebra?", "--json")
+    assert ran.code == 5
+    assert ran.json["citations"] == []
+
+
+def test_a_question_can_be_piped_in(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    for args in (("ask",), ("ask", "-")):
+        assert "Tuesday" in cli(*args, stdin="When is the alpha launch?\n").out
+
+
+def test_no_remember_keeps_nothing_of_the_turn(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    cli("ask", "I like tabs. When is the alpha launch?", "--no-remember")
+    assert cli("list", "--limit", "0", "--json").json["count"] == 1
+    cli("ask", "I like tabs. When is the alpha launch?")
+    assert cli("prefs", "--json").json["preferences"]
+
+
+def test_a_model_that_cannot_be_asked_is_one_line(cli: Cli) -> None:
+    ran = cli("ask", "hello", "--model", "no-such-provider/no-such-model", "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.error["message"]
+
+
+# -- chat, piped ------------------------------------------------------------------------------
+
+
+def test_piped_lines_are_answered_one_by_one(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    lines = "When is the alpha launch?\n\n/prefs\nI like tabs\n/prefs\n/quit\nnever read\n"
+    ran = cli("chat", stdin=lines)
+    assert ran.code == 0
+    assert "Tuesday" in ran.out
+    assert "No preferences are known." in ran.out
+    assert "I like tabs" in ran.out
+    assert "you>" not in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_chat_with_json_is_one_document(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    ran = cli("chat", "--json", stdin="When is the alpha launch?\n/why\nWhat is a zebra?\n")
+    turns = ran.json["turns"]
+    assert [turn["question"] for turn in turns] == ["When is the alpha launch?", "What is a zebra?"]
+    assert "Tuesday" in turns[0]["answer"]
+
+
+def test_why_shows_the_block_the_budget_and_every_fate(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    cli.add("Something about the alpha of quite another kind, far from any question")
+    ran = cli("chat", stdin="When is the alpha launch?\n/why\n")
+    assert "<knowledge_context>" in ran.out
+    assert "Context budget" in ran.out
+    assert "kept: " in ran.out
+    assert "agentmem explain " in ran.out
+    assert "Nothing was asked yet" in cli("chat", stdin="/why\n").err
+
+
+def test_forget_takes_the_last_turn_or_one_memory_back(cli: Cli) -> None:
+    memory_id = cli.add(LAUNCH)
+    ran = cli("chat", stdin=f"I like tabs\n/forget\n/prefs\n/forget {memory_id[-8:]}\n/forget\n")
+    assert "Forgotten: the last turn" in ran.out
+    assert "No preferences are known." in ran.out
+    assert f"Forgotten: {memory_id}" in ran.out
+    assert "Nothing was said yet" in ran.err
+    assert cli("list", "--limit", "0", "--json").json["count"] == 0
+
+
+def test_unknown_commands_and_ids_do_not_end_the_conversation(cli: Cli) -> None:
+    ran = cli("chat", stdin="/nonsense\n/forget zzzzzz\n/help\n")
+    assert ran.code == 0
+    assert "There is no /nonsense" in ran.err
+    assert "Error: No memory" in ran.err
+    assert "/why" in ran.out
+
+
+def test_a_path_is_a_question_and_not_a_command(cli: Cli) -> None:
+    assert "There is no" not in cli("chat", stdin="/etc/hosts is what?\n").err
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+def test_an_answer_streams_and_the_next_turn_knows_the_first(memory: MemoryManager) -> None:
+    asked: list[list[Any]] = []
+
+    async def model(messages: list[Any], stream: bool = False) -> AsyncIterator[dict[str, Any]]:
+        asked.append(messages)
+
+        async def pieces() -> AsyncIterator[dict[str, Any]]:
+            for text in ("Hel", "lo\x1b", "[31m th", "ere"):
+                yield chunk(text)
+
+        return pieces()
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        assert talk.hear("hi")
+        assert talk.hear("and again")
+    assert printed(at) == "Hello[31m there\nHello[31m there\n"
+    said = [message["content"] for message in asked[1]]
+    assert "hi" in said
+    assert said[-1] == "and again"
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_conversation(memory: MemoryManager) -> None:
+    async def model(messages: list[Any], stream: bool = False) -> AsyncIterator[dict[str, Any]]:
+        async def pieces() -> AsyncIterator[dict[str, Any]]:
+            yield chunk("only the beginning")
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(60)
+            yield chunk("never")
+
+        return pieces()
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        assert talk.hear("hi")
+        assert talk.stopped
+        talk.model = lambda messages: "a second answer"
+        assert talk.hear("go on")
+        assert not talk.stopped
+    assert printed(at).splitlines() == ["only the beginning", "a second answer"]
+    assert "(stopped)" in complained(at)
+
+
+def test_a_model_that_raises_is_named_and_the_conversation_goes_on(memory: MemoryManager) -> None:
+    def model(messages: list[Any]) -> str:
+        raise ConnectionError("no\x1b[2J route")
+
+    at = screen()
+    with Stoppable() as runner:
+        assert talk_to(memory, model, at, runner).hear("hi")
+    assert "Error: ConnectionError: no route" in complained(at)
+
+
+# -- a terminal ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_a_conversation_on_a_terminal(cli: Cli, columns: int) -> None:
+    cli.add(LAUNCH + " " + "It was moved twice because of the weather over the site. " * 3)
+    terminal = Terminal(cli.store, "chat", columns=columns)
+    terminal.wait_for("you>")
+    terminal.type("When is the alpha launch?\r")
+    terminal.wait_for("[1]")
+    terminal.wait_for("you>")
+    terminal.type("half a line\x03")
+    terminal.wait_for("you>")
+    terminal.type("/why\r")
+    shown = terminal.wait_for("agentmem explain ")
+    assert "Context budget" in shown
+    terminal.wait_for("you>")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+    assert "Traceback" not in terminal.shown
+    history = cli.store.with_name(cli.store.name + ".history")
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "When is the alpha launch?" in history.read_text()
+
+
+def test_no_history_keeps_no_file(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    terminal = Terminal(cli.store, "chat", "--no-history")
+    terminal.wait_for("you>")
+    terminal.type("/quit\r")
+    assert terminal.end() == 0
+    assert not cli.store.with_name(cli.store.name + ".history").exists()
+
+
+def test_a_reader_that_goes_away_ends_a_conversation_quietly(cli: Cli) -> None:
+    cli.add(LAUNCH)
+    with start(cli.store, "chat") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"When is the alpha launch?\n" * 3)
+            process.stdin.close()
+        assert process.wait(timeout=120) == 141
+        assert process.stderr.read() == b""
