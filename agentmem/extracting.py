@@ -60,10 +60,12 @@ def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
     profile = [
         ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
     ]
-    for question in read_queries(given):
+    questions = read_queries(given)
+    for question in questions:
         found = extract_answer(question, sources)
         if found.found:
             return found.text
+    for question in questions:
         told = extract_answer(question, profile)
         if told.found:
             lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]

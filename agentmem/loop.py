@@ -329,6 +329,7 @@ class _Loop:
                 prompt_tokens=self.first_prompt_tokens,
                 duration_ms=1000 * (time.perf_counter() - began),
                 error=error,
+                keep_answer=self.model.name != EXTRACTIVE,  # it only quotes what is kept already
             )
         if self.memory is None or not self.config.enable_auto_index:
             return

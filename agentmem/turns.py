@@ -236,10 +236,12 @@ class Turn:
         prompt_tokens: int | None = None,
         duration_ms: float | None = None,
         error: str = "",
+        keep_answer: bool = True,
     ) -> None:
         """Keep the turn: what was said, what it cost, what was cited. Once; again is harmless.
 
         `prompt_tokens` are those of the first call when `usage` is of several.
+        With `keep_answer=False` the answer is traced and not remembered.
         """
         if self._finished or self.dry:
             return
@@ -258,7 +260,7 @@ class Turn:
         self._try("trace", lambda: self._complete(outcome))
         self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
         if self.config.enable_auto_index:
-            self._try("indexing", lambda: self._index(answer))
+            self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
         if self._working is not None:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))

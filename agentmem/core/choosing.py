@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from agentmem.core.assembly import BuiltBlock
@@ -13,9 +14,11 @@ from agentmem.core.content import content_hash
 from agentmem.core.knowledge import Candidate
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
-from agentmem.types import EMPTY, Hit
+from agentmem.types import EMPTY, Hit, Memory
 
 QUOTE_CHARACTERS = 200
+LEAST_MEANING = 0.15
+"""Cosines of unrelated texts lie below this with every embedder that is shipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ def choose(
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = 0
+    asked = {_turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)}
     weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
     for hit in sorted(hits, key=lambda hit: (-weighed[hit.memory.id], hit.memory.id)):
         memory = hit.memory
@@ -59,6 +63,8 @@ def choose(
             passed_over.append((hit, f"below the threshold {threshold:g}"))
         elif memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text):
             passed_over.append((hit, "a question, which answers nothing"))
+        elif memory.kind == "message" and not speaks_to_it(hit, asked):
+            passed_over.append((hit, "only what stands around it matches"))
         elif memory.content_hash in said:
             passed_over.append((hit, "already in the conversation"))
         elif len(candidates) + len(pointers) >= top_k:
@@ -82,6 +88,21 @@ def choose(
         passed_over=tuple(passed_over),
         related=len(candidates) + related,
     )
+
+
+def speaks_to_it(hit: Hit, asked: Collection[tuple[str, datetime]]) -> bool:
+    """Whether a message matches by itself, or answers a question that does.
+
+    Ranking lets a turn rise by what stands around it. Where nothing of its own
+    words or meaning is in the question, it may still be the answer that was
+    given to it in one of the turns `asked`; else it is a bystander.
+    """
+    own = hit.lexical is not None or (hit.vector is not None and hit.vector >= LEAST_MEANING)
+    return own or _turn(hit.memory) in asked
+
+
+def _turn(memory: Memory) -> tuple[str, datetime]:
+    return memory.session, memory.created_at
 
 
 def is_only_asked(text: str) -> bool:
