@@ -25,7 +25,13 @@ from typing import Any, TypeVar
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.retrying import retry_delay
 from agentmem.core.waiting import Entry, Waiting, WorkerState
-from agentmem.errors import AgentMemError, InvalidScope
+from agentmem.errors import (
+    AgentMemError,
+    FileRefused,
+    FileUnreadable,
+    InvalidInput,
+    InvalidScope,
+)
 from agentmem.kept_jobs import KeptJobs
 from agentmem.protocols import Clock
 from agentmem.stores.base import Store
@@ -44,6 +50,8 @@ LOOK_SECONDS = 30.0
 LONGEST_NAP_SECONDS = 60.0
 EXIT_SECONDS = 2.0
 MOST_ATTEMPTS = 5
+HOPELESS = (InvalidInput, FileRefused, FileUnreadable)
+"""What is wrong with the payload itself; another try would find the same."""
 Answer = TypeVar("Answer")
 
 _alive: weakref.WeakSet[Worker] = weakref.WeakSet()
@@ -359,7 +367,9 @@ class Worker:
 
     def _after_failure(self, entry: Entry, error: Exception) -> None:
         attempts = entry.attempts + 1
-        delay = retry_delay(attempts, most_attempts=self._most_attempts)
+        delay = None
+        if not isinstance(error, HOPELESS):
+            delay = retry_delay(attempts, most_attempts=self._most_attempts)
         again = None if delay is None else self._clock.now() + timedelta(seconds=delay)
         self._log_once(entry.kind, error, again)
         if entry.stored_id is not None or again is None:

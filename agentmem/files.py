@@ -16,7 +16,7 @@ from agentmem.core.checks import require_count, require_text
 from agentmem.core.file_kinds import binary_remedy, first_heading, kind_of, text_format
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
-from agentmem.pages import decode_page, to_markdown
+from agentmem.pages import Page, decode_page, to_markdown
 from agentmem.types import Document
 
 LIMIT_BYTES = 20_000_000
@@ -62,7 +62,8 @@ def document_of(
     kind = kind_of(shown_name, data[:8192], media_type=media_type)
     if kind == "binary":
         raise FileRefused(shown_name or url, "is not text", remedy=binary_remedy(data[:16]))
-    title, metadata = "", {}
+    title = ""
+    metadata: dict[str, str] = {}
     if kind == "pdf":
         text, title = _read_pdf(data, name=shown_name or url)
         metadata = {"media_type": "application/pdf"}
@@ -71,9 +72,7 @@ def document_of(
         known = "." in shown_name or media_type not in ("", "text/plain")
         if kind == "html" or (kind == "text" and not known and looks_like_html(text)):
             page = to_markdown(text, url)
-            text, title = page.text, page.title
-            facts = {"language": page.language, "published": page.published}
-            metadata = {key: fact for key, fact in facts.items() if fact}
+            text, title, metadata = page.text, page.title, facts_of(page)
             kind = "html"
         elif kind == "notebook":
             text = _read_notebook(text)
@@ -86,6 +85,12 @@ def document_of(
         format=text_format(kind),
         metadata=metadata,
     )
+
+
+def facts_of(page: Page) -> dict[str, str]:
+    """What a page says of itself beside its title."""
+    facts = {"language": page.language, "published": page.published}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _read_pdf(data: bytes, *, name: str) -> tuple[str, str]:

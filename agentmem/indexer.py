@@ -21,7 +21,7 @@ from agentmem.core.message_parts import is_question, is_result, require_message,
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.core.strip import strip
 from agentmem.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
-from agentmem.files import LIMIT_BYTES, document_of
+from agentmem.files import LIMIT_BYTES, document_of, facts_of
 from agentmem.indexed import FolderReport, IndexingResult, IndexStatus, PassedOver, Progress
 from agentmem.manager.whose import scope_of
 from agentmem.types import EMPTY, Document, Scope
@@ -53,7 +53,7 @@ class Indexer:
         title: str = "",
         **whose: str | None,
     ) -> IndexingResult:
-        """Remember a page now. `content` is HTML (it is recognised), Markdown or plain text.
+        """Remember a page now: HTML (it is recognised), Markdown or plain text; bytes also PDF.
 
         A mistake in the arguments raises; whatever else goes wrong is in the
         result. Content that is there already is not even embedded.
@@ -208,9 +208,11 @@ class Indexer:
         title: str,
         scope: Scope,
     ) -> IndexingResult:
-        text, found, facts = read_content(content, url)
-        document = Document(text=text, url=url, title=one_line(title or found), metadata=facts)
-        return self.remember(document, scope)
+        if isinstance(content, str):
+            document = _read_text(sound(content), url)
+        else:
+            document = document_of(bytes(content), url=url)
+        return self.remember(replace(document, title=one_line(title or document.title)), scope)
 
     def remember(self, document: Document, scope: Scope) -> IndexingResult:
         """Remember a document that was made already; our own blocks in it are left out."""
@@ -230,16 +232,14 @@ class Indexer:
         )
 
 
-def read_content(content: str | bytes, url: str = "") -> tuple[str, str, dict[str, str]]:
-    """The text, title and facts (language, date) of a page, HTML or not."""
-    from agentmem.pages import decode_page, to_markdown
+def _read_text(text: str, url: str) -> Document:
+    """A page that is text already, HTML or not."""
+    from agentmem.pages import to_markdown
 
-    text = sound(content) if isinstance(content, str) else decode_page(bytes(content))
     if not looks_like_html(text):
-        return text, "", {}
+        return Document(text=text, url=url)
     page = to_markdown(text, url)
-    facts = {"language": page.language, "published": page.published}
-    return page.text, page.title, {name: fact for name, fact in facts.items() if fact}
+    return Document(text=page.text, url=url, title=page.title, metadata=facts_of(page))
 
 
 def is_talk(message: Any) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentmem.core.charsets import charsets_of, decode, sound
-from agentmem.core.page_text import hidden_selectors, hides, one_line, tidy
+from agentmem.core.page_text import hidden_selectors, hides, keeps_structure, one_line, tidy
 from agentmem.errors import InvalidText
 from agentmem.page_writing import HtmlElement, write_markdown
 
@@ -61,7 +61,7 @@ def to_markdown(html: str | bytes, url: str = "", *, charset: str = "") -> Page:
     _drop_unseen(tree)
     plain = tidy(write_markdown(tree))
     main = tidy(_main_text(tree)) if plain and _is_ordinary(tree) else ""
-    if len(main) >= LEAST_SHARE * len(plain) and main:
+    if main and len(main) >= LEAST_SHARE * len(plain) and keeps_structure(main, plain):
         return Page(text=main, url=url, extractor="trafilatura", **facts)
     if not plain:
         plain = tidy(write_markdown(tree, everything=True))

@@ -13,7 +13,9 @@ _FRAGMENT = re.compile(
     r"|blockquote|dl|figure|aside|footer|details|a|b|strong|em|i)\b[^<>]{0,2000}>",
     re.IGNORECASE,
 )
-_MARKDOWN = re.compile(r"^(?:#{1,6}[ \t]|`{3}|~{3}|[-*+][ \t]+\S|\|.*\|[ \t]*$)", re.MULTILINE)
+_MARKDOWN = re.compile(
+    r"^(?:#{1,6}[ \t]|`{3}|~{3}|[-*+][ \t]+\S|\d{1,3}\.[ \t]+\S|\|.*\|[ \t]*$)", re.MULTILINE
+)
 _CSS_COMMENT = re.compile(r"/\*.{0,100000}?(?:\*/|\Z)", re.DOTALL)
 _RULE = re.compile(r"([^{}]{0,4000})\{([^{}]{0,4000})\}")
 _SELECTOR = re.compile(r"([a-z][a-z0-9]*)?([.#])([\w-]+)", re.IGNORECASE)
@@ -65,6 +67,14 @@ def hidden_selectors(css: str) -> tuple[frozenset[str], frozenset[str]]:
             if plain:
                 (classes if plain[2] == "." else ids).add(plain[3])
     return frozenset(classes), frozenset(ids)
+
+
+def keeps_structure(text: str, whole: str) -> bool:
+    """Whether `text` has headings, lists or tables, if the whole page has any.
+
+    An extractor that takes a short page for nothing gives its bare words.
+    """
+    return bool(_MARKDOWN.search(text)) or not _MARKDOWN.search(whole)
 
 
 def tidy(text: str) -> str:

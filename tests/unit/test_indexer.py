@@ -24,6 +24,7 @@ from agentmem.errors import (
 from agentmem.indexer import Indexer
 from agentmem.manager import MemoryManager
 from agentmem.testing import HashEmbedder, ManualClock
+from tests.pdf_files import make_pdf
 from tests.servers.pages import PageServer
 
 URL = "https://example.com/foo"
@@ -159,6 +160,19 @@ def test_a_failing_embedder_is_a_degradation(memory: MemoryManager, tmp_path: Pa
         assert "out of order" in result.degradations[0]
         assert broken.search("harbours")
     logging.getLogger("agentmem.embedding").setLevel(logging.NOTSET)
+
+
+def test_bytes_may_be_a_pdf_and_binary_ones_are_given_up_at_once(
+    memory: MemoryManager, indexer: Indexer
+) -> None:
+    assert indexer.index_page(make_pdf("The harbour opens at six."), URL).status == "added"
+    (chunk,) = memory.search_by_source_url(URL)
+    assert chunk.heading_path == ("Page 1",)
+    assert "not text" in indexer.index_page(b"\x89PNG\0\0", URL).error
+    assert indexer.index_page_async(b"\x89PNG\0\0", URL)
+    assert indexer.flush()
+    assert indexer._worker.state.failed == 1
+    assert len(texts(memory)) == 1
 
 
 def test_the_newest_content_of_a_page_wins_in_the_queue(

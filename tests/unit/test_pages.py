@@ -96,6 +96,13 @@ def test_a_main_text_that_misses_most_of_the_page_is_not_used(
     assert "every night" in to_markdown(PAGE).text
 
 
+def test_a_main_text_without_the_headings_of_the_page_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agentmem.pages._main_text", lambda tree: "Foo\nFoo is here.")
+    assert to_markdown("<h1>Foo</h1><p>Foo is here.</p>").text == "# Foo\n\nFoo is here."
+
+
 def test_a_parser_that_fails_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(tree: object) -> str:
         raise ZeroDivisionError
