@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 DEFAULT_MODEL = "gpt-4o"
 """Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
+SETTLE_SECONDS = 10.0
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
 SHOWN_BLOCKS = 50
@@ -188,6 +189,21 @@ class Runtime:
 
         working = WorkingMemory(self.memory, scope=scope, count=self.tokenizer("")[0])
         working.evict(timedelta(days=float(payload["days"])), int(payload["bytes"]), at=self.now())
+
+    def settle(self, scope: Scope) -> None:
+        """Finish what waits; what cannot be finished in time is dropped, since it is to be erased.
+
+        Called by the worker itself it only drops.
+        """
+        if "worker" in self.__dict__ and not self.worker.flush(SETTLE_SECONDS):
+            self.worker.forget(scope)
+
+    def forget(self) -> None:
+        """Keep nothing in memory that quotes what was erased."""
+        self.recaller.cache.clear()
+        self.blocks.clear()
+        self._profiles.clear()
+        self._shown.clear()
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""

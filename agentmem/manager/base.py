@@ -17,6 +17,7 @@ from agentmem.protocols import Clock, Embedder
 from agentmem.retrieval import Reranker, Retriever
 from agentmem.settings import Settings
 from agentmem.stores.base import Store
+from agentmem.types import Scope
 
 if TYPE_CHECKING:
     from agentmem.runtime import Runtime
@@ -75,9 +76,16 @@ class Base:
             as_of=instant(as_of, "as_of"),
         )
 
+    def _settle(self, scope: Scope) -> None:
+        """Let the background finish what it holds of `scope`, which would come back otherwise."""
+        if self._runtime is not None:
+            self._runtime.settle(scope)
+
     def _forget(self) -> None:
         self.index.forget()
         self.embedding.forget()
+        if self._runtime is not None:
+            self._runtime.forget()
 
     @property
     def telemetry_id(self) -> str:

@@ -94,6 +94,7 @@ class Changing(Adding):
     def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26)."""
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        self._settle(scope_of(whose))
         with span("delete_memory", store_id=self.telemetry_id) as told:
             receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
             told.found(len(receipt.ids))
@@ -110,6 +111,7 @@ class Changing(Adding):
             deleted=True,
             superseded=True,
         )
+        self._settle(selection.reader)
         with span("delete_memory", store_id=self.telemetry_id) as told:
             receipt = self.store.erase_all(selection, at=self.clock.now())
             told.found(len(receipt.ids))

@@ -49,7 +49,9 @@ def main() -> None:
     for letter, title in SECTIONS.items():
         if rows[letter]:
             table = "\n".join(row for _, row in sorted(rows[letter]))
-            parts.append(f"## {title}\n\n| id | name | promise | test |\n|---|---|---|---|\n{table}")
+            parts.append(
+                f"## {title}\n\n| id | name | promise | test |\n|---|---|---|---|\n{table}"
+            )
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")
 
 

@@ -255,3 +255,20 @@ def test_the_same_words_again_are_not_kept_twice(memory: agentmem.MemoryManager)
         memory.clock.advance(100_000)  # type: ignore[attr-defined]  # the clock of this test
     memory.flush(10)
     assert sorted(kinds(memory, "message")) == ["On Thursdays, as ever.", ASK["content"]]
+
+
+def test_erasing_takes_the_turn_its_trace_and_what_waits_with_it(
+    memory: agentmem.MemoryManager, tmp_path: Path
+) -> None:
+    secret = "Our safe opens with nineteen eighty-four."
+    memory.add("The safe stands in the cellar.", user_id="sam")
+    with memory.turn([{"role": "user", "content": secret}], user_id="sam") as turn:
+        turn.done("I will remember that the safe opens with that number.")
+    again = memory.turn([{"role": "user", "content": "How does our safe open?"}], user_id="sam")
+    memory.erase_all(user_id="sam")
+    assert not memory.turn([ASK], user_id="sam").injected
+    memory.sync()
+    files = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
+    assert files
+    assert not any(b"nineteen eighty-four" in data for data in files)
+    assert again.snapshot is not None
