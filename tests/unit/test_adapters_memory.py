@@ -26,6 +26,7 @@ FACT = "The harbour in Oban closes at nine in winter."
 QUESTION = "When does the harbour in Oban close?"
 ASK: list[Any] = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": QUESTION}]
 ANSWER = "The Oban harbour shuts at nine [1]."
+KEPT = "The Oban harbour shuts at nine."  # a mark means nothing outside of its answer
 SECRET = "sk-never-store-this-1234"
 
 
@@ -60,13 +61,13 @@ def test_what_was_said_is_known_to_the_same_user_in_the_next_session(
     with connect(server) as client:
         ask = memory.wrap_openai(client).chat.completions.create
         ask(model="gpt-4o", messages=ASK, memory_scope="ann")
-        assert kept(memory) == [ANSWER, QUESTION]
+        assert kept(memory) == [KEPT, QUESTION]
         follow: Any = [{"role": "user", "content": "At what hour does the Oban harbour shut?"}]
         ask(model="gpt-4o", messages=follow, memory_scope="ann")
         ask(model="gpt-4o", messages=follow, memory_scope="bob")
     first, second, other = (body["messages"] for body in server.bodies)
     assert FACT in first[2]["content"]
-    assert ANSWER.partition(" [")[0] in second[1]["content"]
+    assert KEPT in second[1]["content"]
     assert references(other) == 0
 
 
@@ -91,7 +92,7 @@ def test_a_turn_is_kept_once_through_retries_wrappers_and_tool_steps(memory: Mem
     assert requests[2] == requests[3]
     assert requests[2][:4] == requests[0]
     assert [references(request) for request in requests] == [1] * 4
-    assert kept(memory) == [ANSWER, QUESTION]
+    assert kept(memory) == [KEPT, QUESTION]
 
 
 def test_a_stream_left_early_keeps_what_the_user_said(
@@ -132,7 +133,7 @@ def test_many_users_at_once_stay_apart(memory: MemoryManager, server: ChatServer
 
     asyncio.run(main())
     for user in users:
-        words = [text for text in kept(memory, user) if text != ANSWER]
+        words = [text for text in kept(memory, user) if text != KEPT]
         assert words == [f"What does {user} like?", f"Where does {user} live?"]
 
 
@@ -216,7 +217,7 @@ def test_no_key_or_header_of_a_request_is_in_any_file_of_the_store(tmp_path: Pat
         memory.wrap(litellm.completion)(
             model="openai/gpt-4o", api_base=server.url, api_key=SECRET, messages=ASK, user="ann"
         )
-        assert kept(memory) == [ANSWER, QUESTION]
+        assert kept(memory) == [KEPT, QUESTION]
         memory.sync()
         assert references(server.bodies[0]["messages"]) == 1
         assert not list(logger.degradations)
