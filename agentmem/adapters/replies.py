@@ -1,0 +1,191 @@
+"""Read what a model answered, in whichever shape its client gives it.
+
+Chat completions, the responses API and Anthropic messages are understood, as
+dicts, pydantic models or plain objects. What cannot be read counts as no
+answer; nothing here raises because a reply is odd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_COUNTS = (
+    ("prompt_tokens", "input_tokens"),
+    ("completion_tokens", "output_tokens"),
+)
+_TEXT_PARTS = ("text", "output_text", None)
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The words of an answer, what it cost, and whether it asks for tools."""
+
+    text: str = ""
+    usage: Mapping[str, Any] | None = None
+    calls_tools: bool = False
+
+
+def read_reply(response: object) -> Reply:
+    """The reply in `response`: of several choices the first."""
+    choices = field(response, "choices")
+    if is_list(choices):
+        message = field(choices[0], "message") if choices else None
+        if message is None and choices:
+            message = choices[0]  # the older completions form has its text here
+        return Reply(
+            text=_message_text(message),
+            usage=read_usage(field(response, "usage")),
+            calls_tools=bool(field(message, "tool_calls") or field(message, "function_call")),
+        )
+    output = field(response, "output")
+    if is_list(output):
+        said = [item for item in output if field(item, "type") == "message"]
+        return Reply(
+            text="".join(_content_text(field(item, "content")) for item in said),
+            usage=read_usage(field(response, "usage")),
+            calls_tools=any(field(item, "type") == "function_call" for item in output),
+        )
+    content = field(response, "content")
+    return Reply(
+        text=response if isinstance(response, str) else _message_text(response),
+        usage=read_usage(field(response, "usage")),
+        calls_tools=is_list(content) and any(field(p, "type") == "tool_use" for p in content),
+    )
+
+
+def is_reply(response: object) -> bool:
+    """Whether `response` is a whole answer rather than something that will yield one."""
+    if isinstance(response, str | bytes | Mapping) or response is None:
+        return True
+    return any(is_list(field(response, name)) for name in ("choices", "output", "content"))
+
+
+def read_usage(usage: object) -> dict[str, Any] | None:
+    """Token counts under the names of chat completions, or None where there are none.
+
+    A prompt of no tokens does not exist: clients write zeros for what they were not told.
+    """
+    if usage is None:
+        return None
+    found: dict[str, Any] = {}
+    for name, other in _COUNTS:
+        count = field(usage, name)
+        count = field(usage, other) if not _is_count(count) else count
+        if _is_count(count):
+            found[name] = count
+    total = field(usage, "total_tokens")
+    if _is_count(total):
+        found["total_tokens"] = total
+    elif len(found) == len(_COUNTS):
+        found["total_tokens"] = sum(found.values())
+    details = field(usage, "prompt_tokens_details") or field(usage, "input_tokens_details")
+    cached = field(details, "cached_tokens")
+    if _is_count(cached):
+        found["cached_tokens"] = cached
+    return found if found.get("prompt_tokens") or found.get("completion_tokens") else None
+
+
+class Gathering:
+    """Collects a reply from the chunks of a stream."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._usage: Mapping[str, Any] | None = None
+        self._calls_tools = False
+        self._whole: Reply | None = None
+
+    def add(self, chunk: object) -> None:
+        """Take the next chunk; those of other choices and unknown ones add nothing."""
+        choices = field(chunk, "choices")
+        if is_list(choices):
+            self._add_choices(choices)
+            self._usage = read_usage(field(chunk, "usage")) or self._usage
+            return
+        kind = field(chunk, "type")
+        if isinstance(chunk, str):
+            self._texts.append(chunk)
+        elif kind == "response.output_text.delta":
+            self._add_text(field(chunk, "delta"))
+        elif kind in _LAST_EVENTS:
+            self._whole = read_reply(field(chunk, "response"))
+        elif kind == "response.output_item.added":
+            called = field(field(chunk, "item"), "type") == "function_call"
+            self._calls_tools = self._calls_tools or called
+        elif kind == "content_block_delta":
+            self._add_text(field(field(chunk, "delta"), "text"))
+        elif kind == "message_delta":
+            self._usage = read_usage(field(chunk, "usage")) or self._usage
+
+    def reply(self) -> Reply:
+        """What has come so far."""
+        text = "".join(self._texts)
+        if self._whole is not None:
+            return Reply(
+                text=self._whole.text or text,
+                usage=self._whole.usage or self._usage,
+                calls_tools=self._whole.calls_tools or self._calls_tools,
+            )
+        return Reply(text=text, usage=self._usage, calls_tools=self._calls_tools)
+
+    def _add_choices(self, choices: Sequence[object]) -> None:
+        for choice in choices:
+            if field(choice, "index") not in (0, None):
+                continue
+            delta = field(choice, "delta")
+            said = delta if delta is not None else field(choice, "message")
+            self._texts.append(_message_text(said if said is not None else choice))
+            if field(said, "tool_calls") or field(said, "function_call"):
+                self._calls_tools = True
+
+    def _add_text(self, text: object) -> None:
+        if isinstance(text, str):
+            self._texts.append(text)
+
+
+def field(value: object, name: str) -> Any:
+    """The key or attribute `name`, or None; odd objects count as having nothing."""
+    if value is None or isinstance(value, str | bytes | int | float):
+        return None
+    if isinstance(value, Mapping):
+        return value.get(name)
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001  # a property of somebody else's object may raise anything
+        return None
+
+
+def is_list(value: object) -> bool:
+    """Whether `value` is a list of things rather than a text."""
+    return isinstance(value, list | tuple)
+
+
+def _message_text(message: object) -> str:
+    for name in ("content", "refusal", "text"):
+        text = _content_text(field(message, name))
+        if text:
+            return text
+    return ""
+
+
+def _content_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if not is_list(content):
+        return ""
+    texts: list[str] = []
+    for part in content if isinstance(content, list | tuple) else ():
+        if isinstance(part, str):
+            texts.append(part)
+        elif field(part, "type") in _TEXT_PARTS:
+            text = field(part, "text")
+            texts.append(text if isinstance(text, str) else "")
+        elif field(part, "type") == "refusal":
+            texts.append(str(field(part, "refusal") or ""))
+    return "".join(texts)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
