@@ -22,10 +22,11 @@ main { max-width: 70rem; margin: 0 auto; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .75rem; }
 p.about { color: var(--soft); margin: .25rem 0 1.25rem; overflow-wrap: anywhere; }
 .cards, .charts { display: grid; gap: 1rem; margin-bottom: 1rem; }
-.cards { grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); }
+.cards { grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr)); }
 .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 section, .cards > div { background: var(--card); border: 1px solid var(--line);
   border-radius: 8px; padding: 1rem; min-width: 0; }
+main > section { margin-bottom: 1rem; }
 .cards b { display: block; font-size: 1.5rem; line-height: 1.2; }
 .cards span, figcaption { color: var(--soft); font-size: .85rem; }
 figure { margin: 0; } svg { display: block; width: 100%; height: auto; }
@@ -39,7 +40,7 @@ th { color: var(--soft); font-weight: 500; } td.n, th.n { text-align: right; whi
 tr:last-child td { border-bottom: 0; }
 """
 _NAME_CHARACTERS = 200
-_WIDTH, _HEIGHT, _BOTTOM = 560, 150, 22
+_WIDTH, _HEIGHT, _BOTTOM = 440, 140, 22
 
 
 def render_page(report: StatsReport) -> str:
@@ -96,7 +97,7 @@ def _time_chart(slots: Sequence[Slot], what: str) -> str:
     if not slots:
         return "<p>Nothing is recorded.</p>"
     values = [float(slot.contexts) if what == "contexts" else (slot.usage or 0.0) for slot in slots]
-    most = max(values) if what == "contexts" else max(1.0, *values)
+    most = max(values)
     room = _HEIGHT - _BOTTOM - 14
     step = _WIDTH / len(slots)
     bars = []
@@ -108,7 +109,7 @@ def _time_chart(slots: Sequence[Slot], what: str) -> str:
             f'y="{14 + room - tall:.1f}" width="{max(1.0, step - 2):.1f}" height="{tall:.1f}">'
             f"<title>{slot.begins:%Y-%m-%d %H:%M}: {said}</title></rect>"
         )
-    top = f"{most:,.0f}" if what == "contexts" else f"{100 * most:.0f} %"
+    top = f"{most:,.0f}" if what == "contexts" else f"{100 * most:.3g} %"
     first, last = slots[0].begins, slots[-1].begins
     pattern = "%H:%M" if first.date() == last.date() else "%m-%d %H:%M"
     base = 14 + room
@@ -125,12 +126,12 @@ def _time_chart(slots: Sequence[Slot], what: str) -> str:
 def _bars(rows: Sequence[tuple[str, float, str]], style: str) -> str:
     if not rows:
         return "<p>Nothing is recorded.</p>"
-    name, said, tall = 150, 84, 24
+    name, said, tall = 120, 76, 24
     room = _WIDTH - name - said
     drawn = []
     for at, (label, share, text) in enumerate(rows):
         y = at * tall
-        short = clean_line(label, limit_characters=22)
+        short = clean_line(label, limit_characters=19)
         drawn.append(
             f'<text x="0" y="{y + 15}">{_text(short)}</text>'
             f'<rect class="track" x="{name}" y="{y + 4}" width="{room}" height="14" rx="3"/>'

@@ -270,8 +270,7 @@ def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[
 def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
     """One thing on two or three lines, its id whole so that it can be asked about."""
     first = f"{_mark(one, pen)} {_score(one) or '—':>5}  {one.id}  {one.kind}"
-    if one.tokens:
-        first += f"  {one.tokens:,} tokens"
+    cost = [f"{one.tokens:,} tokens"] if one.tokens else []
     legs = [
         f"{name} {_leg(score, rank)}"
         for name, score, rank in (
@@ -280,7 +279,7 @@ def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
         )
         if score is not None
     ]
-    said = "; ".join([*([one.reason] if why else []), *legs])
+    said = "; ".join([*([one.reason] if why else []), *cost, *legs])
     lines = [pen.cut(first, width)]
     lines += [f"{' ' * 9}{line}" for line in pen.wrap(said, width - 9)] if said else []
     text = pen.cut(_name(one), width - 9)
