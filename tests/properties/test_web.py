@@ -32,6 +32,7 @@ URLS = (
     "http://www.example.com/a/#x",
     "https://example.com/b?q=1",
     "https://evil.example/p",
+    "ftp://example.org/x",
     "",
 )
 NASTY = (
@@ -100,6 +101,7 @@ CITATIONS = (
 @example(answer="[1](https://evil.example/p)[9](https://evil.example/p)")
 @example(answer="!\\[x](https://evil.example/x)")
 @example(answer="![![a](b)](c)")
+@example(answer="[a\nb](https://evil.example/x) [1]")
 def test_a_checked_answer_fetches_nothing_and_cites_what_exists(answer: str) -> None:
     """E4 Checked answer. Whatever a model writes, what is shown holds no image, no html, no link but the exact addresses of its sources, and no number without a source."""
     checked = check_answer(answer, CITATIONS)
