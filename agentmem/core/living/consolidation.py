@@ -239,10 +239,14 @@ class _Planner:
         return self._readings[memory.id]
 
     def _sharing_rare_words(self, rows: list[Memory]) -> Iterator[Pair]:
-        """Pairs with at least two words in common that few rows have."""
+        """Pairs with two words in common that few rows have, or one when there are hardly more."""
         holders: dict[str, list[str]] = defaultdict(list)
+        short: set[str] = set()
         for memory in rows:
-            for word in self._reading(memory).words:
+            words = self._reading(memory).words
+            if len(words) <= _SHARED_RARE_WORDS:
+                short.add(memory.id)
+            for word in words:
                 holders[word].append(memory.id)
         shared: Counter[Pair] = Counter()
         for ids in holders.values():
@@ -252,7 +256,7 @@ class _Planner:
                     for second in ids[place + 1 :]:
                         shared[first, second] += 1
         for pair, times in shared.items():
-            if times >= _SHARED_RARE_WORDS:
+            if times >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
                 yield pair
 
     def forget(self) -> None:
