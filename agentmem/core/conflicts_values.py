@@ -126,11 +126,15 @@ def month_number(name: str) -> int:
 
 def weekday_number(name: str) -> int | None:
     """0 for Monday to 6 for Sunday, from "Thursday", "thursdays" or "Thu"; else None."""
-    lowered = name.lower().rstrip(".").removesuffix("s")
-    for number, weekday in enumerate(WEEKDAYS):
-        if lowered == weekday or (len(lowered) in (3, 4, 5) and weekday.startswith(lowered)):
-            return number
-    return None
+    return _WEEKDAY_NUMBERS.get(name.lower().rstrip("."))
+
+
+_WEEKDAY_NUMBERS = {
+    form: number
+    for number, weekday in enumerate(WEEKDAYS)
+    for form in (weekday, weekday + "s", weekday[:3], weekday[:4], weekday[:5])
+    if form not in ("sund", "frid", "mond", "satu", "satur", "wedn", "wedne", "thursd")
+}
 
 
 def read_float(digits: str) -> float:

@@ -50,6 +50,7 @@ from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
 
 _SHORT_TOKENS = 12
+_STATING_KINDS = frozenset({"fact", "preference"})  # short enough to be read all
 _RARE_WORD_ROWS = 20
 _SHARED_RARE_WORDS = 2
 _BOOST, _NEGLECT = 0.3, 0.2
@@ -70,8 +71,9 @@ def plan_consolidation(
 
     `similar` are the pairs an index found alike; pairs of one fact key, and
     pairs that share rare words, are looked at for contradictions as well.
-    `changed` limits merging and the search for contradictions to pairs with
-    one of these ids: what was not touched since the last run is not read again.
+    `changed` limits merging, linking and the search for contradictions to pairs
+    with one of these ids, found by `similar` and by key: what was not touched
+    since the last run is not read again.
     """
     require_instant(now, "now")
     chosen = settings or ConsolidationSettings()
@@ -198,7 +200,8 @@ class _Planner:
                 by_key[key].append(id_)
         for group in by_key.values():
             pairs |= set(_neighbours(group))
-        pairs |= set(self._sharing_rare_words(rows))
+        if self.changed is None:
+            pairs |= set(self._sharing_rare_words([m for m in rows if m.kind in _STATING_KINDS]))
         for first, second in sorted(pairs):
             if first == second or not self._looked_at(first, second):
                 continue
@@ -236,10 +239,14 @@ class _Planner:
         return self._readings[memory.id]
 
     def _sharing_rare_words(self, rows: list[Memory]) -> Iterator[Pair]:
-        """Pairs with at least two words in common that few rows have."""
+        """Pairs with two words in common that few rows have, or one when there are hardly more."""
         holders: dict[str, list[str]] = defaultdict(list)
+        short: set[str] = set()
         for memory in rows:
-            for word in self._reading(memory).words:
+            words = self._reading(memory).words
+            if len(words) <= _SHARED_RARE_WORDS:
+                short.add(memory.id)
+            for word in words:
                 holders[word].append(memory.id)
         shared: Counter[Pair] = Counter()
         for ids in holders.values():
@@ -249,7 +256,7 @@ class _Planner:
                     for second in ids[place + 1 :]:
                         shared[first, second] += 1
         for pair, times in shared.items():
-            if times >= _SHARED_RARE_WORDS:
+            if times >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
                 yield pair
 
     def forget(self) -> None:
@@ -323,7 +330,8 @@ class _Planner:
             if times >= self.settings.least_co_citations and ids.issuperset(ordered):
                 wanted[ordered] = ("co-citation", float(times))
         for pair, weight in self._sharing_entities(active):
-            wanted.setdefault(pair, ("entity", weight))
+            if self._looked_at(*pair):
+                wanted.setdefault(pair, ("entity", weight))
         degree: Counter[str] = Counter()
         for pair in self.state.links:
             degree.update(pair)

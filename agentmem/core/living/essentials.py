@@ -38,7 +38,7 @@ class Essentials:
     negations: int
     code: tuple[str, ...]
     words: frozenset[str]
-    """Stems of all words, to look a name up in."""
+    """All words, lower-case, to look a name up in."""
 
     @property
     def negated(self) -> bool:
@@ -60,7 +60,7 @@ def read_essentials(text: str) -> Essentials:
         first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
         last_end = match.end()
         base = lower.removesuffix("'s")
-        words.add(stem_word(base))
+        words.add(base)
         if lower in _NEGATIONS or lower.endswith("n't"):
             negations += 1
         if piece[0].isdigit():
@@ -79,7 +79,6 @@ def read_essentials(text: str) -> Essentials:
         previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
         if _is_name(piece, base, first):
             names.add(base)
-            words.add(base)
     code = tuple(text[start:end] for start, end in code_spans(text)) if _may_have_code(text) else ()
     return Essentials(
         numbers=frozenset(numbers),
@@ -96,7 +95,7 @@ def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, 
     missing += [
         f"name {name}"
         for name in sorted(original.names - shorter.names)
-        if stem_word(name) not in shorter.words
+        if not has_word(shorter, name)
     ]
     if original.negated and not shorter.negated:
         missing.append("negation")
@@ -110,9 +109,17 @@ def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, 
     missing += [
         f"name that was not there {name}"
         for name in sorted(shorter.names - original.names)
-        if stem_word(name) not in original.words
+        if not has_word(original, name)
     ]
     return tuple(missing)
+
+
+def has_word(essentials: Essentials, name: str) -> bool:
+    """Whether a name is a word of the text, in this form or another one."""
+    if name in essentials.words:
+        return True
+    stem = stem_word(name)
+    return any(word[:2] == name[:2] and stem_word(word) == stem for word in essentials.words)
 
 
 def _may_have_code(text: str) -> bool:

@@ -20,7 +20,7 @@ from agentmem.core.conflicts_compare import same_stem
 from agentmem.core.conflicts_reading import Clause, Reading, read_statement
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import SPECIFIERS
-from agentmem.core.living.essentials import Essentials, read_essentials
+from agentmem.core.living.essentials import Essentials, has_word, read_essentials
 from agentmem.types import Memory, Usage
 
 MERGE_SIMILARITY = 0.92
@@ -162,7 +162,7 @@ def _rank(memory: Memory) -> tuple[bool, int, int, float, float, str]:
 
 def _names_in(one: Essentials, other: Essentials) -> bool:
     """Whether every name of one text is a word of the other."""
-    return all(name in other.words or stem_word(name) in other.words for name in one.names)
+    return all(has_word(other, name) for name in one.names)
 
 
 def _compare_clauses(first: Reading, second: Reading) -> MergeReason:
