@@ -63,7 +63,7 @@ def test_an_id_is_resolved_or_refused(ids: list[str], data: st.DataObject) -> No
         from agentmem.preparing import prepare
 
         moment = memory.clock.now()
-        memory.store.put([prepare(Memory(id=i, text=i, created_at=moment), {}) for i in ids])
+        memory.store.put([prepare(Memory(id=i, text=i, created_at=moment), ()) for i in ids])
         whole = data.draw(st.sampled_from(ids))
         size = data.draw(st.integers(1, len(whole)))
         part = whole[:size] if data.draw(st.booleans()) else whole[-size:]
