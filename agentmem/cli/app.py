@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -118,7 +118,7 @@ class LazyCommands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # it always exits
         """Run, report what went wrong, and exit with the code that says it."""
-        typed = list(sys.argv[1:] if args is None else args)
+        typed = list(sys.argv[1:] if args is None else args) or ["--help"]
         extra["standalone_mode"] = False
         set_up_logging(_flag(typed, "--debug"))
         try:
@@ -149,8 +149,6 @@ def _report_usage(error: Any, args: Sequence[str]) -> int:
     message = one_line(error.format_message())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "agentmem"
-    if not message:  # a group without a command: its help was all there is to say
-        return BAD_USAGE
     remedy = f"See `{path} --help`."
     at: Screen = make_screen(colour=not _flag(args, "--no-color"))
     if _flag(args, "--json"):
@@ -229,19 +227,6 @@ def _new_app(**options: Any) -> typer.Typer:
     )
 
 
-def _show_version(ctx: typer.Context, value: bool) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    from agentmem import __version__
-
-    at = make_screen()
-    if _flag(sys.argv, "--json"):
-        at.document({"version": __version__})
-    else:
-        at.print(f"agentmem {__version__}")
-    raise typer.Exit
-
-
 @cache
 def command() -> LazyCommands:
     """The whole command line, ready to run."""
@@ -250,22 +235,13 @@ def command() -> LazyCommands:
         cls=LazyCommands,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such memory, 4 the store has a "
         "problem, 5 nothing found, 130 interrupted.",
     )
 
     @app.callback()
-    def agentmem(
-        version: Annotated[
-            bool,
-            typer.Option(
-                "--version", help="Print the version.", callback=_show_version, is_eager=True,
-                expose_value=False,
-            ),
-        ] = False,
-    ) -> None:  # fmt: skip
+    def agentmem() -> None:
         """Memory for LLM agents, on this machine: no key and no network needed.
 
         The options below can stand before a command or after it.

@@ -87,10 +87,27 @@ def remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
     """Keep a shared option for every level: the last one typed wins, then the environment."""
     source = ctx.get_parameter_source(param.name or "")
     typed = getattr(source, "name", "") == "COMMANDLINE"
+    if typed and value == "":  # --user "$UNSET" must not mean somebody else
+        raise typer.BadParameter(
+            "is empty; leave it out or give a value", ctx=ctx, param_hint=param.opts[0]
+        )
     key = _META.format(param.name)
     if value not in (None, False, "") and (typed or key not in ctx.meta):
         ctx.meta[key] = value
     return value
+
+
+def show_version(ctx: typer.Context, value: bool) -> None:
+    """Print the version and end."""
+    if not value or ctx.resilient_parsing:
+        return
+    from agentmem import __version__
+
+    if "--json" in sys.argv:  # it may stand further on, where it is not read yet
+        print_json({"version": __version__})
+    else:
+        make_screen().print(f"agentmem {__version__}")
+    raise typer.Exit
 
 
 def shared_options(
@@ -147,6 +164,16 @@ def shared_options(
         typer.Option(
             "--no-color", help="No colours; NO_COLOR does it too.",
             callback=remember, expose_value=False,
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            callback=show_version,
+            is_eager=True,
+            expose_value=False,
         ),
     ] = False,
 ) -> None:  # fmt: skip
@@ -214,7 +241,12 @@ def resolve_id(
     except RecordNotFound:
         part = given.strip().strip("….").lower()
         if len(part) < LEAST_OF_AN_ID:
-            raise
+            raise InvalidInput(
+                "id",
+                given,
+                "is no whole id",
+                remedy=f"Give {LEAST_OF_AN_ID} characters or more of its beginning or end.",
+            ) from None
     selection = Selection(
         reader=scope_of(whose),
         where=Compare(field="id", operator="icontains", value=part),

@@ -13,6 +13,7 @@ import typer
 from agentmem.cli.common import resolve_id
 from agentmem.cli.flowing import Flow
 from agentmem.cli.output import Screen, one_line
+from agentmem.cli.progress import steps
 from agentmem.cli.running import Stoppable
 from agentmem.cli.sources import citation_to_dict, source_lines
 from agentmem.config import LoopConfig
@@ -98,7 +99,15 @@ class Talk:
 
         at, flow = self.at, Flow(self.at)
         self._began, self._before = self.memory.clock.now(), self._messages
-        result, self.stopped = self._runner.run(lambda stop: self._ask(question, flow, stop))
+        with contextlib.ExitStack() as until_heard:
+            if at.on_terminal and self.name != "extractive":
+                until_heard.enter_context(steps(at, f"asking {self.name}"))
+
+            def hear(piece: str) -> None:
+                until_heard.close()
+                flow.add(piece)
+
+            result, self.stopped = self._runner.run(lambda stop: self._ask(question, hear, stop))
         if not at.json:
             if not flow.began:
                 flow.add(result.answer)
@@ -108,8 +117,16 @@ class Talk:
         self.turns.append(turn_to_dict(question, result, self.name))
         return result.answer.strip() not in ("", NOTHING)
 
-    async def _ask(self, question: str, flow: Flow, stop: asyncio.Event) -> AgentLoopResult:
-        from agentmem.loop import run_agent_loop
+    async def _ask(
+        self, question: str, hear: Callable[[str], None], stop: asyncio.Event
+    ) -> AgentLoopResult:
+        from agentmem.loop import AgentLoopResult, run_agent_loop
+        from agentmem.threads import Stopped
+
+        try:
+            await self._get_ready(stop)
+        except Stopped:
+            return AgentLoopResult(answer="", messages=self._messages, why="stopped")
 
         def say(status: Status) -> None:
             if status.step == "tool" and self.at.on_terminal and not self.at.json:
@@ -122,10 +139,18 @@ class Talk:
             messages=self._messages,
             config=self._config,
             on_status=say,
-            on_chunk=None if self.at.json else flow.add,
+            on_chunk=None if self.at.json else hear,
             signal=stop,
             **self.whose,
         )
+
+    async def _get_ready(self, stop: asyncio.Event) -> None:
+        """Load what asks models: it takes seconds, during which Ctrl-C must work."""
+        if isinstance(self.model, str) and self.model != "extractive":
+            from agentmem.litellm_loader import import_litellm
+            from agentmem.threads import in_thread, unless_stopped
+
+            await unless_stopped(in_thread(import_litellm), stop)
 
     def _after(self, result: AgentLoopResult) -> None:
         """Sources, what was learned, what went wrong."""

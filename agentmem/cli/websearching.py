@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
     from agentmem.web import EnhancedSearchResult
 
+FLUSH_SECONDS = 30.0
+
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
@@ -36,7 +39,7 @@ def websearch(
     ] = None,
     *,
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Read the first pages and remember them.")
+        bool, typer.Option("--fetch", help="Read the first pages; memory keeps them.")
     ] = False,
     no_memory: Annotated[bool, typer.Option("--no-memory", help="Search the web alone.")] = False,
     model: ModelName = None,
@@ -65,20 +68,17 @@ def websearch(
         "max_results": max_results,
         **common_of(ctx).whose,
     }
-    with open_memory(ctx) as memory, Stoppable() as runner:
-        with steps(at, "searching") as say:
-            found, stopped = runner.run(
-                lambda stop: search(
-                    asked,
-                    None if no_memory and not fetch else memory,
-                    stop,
-                    on_step=lambda step, text: say(text or step),
-                    **({"top_k": 0} if no_memory else {}),
-                    **options,
-                )
+    with contextlib.ExitStack() as stack:
+        memory = None if no_memory else stack.enter_context(open_memory(ctx))
+        runner = stack.enter_context(Stoppable())
+        say = stack.enter_context(steps(at, "searching"))
+        found, stopped = runner.run(
+            lambda stop: search(
+                asked, memory, stop, on_step=lambda step, text: say(text or step), **options
             )
-        if found.fetched:
-            memory.flush(30)
+        )
+        if memory is not None and found.fetched:
+            memory.flush(FLUSH_SECONDS)
     show(at, found)
     if stopped:
         raise typer.Exit(INTERRUPTED)

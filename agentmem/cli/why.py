@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from agentmem.cli.output import Screen, one_line, visible, wrap_line
 from agentmem.cli.showing import short_id
 from agentmem.core.budget_text import render_budget
-from agentmem.core.layout import heading
+from agentmem.core.layout import hang, heading
 
 if TYPE_CHECKING:
     from agentmem.core.snapshot import Looked, Snapshot
     from agentmem.loop import AgentLoopResult
 
+MOST_DROPPED = 5
 _MARKS = {"kept": ("+", "good"), "cut": ("~", "warn"), "dropped": ("-", "dim")}
 
 
 def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) -> list[str]:
     """The block, the budget and the fate of every candidate."""
     pen, width = at.pen, at.width
+    problems: list[str] = []
     lines = heading(pen, "What memory added", width=width)
     if result.block:
         for line in visible(result.block).split("\n"):
@@ -35,12 +38,21 @@ def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) ->
             one for one in snapshot.looked_at if one.section in ("knowledge", "profile", "working")
         ]
         lines += ["", *heading(pen, "What was looked at", f"{len(seen):,}", width=width)]
-        for one in seen:
-            lines += _fate(at, one)
+        for reason, alike in groupby(seen, key=lambda one: (one.decision, one.reason)):
+            group = list(alike)
+            shown = group if reason[0] != "dropped" else group[:MOST_DROPPED]
+            for one in shown:
+                lines += _fate(at, one)
+            if len(group) > len(shown):
+                lines.append(
+                    pen.paint(f"    and {len(group) - len(shown):,} more like these", "dim")
+                )
         if not seen:
             lines.append("Nothing was found.")
-        lines += [f"! {one_line(text)}" for text in snapshot.warnings]
-    lines += [f"! {one_line(text)}" for text in dict.fromkeys(result.degradations)]
+        problems += snapshot.warnings
+    problems += result.degradations
+    for text in dict.fromkeys(problems):
+        lines += hang("! ", pen.wrap(one_line(text), width - 2))
     if result.message_id:
         lines += ["", pen.paint(f"agentmem explain {result.message_id}", "dim")]
     return lines

@@ -82,7 +82,10 @@ def test_kind_importance_and_metadata_are_kept(cli: Cli) -> None:
         ("delete",),
         ("delete", "abcd", "--all"),
         ("get",),
+        ("get", "abc"),
         ("get", "abcd", "--nonsense"),
+        ("list", "--user", ""),
+        ("--store", "", "list"),
         ("nonsense",),
         ("index", "somewhere", "--title", "x"),
         ("ask", ""),
@@ -159,7 +162,7 @@ def test_an_id_may_be_given_by_an_end_of_it(cli: Cli) -> None:
         f"…{memory_id[-8:]}",
     ):
         assert cli("get", part, "--json").json["id"] == memory_id
-    assert cli("get", memory_id[-3:]).code == 3
+    assert cli("get", memory_id[-3:]).code == 2
     assert cli("get", "zzzzzz").code == 3
 
 
@@ -391,7 +394,12 @@ def test_every_command_has_help_and_the_shared_options(cli: Cli) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"agentmem {agentmem.__version__}\n"
+    for args in (("--version",), ("search", "--version"), ("prefs", "list", "--version")):
+        assert cli(*args).out == f"agentmem {agentmem.__version__}\n"
+
+
+def test_nothing_typed_is_a_request_for_help(cli: Cli) -> None:
+    assert cli() == cli("--help")
 
 
 def test_help_imports_nothing_heavy() -> None:
