@@ -164,7 +164,7 @@ class Turn:
         )
         key = (self.scope, self.config, self.model, content_hash(repr(given[: at + 1])))
         kept = runtime.blocks.get(key) if at + 1 < len(given) else None
-        if kept is not None and kept.built.text is not None:
+        if kept is not None:
             # A later step of a turn: the same block again, byte for byte.
             self._repeated = True
             self._context = again(kept, given, self.config)

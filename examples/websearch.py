@@ -1,7 +1,7 @@
 """One cited answer from what you know and what the web says.
 
-    python examples/websearch.py "When did …?"        searches DuckDuckGo
-    python examples/websearch.py                       answers a canned question offline
+python examples/websearch.py "When did …?"        searches DuckDuckGo
+python examples/websearch.py                       answers a canned question offline
 """
 
 from __future__ import annotations

@@ -66,6 +66,19 @@ def test_what_was_injected_is_never_stored_even_when_the_answer_quotes_it(
     assert not any("knowledge_context" in m.text for m in memory.get_all(user_id="sam"))
 
 
+def test_a_turn_that_began_without_a_block_gets_none_later(memory: agentmem.MemoryManager) -> None:
+    ask = {"role": "user", "content": "How do I knit a scarf?"}
+    assert not memory.turn([ask], user_id="sam").injected
+    memory.add("To knit a scarf, cast on forty stitches.", user_id="sam")
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+    ]
+    assert memory.turn([ask, *steps], user_id="sam").messages == [ask, *steps]
+    assert memory.turn([ask], user_id="sam").injected
+
+
 @pytest.mark.parametrize(
     ("answer", "kept"),
     [
