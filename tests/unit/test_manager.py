@@ -428,7 +428,13 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         assert len(memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann")) == size
         assert memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann").unchanged
         assert memory.get_stats(user_id="ann").chunks == size
-        for bad in (vectors[:, :-1], vectors * float("nan"), vectors.tolist()[:-1], ["x"] * size):
+        wrong: list[Any] = [
+            vectors[:, :-1],
+            vectors * float("nan"),
+            vectors.tolist()[:-1],
+            ["x"] * size,
+        ]
+        for bad in wrong:
             with pytest.raises(errors.BadVector):
                 memory.add_chunks(texts, url="b", vectors=bad, user_id="ann")
         again = memory.add_chunks(texts, url="c", vectors=vectors.tolist(), user_id="ann")
