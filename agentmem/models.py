@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from agentmem.core.replies import Reply, ReplyParts, get, read_reply
 from agentmem.errors import InvalidInput
 from agentmem.extracting import EXTRACTIVE, ExtractiveModel
-from agentmem.threads import awaited, in_thread
+from agentmem.threads import awaited, in_thread, is_async
 
 OnChunk = Callable[[str], Awaitable[None] | None]
 
@@ -99,14 +99,6 @@ def is_stream(response: Any) -> bool:
     if isinstance(response, str | bytes | Mapping) or get(response, "choices") is not None:
         return False
     return isinstance(response, Iterator) or hasattr(response, "__iter__")
-
-
-def is_async(call: Callable[..., Any]) -> bool:
-    """Whether calling it is known to give something to await; others are called on a thread."""
-    target = inspect.unwrap(call)
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)  # noqa: B004 - objects with an async __call__
-    )
 
 
 def parameters_of(call: Callable[..., Any]) -> frozenset[str] | None:

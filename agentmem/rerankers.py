@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.errors import InvalidInput, MissingExtra, RerankerFailed, RerankerUnavailable
+from agentmem.onnx_session import open_model
 from agentmem.preparing import text_to_embed
 from agentmem.types import Memory
 
@@ -124,22 +125,10 @@ def _find_in(folder: Path) -> tuple[Path, Path]:
 
 
 def _load_files(model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int) -> _Loaded:
-    import onnxruntime
-    from tokenizers import Tokenizer
-
     try:
-        tokenizer = Tokenizer.from_file(str(tokenizer_file))
-        tokenizer.enable_truncation(max_tokens)
-        tokenizer.no_padding()
-        options = onnxruntime.SessionOptions()
-        options.enable_cpu_mem_arena = False  # the arena keeps the largest batch for ever
-        options.enable_mem_pattern = False
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(
-            str(model), options, providers=["CPUExecutionProvider"]
+        tokenizer, session, inputs = open_model(
+            model, tokenizer_file, max_tokens=max_tokens, threads=threads
         )
-        inputs = frozenset(value.name for value in session.get_inputs())
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise RerankerUnavailable(
             f"{model.name} or {tokenizer_file.name} cannot be read: {error}.",

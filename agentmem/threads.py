@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,8 +36,10 @@ async def in_thread(call: Callable[[], T], *, name: str = "agentmem-call") -> T:
         error: BaseException | None = None
         try:
             value = context.run(call)
-        except StopIteration as raised:  # a future cannot carry it
-            error = RuntimeError(f"StopIteration: {raised}")
+        except (StopIteration, KeyboardInterrupt, asyncio.CancelledError) as raised:
+            # A future cannot carry the first, and the others would stop the loop, not the call.
+            error = RuntimeError(f"the call raised {type(raised).__name__}")
+            error.__cause__ = raised
         except BaseException as raised:  # noqa: BLE001 - it is raised where it is awaited
             error = raised
         try:
@@ -49,11 +53,19 @@ async def in_thread(call: Callable[[], T], *, name: str = "agentmem-call") -> T:
 
 async def awaited(value: Awaitable[T] | T) -> T:
     """`value`, awaited if it has to be."""
-    import inspect
-
     if inspect.isawaitable(value):
         return await value
     return value
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Whether calling gives something to await, as far as can be known before."""
+    while isinstance(call, partial):
+        call = call.func
+    call = inspect.unwrap(call)
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004 - its colour is asked, not whether it is there
+    )
 
 
 class Stopped(Exception):

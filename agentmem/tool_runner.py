@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +18,9 @@ from agentmem.core.payloads import sendable, to_payload
 from agentmem.core.shapes import shape_of
 from agentmem.core.working import READ_TOOL, one_line
 from agentmem.protocols import TokenCounter
+from agentmem.threads import in_thread, is_async
 from agentmem.tool_checks import ParsedCall, differences, nearest, parse_call, without_nulls
-from agentmem.tools import Tool, as_tools, is_async
+from agentmem.tools import Tool, as_tools
 from agentmem.types import EMPTY
 from agentmem.working import WorkingMemory
 
@@ -220,7 +219,7 @@ class ToolRunner:
         if self._working is not None and tool.keep:
             keep = partial(self._working.keep, call.name, call.arguments, output)
             try:
-                kept = await asyncio.wait_for(_in_thread(keep), _KEEP_SECONDS)
+                kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
                 self._degrade(f"the result of {_name(call)} was not kept", error)
             else:
@@ -235,7 +234,7 @@ class ToolRunner:
             error=failed.line,
         )  # fmt: skip
         try:
-            kept = await asyncio.wait_for(_in_thread(keep), _KEEP_SECONDS)
+            kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
             self._degrade(f"the failure of {_name(call)} was not kept", error)
             return ""
@@ -276,7 +275,7 @@ async def _invoke(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any
         if is_async(call) or inspect.isasyncgenfunction(call):
             result = call(**arguments)
         else:
-            result = await _in_thread(partial(_call_whole, call, arguments))
+            result = await in_thread(partial(_call_whole, call, arguments), name="agentmem-tool")
         while inspect.isawaitable(result):
             result = await result
         if inspect.isasyncgen(result):
@@ -294,40 +293,6 @@ def _call_whole(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 def _joined(items: list[Any]) -> Any:
     return "".join(items) if all(isinstance(item, str) for item in items) else items
-
-
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    """The result of a blocking function, from a daemon thread that nobody waits for.
-
-    Threads of asyncio's own pool are few and are joined at the end of
-    `asyncio.run`, so one tool that hangs would hang the program.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not future.done():
-            future.set_result((result, error))
-
-    def work() -> None:
-        result, error = None, None
-        try:
-            result = context.run(function)
-        except BaseException as raised:  # noqa: BLE001 - it belongs to the waiting coroutine
-            error = raised
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
-
-    threading.Thread(target=work, name="agentmem-tool", daemon=True).start()
-    result, error = await future
-    if error is None:
-        return result
-    if isinstance(error, StopIteration | KeyboardInterrupt | asyncio.CancelledError):
-        raise RuntimeError(f"the tool raised {type(error).__name__}") from error
-    raise error
 
 
 def _look_at(work: asyncio.Future[Any]) -> None:

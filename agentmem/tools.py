@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 
 from agentmem.docstrings import read_docstring
 from agentmem.errors import InvalidInput
+from agentmem.threads import is_async
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_PARAMETERS: Mapping[str, Any] = {
@@ -174,15 +175,6 @@ def _like(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..
         return await call(**arguments)
 
     return call_async
-
-
-def is_async(call: Callable[..., Any]) -> bool:
-    """Whether calling gives something to await, as far as can be known before."""
-    while isinstance(call, partial):
-        call = call.func
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-        getattr(call, "__call__", None)  # noqa: B004 - its colour is asked, not whether it is there
-    )
 
 
 def _inner_name(function: Callable[..., Any]) -> str:

@@ -6,6 +6,7 @@ carries them; only their files are read, no code of that package runs.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.core.checks import require_text
 from agentmem.embedders.vectors import check_texts, file_sha256, package_folder, to_unit
 from agentmem.errors import EmbedderFailed, EmbedderUnavailable, MissingExtra
+from agentmem.onnx_session import open_model
 from agentmem.protocols import EmbedderId
 
 if TYPE_CHECKING:
@@ -132,27 +134,16 @@ def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
                     f"{path.name} of {path.parent.name} has the unknown SHA-256 {found}.",
                     remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
                 )
+    for package in ("onnxruntime", "tokenizers"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            purpose = "The MiniLM embedder"
+            raise MissingExtra(package, extra="minilm", purpose=purpose) from error
     try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("onnxruntime", extra="minilm", purpose="The MiniLM embedder") from error
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise MissingExtra("tokenizers", extra="minilm", purpose="The MiniLM embedder") from error
-    try:
-        tokenizer = Tokenizer.from_file(str(tokenizer_file))
-        tokenizer.enable_truncation(MAX_TOKENS)
-        tokenizer.no_padding()
-        options = onnxruntime.SessionOptions()
-        options.enable_cpu_mem_arena = False  # the arena keeps the largest batch for ever
-        options.enable_mem_pattern = False
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(
-            str(model), options, providers=["CPUExecutionProvider"]
+        tokenizer, session, inputs = open_model(
+            model, tokenizer_file, max_tokens=MAX_TOKENS, threads=threads
         )
-        inputs = frozenset(value.name for value in session.get_inputs())
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise EmbedderUnavailable(
             f"{model.name} or {tokenizer_file.name} cannot be read: {error}.",

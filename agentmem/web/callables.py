@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentmem.errors import InvalidInput
-from agentmem.models import is_async, parameters_of
-from agentmem.threads import awaited, in_thread
+from agentmem.models import parameters_of
+from agentmem.threads import awaited, in_thread, is_async
 from agentmem.web.protocol import WebResult, WebSearch
 from agentmem.web.reading import read_results
 

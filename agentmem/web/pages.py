@@ -9,8 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from agentmem.core.cleaning import clean_line
-from agentmem.models import is_async
-from agentmem.threads import awaited, in_thread
+from agentmem.threads import awaited, in_thread, is_async
 from agentmem.web.protocol import WebResult
 from agentmem.web.reading import linkable, read_day
 

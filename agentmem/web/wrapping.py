@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentmem.core.citations import Citation
 from agentmem.errors import InvalidInput
-from agentmem.models import is_async
-from agentmem.threads import awaited
+from agentmem.threads import awaited, is_async
 from agentmem.types import Hit
 from agentmem.web.callables import CallableSearch
 from agentmem.web.chain import SearchChain
