@@ -69,6 +69,7 @@ def hot_path(memory: MemoryManager) -> None:
     median, worst = timed(record, 500)
     print(f"Trace.record                {median:8.3f} ms median, {worst:.3f} ms p99 (limit 1 ms)")
     memory.worker.flush(120)
+    memory.sync()
     before = memory.store.upkeep.stats().bytes
     began = time.perf_counter()
     for _ in range(500):
