@@ -112,12 +112,22 @@ def audit(
     found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
     first: dict[tuple[object, str], str] = {}
     seen = 0
+    owners: dict[Scope, None] = {}
     for one in memories_of(memory, scope):
         seen += 1
-        shown = _masked(one, found)
-        for name, note in _look(one, now=now, limits=bounds, first=first):
-            found[name].add(_example(one, shown, note))
-    _contradictions(memory, scope, found["contradicted"])
+        owners[Scope(user_id=one.scope.user_id, project_id=one.scope.project_id)] = None
+        hidden, personal = secrets.find_secrets(one.text), find_personal(one.text)
+        troubles = [*_look(one, now=now, limits=bounds, first=first)]
+        if hidden:
+            troubles.append(("secrets", ", ".join(dict.fromkeys(kind for kind, _ in hidden))))
+        if personal:
+            troubles.append(("personal data", ", ".join(dict.fromkeys(p.kind for p in personal))))
+        shown = ""
+        for name, note in troubles:
+            if not shown and len(found[name].examples) < EXAMPLES:
+                shown = _masked_text(one.text)
+            found[name].add(Example(id=one.id, shown=shown, note=note, user=one.scope.user_id))
+    _contradictions(memory, [scope] if scope is not None else list(owners), found["contradicted"])
     notes: tuple[str, ...] = ()
     if not secrets.available():
         notes = ("Secrets were not looked for: install them with pip install detect-secrets.",)
@@ -188,20 +198,6 @@ def _stale(one: Memory, now: datetime, limits: Limits) -> str:
     return ""
 
 
-def _masked(one: Memory, found: dict[Trouble, _Found]) -> str:
-    """The beginning of a memory without anything secret or personal, both of which are noted."""
-    hidden = secrets.find_secrets(one.text)
-    personal = find_personal(one.text)
-    shown = _masked_text(one.text)
-    if hidden:
-        kinds = ", ".join(dict.fromkeys(kind for kind, _ in hidden))
-        found["secrets"].add(_example(one, shown, kinds))
-    if personal:
-        sorts = ", ".join(dict.fromkeys(piece.kind for piece in personal))
-        found["personal data"].add(_example(one, shown, sorts))
-    return shown
-
-
 def _masked_text(text: str) -> str:
     # Secrets first: masking personal data may cut one in two, which would then be shown.
     text = secrets.mask_secrets(text, secrets.find_secrets(text))
@@ -209,12 +205,7 @@ def _masked_text(text: str) -> str:
     return clean_line(mask_spans(text, spans), limit_characters=SHOWN_CHARACTERS)
 
 
-def _example(one: Memory, shown: str, note: str) -> Example:
-    return Example(id=one.id, shown=shown, note=note, user=one.scope.user_id)
-
-
-def _contradictions(memory: MemoryManager, scope: Scope | None, found: _Found) -> None:
-    readers = [scope] if scope is not None else _owners(memory)
+def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) -> None:
     seen: set[tuple[str, str]] = set()
     for reader in readers:
         for link in memory.store.contradictions.all(reader, open_only=True):
@@ -230,12 +221,6 @@ def _contradictions(memory: MemoryManager, scope: Scope | None, found: _Found) -
                     user=reader.user_id,
                 )
             )
-
-
-def _owners(memory: MemoryManager) -> list[Scope]:
-    """A reader for every user and project there is."""
-    scopes = {one.scope for one in memories_of(memory, None)}
-    return list(dict.fromkeys(Scope(user_id=s.user_id, project_id=s.project_id) for s in scopes))
 
 
 def _remedy(name: Trouble, found: _Found) -> str:
