@@ -152,6 +152,8 @@ class ValueReader:
             else:
                 break
             end += 1
+        if end == index:  # "one's": the word is a number, the token is not
+            return None
         shown = " ".join(token.text for token in self.tokens[index:end])
         return self._finish_number(end - 1, total + current, total + current, shown, start=index)
 

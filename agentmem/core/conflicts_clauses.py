@@ -84,7 +84,7 @@ class ClauseReader(ValueReader):
                     break
                 if self.verb in _LINKING and definite_after < 0:
                     definite_after = index
-                index = self._word(index, token, lower)
+                index = max(index + 1, self._word(index, token, lower))
             elif token.kind == "mark":
                 if token.text in ":=" and self.order and not self.verb:
                     self.verb = "is"
@@ -93,7 +93,7 @@ class ClauseReader(ValueReader):
                     self.verb_at = index
                 index += 1
             else:
-                index = self._typed(index, token)
+                index = max(index + 1, self._typed(index, token))
         self._name_labels()
         self._turn_round(definite_after)
 

@@ -15,7 +15,7 @@ PREDICATES = (
     "is 900 seconds", "is 15 minutes", "is 1,000", "is 1k", "is now 600 seconds", "lives in Lima",
     "lives in Berlin", "is not open", "is open", "is closed", "use Postgres 15", "moved to MySQL",
     "no longer works", "works", "is on 3 May", "is on 2024-05-03", "has all keys", "never fails",
-    "is at 3pm", "is about 5 km", "costs $3 per day", "?", "is v2.3 instead of v2.2", "is 10-20%",
+    "is one's own", "has hundreds', two", "is at 3pm", "is about 5 km", "costs $3 per day", "?", "is v2.3 instead of v2.2", "is 10-20%",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ def test_nothing_contradicts_itself(statement: Statement, date: datetime | None)
 @given(st.text(), st.text(), st.sampled_from(("", "k")))
 @example("0" * 400, "1" * 400, "")
 @example("1,000.5.6-7/8/9", "v1..2", "k")
+@example("It is one's own, not the million's.", "one's", "")  # once read for ever
 @example("\x00 is ٣", "\x00 is not ٣", "")
 def test_any_texts_get_a_verdict(first: str, second: str, key: str) -> None:
     """J3 Total. Any two texts get a verdict, with a confidence exactly when they conflict."""
