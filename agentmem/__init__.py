@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmem.adapters import MemoryLogger, wrap_openai
     from agentmem.async_manager import AsyncMemoryManager
     from agentmem.config import LoopConfig
     from agentmem.errors import AgentMemError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from agentmem.tools import Tool
     from agentmem.turns import Turn
     from agentmem.types import Document, Hit, Memory, Scope
+    from agentmem.web import EnhancedSearchResult, enhanced_search, enhanced_search_sync
 
 __version__ = "0.1.0"
 
@@ -31,9 +33,11 @@ _WHERE = {
     "AgentMemError": "agentmem.errors",
     "AsyncMemoryManager": "agentmem.async_manager",
     "Document": "agentmem.types",
+    "EnhancedSearchResult": "agentmem.web",
     "Hit": "agentmem.types",
     "LoopConfig": "agentmem.config",
     "Memory": "agentmem.types",
+    "MemoryLogger": "agentmem.adapters",
     "MemoryManager": "agentmem.manager",
     "Preference": "agentmem.preferences",
     "PreferenceStore": "agentmem.preferences",
@@ -44,25 +48,33 @@ _WHERE = {
     "Tokenizer": "agentmem.tokenizer",
     "Tool": "agentmem.tools",
     "Turn": "agentmem.turns",
+    "enhanced_search": "agentmem.web",
+    "enhanced_search_sync": "agentmem.web",
     "open": "agentmem.opening",
     "run_agent_loop": "agentmem.loop",
     "run_agent_loop_sync": "agentmem.loop",
     "tokenizer_for": "agentmem.tokenizer",
+    "wrap_openai": "agentmem.adapters",
 }
 
 __all__ = [  # noqa: RUF022 - what most people want comes first
     "open",
     "run_agent_loop",
     "run_agent_loop_sync",
+    "enhanced_search",
+    "enhanced_search_sync",
+    "wrap_openai",
     "MemoryManager",
     "AsyncMemoryManager",
     "AddResult",
     "AgentLoopResult",
     "AgentMemError",
     "Document",
+    "EnhancedSearchResult",
     "Hit",
     "LoopConfig",
     "Memory",
+    "MemoryLogger",
     "Preference",
     "PreferenceStore",
     "Scope",
