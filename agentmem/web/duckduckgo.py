@@ -113,5 +113,5 @@ def _import() -> tuple[Any, Any, Any]:
         from ddgs import DDGS, exceptions
         from ddgs.engines import ENGINES
     except ImportError as error:
-        raise MissingExtra("ddgs", extra="web", purpose="Searching DuckDuckGo") from error
+        raise MissingExtra("ddgs", extra="all", purpose="Searching DuckDuckGo") from error
     return DDGS, exceptions, ENGINES["text"]
