@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agentmem.cli.common import (
+    FAILED,
     NOTHING_FOUND,
     common_of,
     history_path,
@@ -54,7 +55,8 @@ def chat(
 
     Ctrl-C stops an answer, Ctrl-D or /quit leaves. /why shows what the last
     answer was given, /prefs what is known of you, /forget takes the last turn
-    or one memory back. Lines that are piped in are answered one by one.
+    or one memory back. Lines that are piped in are answered one by one; it then
+    exits with 1 when one of them failed.
     """
     from agentmem.cli.running import Stoppable
     from agentmem.cli.talking import Talk
@@ -63,7 +65,8 @@ def chat(
     said = common_of(ctx)
     with open_memory(ctx) as memory, Stoppable() as runner:
         talk = Talk(memory, at, runner, model=model_name(model), whose=said.whose, system=system)
-        if at.talks and at.on_terminal and not at.json:
+        by_hand = at.talks and at.on_terminal and not at.json
+        if by_hand:
             from agentmem.cli.prompting import typed_lines
 
             path = None if no_history else history_path(said)
@@ -72,10 +75,16 @@ def chat(
         else:
             lines = piped_lines()
         for line in lines:
-            if not talk.hear(line):
+            if not talk.hear(line) or (talk.stopped and not by_hand):
                 break
         if at.json:
             at.document({"model": talk.name, "turns": talk.turns})
+    if by_hand:
+        return
+    if talk.stopped:
+        raise KeyboardInterrupt
+    if talk.failed:
+        raise typer.Exit(FAILED)
 
 
 def ask(

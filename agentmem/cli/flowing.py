@@ -41,9 +41,9 @@ class Flow:
                 else:
                     self._space += " "
             else:
-                self._word += character
-                if width_of(self._word) >= self._at.width:
+                if width_of(self._word + character) > self._at.width:
                     out.append(self._take_word())
+                self._word += character
         self._at.write("".join(out))
 
     def end(self) -> None:
@@ -62,5 +62,6 @@ class Flow:
         if self._column and self._column + len(space) + size > self._at.width:
             self._column = size
             return "\n" + word
+        space = space[: max(0, self._at.width - self._column - size)]
         self._column += len(space) + size
         return space + word

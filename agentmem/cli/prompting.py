@@ -47,7 +47,8 @@ def make_private(talk: Talk, path: Path) -> bool:
     """Make the file, or take others' rights on it away; whether it can be used."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        os.close(os.open(path, flags, 0o600))
         path.chmod(0o600)
     except OSError as error:
         talk.at.note(f"Note: no history is kept: {one_line(str(error))}")

@@ -55,6 +55,8 @@ class Talk:
         self.whose = dict(whose)
         self.turns: list[dict[str, Any]] = []
         self.stopped = False
+        self.failed = False
+        """Whether some turn ended in an error."""
         self._runner = runner
         self._start: tuple[Any, ...] = ({"role": "system", "content": system},) if system else ()
         self._messages: tuple[Any, ...] = self._start
@@ -226,6 +228,7 @@ class Talk:
         self.at.print(lines)
 
     def _complain(self, error: Exception) -> None:
+        self.failed = True
         message = str(error) or type(error).__name__
         kind = "" if isinstance(error, AgentMemError) else f"{type(error).__name__}: "
         self.at.complain(f"Error: {kind}{one_line(message)}")

@@ -99,6 +99,8 @@ def test_json_output_is_read_back_as_it_was(value: Any, ascii_only: bool) -> Non
     assert written.isascii() or not ascii_only
 
 
+@example(" " + "0" * 40, [], 40)
+@example("0" * 39 + "漢", [], 40)
 @given(TEXTS | WORDS, st.lists(st.integers(0, 400), max_size=6), st.integers(40, 120))
 def test_a_streamed_answer_is_wrapped_and_whole(text: str, cuts: list[int], width: int) -> None:
     """Y4 Streaming. However an answer arrives in pieces, its words come out in order and no line is too wide."""

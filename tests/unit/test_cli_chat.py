@@ -144,7 +144,7 @@ def test_forget_takes_the_last_turn_or_one_memory_back(cli: Cli) -> None:
 
 def test_unknown_commands_and_ids_do_not_end_the_conversation(cli: Cli) -> None:
     ran = cli("chat", stdin="/nonsense\n/forget zzzzzz\n/help\n")
-    assert ran.code == 0
+    assert ran.code == 1
     assert "There is no /nonsense" in ran.err
     assert "Error: No memory" in ran.err
     assert "/why" in ran.out
