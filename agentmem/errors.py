@@ -22,7 +22,9 @@
     │   ├── NotAStore                         the file is something else
     │   ├── RecordNotFound (LookupError)      no such id in this scope
     │   ├── SnapshotNotFound (LookupError)    no trace of that message
-    │   └── DuplicateRecord (ValueError)      that id is taken
+    │   ├── DuplicateRecord (ValueError)      that id is taken
+    │   ├── ChangedMeanwhile                  a memory is no longer what a plan was made for
+    │   └── AlreadyUndone (ValueError)        a run that was taken back before
     ├── EmbedderError
     │   ├── EmbedderUnavailable               weights or package cannot be had
     │   ├── EmbedderFailed                    it was asked and did not answer
@@ -206,6 +208,26 @@ class DuplicateRecord(StoreError, ValueError):
             remedy="Leave the id out to get a new one, or use update().",
         )
         self.record_id = record_id
+
+
+class ChangedMeanwhile(StoreError):
+    """Somebody changed `record_id` between planning and applying; nothing was written."""
+
+    def __init__(self, record_id: str) -> None:
+        super().__init__(
+            f"The memory {shown(record_id)} was changed meanwhile.", remedy="Plan again."
+        )
+        self.record_id = record_id
+
+
+class AlreadyUndone(StoreError, ValueError):
+    """The run `journal_id` was taken back before."""
+
+    def __init__(self, journal_id: str) -> None:
+        super().__init__(
+            f"The run {shown(journal_id)} was undone already.", remedy="There is nothing to do."
+        )
+        self.journal_id = journal_id
 
 
 class EmbedderError(AgentMemError):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentmem.core.filters import ALWAYS, Selection, selected
+from agentmem.core.marks import is_forgotten
 from agentmem.core.ranking import FEATURES, LEG_FEATURES, Ranked
 from agentmem.results import Candidate
 from agentmem.stores.base import Store
@@ -44,6 +45,8 @@ def removed_by(request: Request, memory: Memory) -> str:
     """The first part of the selection that this memory does not pass."""
     bare = Selection(reader=request.selection.reader)
     if not selected(bare, memory):
+        if is_forgotten(memory):
+            return "forgotten"
         return "superseded" if memory.superseded_by is not None else "not current"
     for name in _NARROWING:
         value = getattr(request.selection, name)

@@ -25,7 +25,7 @@ from agentmem.results import Candidate, SearchResults
 from agentmem.settings import SearchMode
 from agentmem.stores.base import Store
 from agentmem.stores.entries import name_id, to_microseconds
-from agentmem.stores.packing import SUPERSEDED, TEXT_FLAGS_SHIFT
+from agentmem.stores.packing import FORGOTTEN, SUPERSEDED, TEXT_FLAGS_SHIFT
 from agentmem.types import Hit, Memory, Scope
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class Retriever:
             or selection.session is not None
             or selection.as_of is not None
             or selection.superseded
+            or selection.forgotten
             or selection.visibilities != Selection(reader=selection.reader).visibilities
         )
         return RowScope(
@@ -149,7 +150,7 @@ class Retriever:
             else frozenset(name_id(kind) for kind in selection.kinds),
             created_from_us=_microseconds(selection.since),
             created_before_us=_microseconds(selection.until),
-            without_flags=0 if listed else SUPERSEDED,
+            without_flags=0 if listed else SUPERSEDED | FORGOTTEN,
         )
 
     def _visible_owners(self, reader: Scope) -> frozenset[int]:

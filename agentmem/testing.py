@@ -134,5 +134,6 @@ class FaultyStore:
 
 
 _STORE_PARTS = (
-    "feed", "upkeep", "settings", "jobs", "snapshots", "artifacts", "links", "contradictions"
+    "feed", "upkeep", "settings", "jobs", "snapshots", "artifacts", "links",
+    "contradictions", "journal",
 )  # fmt: skip

@@ -252,6 +252,7 @@ def resolve_id(
         where=Compare(field="id", operator="icontains", value=part),
         superseded=True,
         deleted=deleted,
+        forgotten=True,
     )
     ids = [found.id for found in memory.store.scan(selection)]
     meant = [one for one in ids if one.lower() == part] or [

@@ -345,6 +345,7 @@ def counted(
             visibilities=("private",),
             deleted=deleted,
             superseded=True,
+            forgotten=True,
         )
         count = memory.store.count(selection)
         owner = common_of(ctx).user

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_text
+from agentmem.core.marks import is_forgotten
 from agentmem.core.scope import visible
 from agentmem.errors import InvalidFilter
 from agentmem.types import Memory, Scope, require_instant
@@ -105,8 +106,9 @@ class Selection:
     """Which memories a reader asks for; the parts that are left out exclude nothing.
 
     `since` is included, `until` is not. Without `as_of` the memories that are
-    current: neither deleted nor superseded. With it, what was current then: created
-    by that moment and inside its validity, whether superseded later or not.
+    current: neither deleted nor superseded nor forgotten. With it, what was current
+    then: created by that moment and inside its validity, whether superseded later,
+    and forgotten for that, or not.
     """
 
     reader: Scope
@@ -119,6 +121,7 @@ class Selection:
     as_of: datetime | None = None
     superseded: bool = False
     deleted: bool = False
+    forgotten: bool = False
     visibilities: tuple[str, ...] = ("private", "project", "system")
 
     def __post_init__(self) -> None:
@@ -161,6 +164,8 @@ def _is_current(selection: Selection, memory: Memory) -> bool:
         return False
     replaced = memory.superseded_by is not None
     at = selection.as_of
+    if is_forgotten(memory) and not selection.forgotten and (at is None or not replaced):
+        return False
     if at is None:
         return selection.superseded or not replaced
     return (

@@ -147,7 +147,9 @@ class _Intake:
         self._ids: set[str] = set()
         self._contents: set[bytes] = set()
         for owner in owners:
-            for memory in store.scan(Selection(reader=owner, deleted=True, superseded=True)):
+            for memory in store.scan(
+                Selection(reader=owner, deleted=True, superseded=True, forgotten=True)
+            ):
                 if memory.deleted_at is None:
                     self._contents.add(_content(memory))
         self._store = store
@@ -227,7 +229,7 @@ def _lines(
     if scope is None:
         rows = [int(row) for row in store.feed.index_rows().rows]
     else:
-        selection = Selection(reader=scope, superseded=True, deleted=deleted)
+        selection = Selection(reader=scope, superseded=True, deleted=deleted, forgotten=True)
         rows = [int(row) for row in store.select_rows(selection)]
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]

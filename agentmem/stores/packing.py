@@ -8,9 +8,10 @@ their terms.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agentmem.core.marks import COLD_AT, FORGOTTEN_AT
 from agentmem.stores.entries import NO_POSITION, name_id, to_microseconds
 from agentmem.stores.values import Entry, IndexRows
 from agentmem.types import Memory
@@ -25,7 +26,7 @@ _FIELDS = [
     ("kind", "<i8"), ("created_at", "<i8"), ("valid_from", "<i8"), ("valid_to", "<i8"),
     ("length", "<i4"), ("count", "<i4"),
 ]  # fmt: skip
-DELETED, SUPERSEDED = 1, 2
+DELETED, SUPERSEDED, FORGOTTEN, COLD = 1, 2, 4, 8
 TEXT_FLAGS_SHIFT = 8
 ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
 _LONGEST = (1 << 31) - 1
@@ -57,8 +58,7 @@ def pack_terms(
     """The blob of a memory with these terms."""
     head = _HEAD.pack(
         owner,
-        (DELETED if memory.deleted_at is not None else 0)
-        | (SUPERSEDED if memory.superseded_by is not None else 0)
+        _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
         | text_flags << TEXT_FLAGS_SHIFT,
         strand,
         place_of(memory),
@@ -77,11 +77,11 @@ def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool
     """Whether a blob was made from a row with these columns.
 
     `fields` are the place, speaker, kind, the moments it was created and valid
-    from and to, and when and by what it was deleted and superseded.
+    from and to, when and by what it was deleted and superseded, and its metadata.
     """
-    place, speaker, kind, created, valid_from, valid_to, deleted, superseded = fields
+    place, speaker, kind, created, valid_from, valid_to, deleted, superseded, metadata = fields
     head = _HEAD.unpack_from(data)
-    flags = (DELETED if deleted is not None else 0) | (SUPERSEDED if superseded is not None else 0)
+    flags = _flags(deleted, superseded, metadata)
     return (
         len(data) == _HEAD.size + 10 * head[-1]
         and head[1] & 0xFF == flags
@@ -97,6 +97,14 @@ def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool
             ALWAYS_AFTER if valid_to is None else valid_to,
         )
     )
+
+
+def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
+    flags = (DELETED if deleted is not None else 0) | (SUPERSEDED if superseded is not None else 0)
+    if metadata:
+        flags |= FORGOTTEN if FORGOTTEN_AT in metadata else 0
+        flags |= COLD if COLD_AT in metadata else 0
+    return flags
 
 
 def place_of(memory: Memory) -> int:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.filters import Selection, selected
@@ -18,12 +18,11 @@ from agentmem.errors import DuplicateRecord, RecordNotFound, StoreClosed
 from agentmem.protocols import EmbedderId
 from agentmem.stores.entries import (
     check_entries,
-    from_microseconds,
     require_ids,
-    to_microseconds,
     write_json,
 )
 from agentmem.stores.memory.feed import MemoryFeed, MemoryUpkeep
+from agentmem.stores.memory.journal import MemoryJournal
 from agentmem.stores.memory.side import (
     MemoryArtifacts,
     MemoryJobs,
@@ -31,7 +30,7 @@ from agentmem.stores.memory.side import (
     MemorySettings,
     MemorySnapshots,
 )
-from agentmem.stores.memory.state import State
+from agentmem.stores.memory.state import State, newer_than, normalised
 from agentmem.stores.rules import (
     check_source_entries,
     current_again,
@@ -62,6 +61,7 @@ class MemoryStore:
         self.artifacts = MemoryArtifacts(state)
         self.links = MemoryLinks(state, family="link")
         self.contradictions = MemoryLinks(state, family="contradiction")
+        self.journal = MemoryJournal(state)
 
     # Writing
 
@@ -79,7 +79,7 @@ class MemoryStore:
                 raise DuplicateRecord(entry.memory.id)
             check_storable(entry.memory)
         edges = [edge for entry in entries for edge in supersession_edges(entry.memory)]
-        refuse_cycles(edges, lambda memory_id: _newer_than(state, memory_id))
+        refuse_cycles(edges, lambda memory_id: newer_than(state, memory_id))
 
     def _add(self, state: State, entries: Sequence[Entry]) -> tuple[int, ...]:
         self._check_new(state, entries)
@@ -179,7 +179,7 @@ class MemoryStore:
         """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
         require_instant(at, "at")
         with self._open() as state:
-            refuse_cycles([(old_id, new_id)], lambda memory_id: _newer_than(state, memory_id))
+            refuse_cycles([(old_id, new_id)], lambda memory_id: newer_than(state, memory_id))
             old_row, new_row = self._find(state, scope, [old_id, new_id], deleted=False)
             new = state.entries[new_row].memory
             ended, standing = superseding(
@@ -233,7 +233,9 @@ class MemoryStore:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
         with self._open() as state:
-            return self._hide(state, self._select(replace(selection, deleted=False)), at)
+            return self._hide(
+                state, self._select(replace(selection, deleted=False, forgotten=True)), at
+            )
 
     def remove_by_source_url(
         self, scope: Scope, url: str, *, at: datetime, visibilities: tuple[str, ...] = ("private",)
@@ -255,7 +257,7 @@ class MemoryStore:
         """Remove everything selected for good, deleted and superseded memories included."""
         require_instant(at, "at")
         with self._open() as state:
-            rows = self._select(replace(selection, deleted=True, superseded=True))
+            rows = self._select(replace(selection, deleted=True, superseded=True, forgotten=True))
             all_of = selection.reader if wipes_owner(selection) else None
             return self._erase(state, rows, at=at, all_of=all_of)
 
@@ -490,35 +492,10 @@ class MemoryStore:
         return rows
 
 
-def normalised(memory: Memory) -> Memory:
-    """`memory` as it would come back from a file: plain JSON metadata, moments in UTC."""
-    import json
-
-    from agentmem.stores.entries import freeze_metadata
-
-    moments: dict[str, Any] = {
-        name: from_microseconds(to_microseconds(moment, name))
-        for name in ("created_at", "valid_from", "valid_to", "deleted_at")
-        if (moment := getattr(memory, name)) is not None
-    }
-    metadata = json.loads(write_json(memory.metadata, "metadata")) if memory.metadata else {}
-    return replace(memory, metadata=freeze_metadata(metadata), **moments)
-
-
 def check_storable(memory: Memory) -> None:
     """Refuse what a file could not hold, so that both stores refuse the same."""
     write_json(memory.metadata, "metadata")
     normalised(memory)
-
-
-def _newer_than(state: State, memory_id: str) -> list[str]:
-    newer = [
-        entry.memory.id for entry in state.entries.values() if entry.memory.supersedes == memory_id
-    ]
-    row = state.row_of.get(memory_id)
-    if row is not None and (by := state.entries[row].memory.superseded_by) is not None:
-        newer.append(by)
-    return newer
 
 
 def _without(memory: Memory, ids: set[str]) -> Memory:

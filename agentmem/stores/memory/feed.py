@@ -227,6 +227,11 @@ class MemoryUpkeep:
     def purge(self, *, deleted_before: datetime) -> int:
         return self._store.purge(deleted_before=deleted_before)
 
+    def owners(self) -> tuple[Scope, ...]:
+        with self._state as state:
+            scopes = (entry.memory.scope for entry in state.entries.values())
+            return tuple(dict.fromkeys(scopes))
+
     def sources(self, scope: Scope | None = None) -> tuple[Source, ...]:
         with self._state as state:
             return tuple(

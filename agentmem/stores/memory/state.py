@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.core.scope import visible
 from agentmem.core.snapshot_codec import TEXT_PREFIX
@@ -16,6 +16,14 @@ from agentmem.errors import (
 )
 from agentmem.protocols import EmbedderId
 from agentmem.stores import packing
+from agentmem.stores.entries import (
+    EPOCH,
+    freeze_metadata,
+    from_microseconds,
+    to_microseconds,
+    write_json,
+)
+from agentmem.stores.revisions import JournalEntry
 from agentmem.stores.values import (
     Artifact,
     Change,
@@ -34,6 +42,24 @@ if TYPE_CHECKING:
     pass
 
 _LEAST_TEXT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalItem:
+    """What a journal keeps of one memory, or of the relation between two."""
+
+    rows: tuple[int, ...]
+    data: dict[str, Any]
+    key: tuple[str, int, int, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Journaled:
+    """A revision that was applied, with what it takes to undo it."""
+
+    entry: JournalEntry
+    items: list[JournalItem]
+    mark: tuple[str, str | None, str] | None
 
 
 @dataclass(slots=True)
@@ -60,6 +86,7 @@ class State:
     links: dict[tuple[str, int, int, str], Link] = field(default_factory=dict)
     jobs: dict[int, tuple[Job, str, str, datetime, Scope]] = field(default_factory=dict)
     last_job: int = 0
+    journal: dict[str, Journaled] = field(default_factory=dict)
     last_sync: datetime | None = None
 
     def __enter__(self) -> Self:
@@ -160,6 +187,10 @@ class State:
         for number in jobs:
             del self.jobs[number]
         rows = set(self.entries)
+        for name, known in list(self.journal.items()):
+            known.items = [item for item in known.items if set(item.rows) <= rows]
+            if all_of is not None and may_see("private", known.entry.scope, all_of):
+                del self.journal[name]
         self.links = {key: link for key, link in self.links.items() if set(key[1:3]) <= rows}
         return {**counts, "jobs": len(jobs)}
 
@@ -172,8 +203,6 @@ def _written(record: SnapshotRecord | Artifact) -> str:
 
 
 def may_see(visibility: Visibility, owner: Scope, reader: Scope) -> bool:
-    from agentmem.stores.entries import EPOCH
-
     probe = Memory(id="probe", text="", created_at=EPOCH, scope=owner, visibility=visibility)
     return visible(probe, reader)
 
@@ -184,3 +213,24 @@ def job_counts(state: State, scope: Scope | None) -> dict[str, int]:
         if scope is None or may_see("private", owner, scope):
             counts[name] += 1
     return counts
+
+
+def normalised(memory: Memory) -> Memory:
+    """`memory` as it would come back from a file: plain JSON metadata, moments in UTC."""
+    moments: dict[str, Any] = {
+        name: from_microseconds(to_microseconds(moment, name))
+        for name in ("created_at", "valid_from", "valid_to", "deleted_at")
+        if (moment := getattr(memory, name)) is not None
+    }
+    metadata = json.loads(write_json(memory.metadata, "metadata")) if memory.metadata else {}
+    return replace(memory, metadata=freeze_metadata(metadata), **moments)
+
+
+def newer_than(state: State, memory_id: str) -> list[str]:
+    newer = [
+        entry.memory.id for entry in state.entries.values() if entry.memory.supersedes == memory_id
+    ]
+    row = state.row_of.get(memory_id)
+    if row is not None and (by := state.entries[row].memory.superseded_by) is not None:
+        newer.append(by)
+    return newer

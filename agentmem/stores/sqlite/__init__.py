@@ -20,6 +20,7 @@ from agentmem.stores.rules import check_source_entries, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
 from agentmem.stores.sqlite.feed import SqliteFeed
+from agentmem.stores.sqlite.journal import SqliteJournal
 from agentmem.stores.sqlite.names import NameCache, visible_owners
 from agentmem.stores.sqlite.rows import read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
@@ -85,6 +86,7 @@ class SqliteStore:
         self.artifacts = SqliteArtifacts(self._database, self._names)
         self.links = SqliteLinks(self._database, self._names, family="link")
         self.contradictions = SqliteLinks(self._database, self._names, family="contradiction")
+        self.journal = SqliteJournal(self._database, self._names)
         self._closed = False
 
     @property
@@ -182,7 +184,9 @@ class SqliteStore:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
         with self._database.write() as write:
-            rows = reading.select_rows(write, self._names, replace(selection, deleted=False))
+            rows = reading.select_rows(
+                write, self._names, replace(selection, deleted=False, forgotten=True)
+            )
             stored = rows_by_key(write, rows)
             write.abandoned = not stored
             memories = read_memories(write, self._names, stored)
@@ -212,7 +216,7 @@ class SqliteStore:
         jobs go too: nothing of that user is left.
         """
         require_instant(at, "at")
-        everything = replace(selection, deleted=True, superseded=True)
+        everything = replace(selection, deleted=True, superseded=True, forgotten=True)
         with self._database.write() as write:
             stored = rows_by_key(write, reading.select_rows(write, self._names, everything))
             memories = read_memories(write, self._names, stored)

@@ -18,10 +18,13 @@ from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_
 from agentmem.stores.sqlite.rows import COLUMN, read_memories
 from agentmem.stores.sqlite.schema import (
     ARTIFACTS,
+    COLD,
     HISTORY,
     INDEX_FILES,
     INDEXED,
     JOBS,
+    JOURNAL,
+    JOURNAL_ITEMS,
     LINKS,
     MEMORIES,
     OWNERS,
@@ -67,7 +70,9 @@ def erase_rows(
     versions = write.delete(HISTORY, _keys(write, HISTORY, "row", rows))
     write.delete(LINKS, _keys(write, LINKS, "first", rows))
     write.delete(LINKS, _keys(write, LINKS, "second", rows))
-    for table in (USAGE, INDEXED, MEMORIES):
+    for column in ("row", "other"):
+        write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, column, rows))
+    for table in (USAGE, INDEXED, COLD, MEMORIES):
         write.delete(table, rows)
     _forget_references(write, names, ids)
     texts, readers = _texts(found), _readers(write, found)
@@ -85,6 +90,8 @@ def erase_rows(
         )
         artifacts += len(write.delete(ARTIFACTS, _keys(write, ARTIFACTS, "owner", own)))
         jobs += len(write.delete(JOBS, _keys(write, JOBS, "owner", own)))
+        runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
+        write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, "entry", runs))
     _forget_owners(write, owners)
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
     write.log("erase", rows)
@@ -245,7 +252,7 @@ def _private_owners(write: Write, reader: Scope) -> set[int]:
 
 
 def _forget_owners(write: Write, owners: set[int]) -> None:
-    tables = (MEMORIES, STRANDS, SOURCES, SNAPSHOTS, ARTIFACTS, JOBS)
+    tables = (MEMORIES, STRANDS, SOURCES, SNAPSHOTS, ARTIFACTS, JOBS, JOURNAL)
     unused = [o for o in owners if not any(_has(write, table, o) for table in tables)]
     write.delete(OWNERS, unused)
 

@@ -19,12 +19,13 @@ from agentmem.core.filters import (
     holds,
     metadata_field,
 )
+from agentmem.core.marks import FORGOTTEN_AT
 from agentmem.core.scope import visible
 from agentmem.errors import RecordNotFound
 from agentmem.stores.entries import from_microseconds, memory_from_fields, to_microseconds
 from agentmem.stores.sqlite.ledger import Row, corrupt
 from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
-from agentmem.stores.sqlite.rows import read_memories, rows_by_id, rows_by_key
+from agentmem.stores.sqlite.rows import cold_texts, read_memories, rows_by_id, rows_by_key
 from agentmem.stores.sqlite.schema import HISTORY, STRANDS
 from agentmem.stores.sqlite.transactions import Read
 from agentmem.stores.values import Version
@@ -35,6 +36,13 @@ _BOUND = 20_000
 """As many values as one statement takes; longer lists are looked at row by row."""
 _PLAIN = frozenset({"kind", "origin", "speaker", "title", "content_hash", "id"})
 """Text columns that are never empty in the sense of "missing", and compare in SQL as in Python."""
+
+
+_NOT_FORGOTTEN = (
+    # Looked for in the text first: nearly all metadata need not be read as JSON.
+    f"NOT instr(m.metadata, '\"{FORGOTTEN_AT}\"') "
+    f"OR json_type(m.metadata, '$.{FORGOTTEN_AT}') IS NULL"
+)
 
 
 def get(
@@ -158,6 +166,9 @@ def _conditions(read: Read, selection: Selection) -> tuple[list[str], list[Any]]
         if moment is not None:
             clauses.append(f"m.created_at {comparison} ?")
             moments.append(to_microseconds(moment, name))
+    if not selection.forgotten:
+        spared = "m.superseded_by IS NOT NULL OR " if selection.as_of is not None else ""
+        clauses.append(f"({spared}{_NOT_FORGOTTEN})")
     if selection.as_of is None:
         if not selection.superseded:
             clauses.append("m.superseded_by IS NULL")
@@ -219,6 +230,8 @@ def _reader(read: Read, names: NameCache, columns: Sequence[str], row: Row) -> C
     values = dict(zip(columns, rest, strict=True))
 
     def field(name: str) -> Any:
+        if name == "text" and not values[name]:
+            return cold_texts(read, [row[0]]).get(row[0], "")
         if name in _IN_MEMORIES:
             return _in_python(name, values[_COLUMN_OF.get(name, name)])
         if name in ("source_url", "session"):

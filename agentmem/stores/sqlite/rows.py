@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agentmem.errors import InvalidInput
@@ -15,9 +16,9 @@ from agentmem.stores.entries import (
     write_json,
 )
 from agentmem.stores.packing import place_of
-from agentmem.stores.sqlite.ledger import Row, corrupt
+from agentmem.stores.sqlite.ledger import Row, corrupt, opened, seal
 from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
-from agentmem.stores.sqlite.schema import MEMORIES, USAGE
+from agentmem.stores.sqlite.schema import COLD, MEMORIES, USAGE
 from agentmem.stores.sqlite.transactions import Read
 from agentmem.types import EMPTY, UNUSED, Memory, Usage
 
@@ -79,13 +80,30 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
             USAGE, f"WHERE row IN {INTEGERS}", (integers(keys),)
         )
     }
+    cold = cold_texts(read, [row[0] for row in rows if not row[COLUMN["text"]]])
     try:
-        return [_memory(row, owners, strands, usage.get(row[0], UNUSED)) for row in rows]
+        return [_memory(row, owners, strands, usage.get(row[0], UNUSED), cold) for row in rows]
     except (InvalidInput, ValueError, OverflowError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
 
 
-def _memory(row: Row, owners: Any, strands: Any, usage: Usage) -> Memory:
+def cold_texts(read: Read, keys: Collection[int]) -> dict[int, str]:
+    """The texts of those rows that are kept compressed, outside the rows themselves."""
+    if not keys:
+        return {}
+    found = read.rows(COLD, f"WHERE row IN {INTEGERS}", (integers(keys),))
+    try:
+        return {key: zlib.decompress(opened(key, data)).decode("utf-8") for key, data in found}
+    except (zlib.error, UnicodeDecodeError):
+        raise corrupt("a cold text cannot be unpacked") from None
+
+
+def pack_text(key: int, text: str) -> Row:
+    """A row of the table of cold texts."""
+    return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
+
+
+def _memory(row: Row, owners: Any, strands: Any, usage: Usage, cold: Mapping[int, str]) -> Memory:
     (
         _, memory_id, owner, strand, place, kind, origin, speaker, created_at, valid_from,
         valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
@@ -95,7 +113,7 @@ def _memory(row: Row, owners: Any, strands: Any, usage: Usage) -> Memory:
     _, url, session = (0, "", "") if strand is None else strands[strand]
     return Memory(
         id=memory_id,
-        text=text,
+        text=text or cold.get(row[0], text),
         created_at=from_microseconds(created_at),
         kind=kind,
         scope=scope,

@@ -87,10 +87,18 @@ JOBS = Table(
 )  # fmt: skip
 SETTINGS = Table(name="settings", columns=("setting", "name", "value"))
 INDEX_FILES = Table(name="index_files", columns=("file", "name", "sha256", "embedder", "seq"))
+JOURNAL = Table(
+    name="journal",
+    columns=("entry", "id", "owner", "kind", "created_at", "undone_at", "report", "mark"),
+)
+JOURNAL_ITEMS = Table(
+    name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
+)
+COLD = Table(name="cold", columns=("row", "data"), packed=True)
 
 TABLES = (
     OWNERS, STRANDS, SOURCES, MEMORIES, INDEXED, USAGE, EMBEDDERS, EMBEDDINGS, HISTORY, CHANGES,
-    SNAPSHOTS, ARTIFACTS, LINKS, JOBS, SETTINGS, INDEX_FILES,
+    SNAPSHOTS, ARTIFACTS, LINKS, JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS, COLD,
 )  # fmt: skip
 
 _FIRST = (
@@ -180,6 +188,23 @@ _HASHES_OF_STATEMENTS = (
     "CREATE INDEX memories_by_hash ON memories (content_hash) WHERE kind <> 'page'",
 )
 
+# Runs that can be undone, one item a memory or relation they changed; and the texts of memories
+# that nobody asked for in a long time, compressed.
+_JOURNAL_AND_COLD = (
+    """CREATE TABLE journal (
+        entry INTEGER PRIMARY KEY, id TEXT NOT NULL, owner INTEGER NOT NULL, kind TEXT NOT NULL,
+        created_at INTEGER NOT NULL, undone_at INTEGER, report TEXT NOT NULL, mark TEXT NOT NULL,
+        checksum INTEGER NOT NULL)""",
+    "CREATE UNIQUE INDEX journal_by_id ON journal (id)",
+    """CREATE TABLE journal_items (
+        item INTEGER PRIMARY KEY, entry INTEGER NOT NULL, row INTEGER NOT NULL, other INTEGER,
+        relation TEXT NOT NULL, data TEXT NOT NULL, checksum INTEGER NOT NULL)""",
+    "CREATE INDEX journal_items_by_entry ON journal_items (entry)",
+    "CREATE INDEX journal_items_by_row ON journal_items (row)",
+    "CREATE INDEX journal_items_by_other ON journal_items (other) WHERE other IS NOT NULL",
+    "CREATE TABLE cold (row INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+)
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES, _HASHES_OF_STATEMENTS)
+MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES, _HASHES_OF_STATEMENTS, _JOURNAL_AND_COLD)
 """Step number n (from 1) brings a file from schema version n - 1 to n."""

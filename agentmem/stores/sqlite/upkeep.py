@@ -94,6 +94,13 @@ class SqliteUpkeep:
                 for _, owner, url, title, content_hash, synced in found
             )
 
+    def owners(self) -> tuple[Scope, ...]:
+        """Everybody who has a memory."""
+        with self._database.read() as read:
+            found = [owner for (owner,) in read.execute("SELECT DISTINCT owner FROM memories")]
+            named = self._names.owners(read, found)
+            return tuple(dict.fromkeys(named[owner][1] for owner in found))
+
     def verify(self) -> VerifyReport:
         """A check of every page, row, checksum and cross-reference."""
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -93,7 +94,9 @@ def _disagreements(read: Read) -> Iterator[str]:
         if key != row[0]:
             yield f"row {row[0]} has no terms, or there are terms without a row"
             return
-        if not packing.describes(opened(key, sealed), owner, strand, *fields):
+        written = row[COLUMN["metadata"]]
+        metadata = {} if written == "{}" else json.loads(written)
+        if not packing.describes(opened(key, sealed), owner, strand, *fields, metadata):
             yield f"the terms of row {row[0]} belong to another state of it"
     if next(terms, None) is not None:
         yield "there are terms without a row"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from agentmem.core.marks import is_cold
 from agentmem.core.scope import visible
 from agentmem.errors import DuplicateRecord, RecordNotFound
 from agentmem.stores import packing
@@ -35,11 +36,13 @@ from agentmem.stores.sqlite.names import (
 from agentmem.stores.sqlite.rows import (
     COLUMN,
     memory_values,
+    pack_text,
     read_memories,
     rows_by_id,
     usage_values,
 )
 from agentmem.stores.sqlite.schema import (
+    COLD,
     EMBEDDINGS,
     HISTORY,
     INDEXED,
@@ -81,7 +84,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
         for edge in supersession_edges(entry.memory)
     ]
     if edges:
-        refuse_cycles(edges, lambda memory_id: _newer_than(write, memory_id))
+        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
     owners = _owners_of(write, entries)
     strands = _strands_of(
         write,
@@ -93,7 +96,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
     blobs: list[Row] = []
     for row, entry, owner, strand in zip(rows, entries, owners, strands.numbers, strict=True):
         memory = entry.memory
-        stored.append((row, memory.id, owner, strand, *memory_values(memory)))
+        stored.append((row, memory.id, owner, strand, *place_text(write, row, memory)))
         blob = packing.pack(entry, owner=owner, strand=strand or 0)
         blobs.append((row, seal(row, blob)))
     moved = followers(write, [place(row) for row in stored if row[3] in strands.old], new=True)
@@ -112,6 +115,18 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
             keep_version(write, row, version.memory, version.replaced_at)
     write.log("update", moved)
     return tuple(rows)
+
+
+def place_text(write: Write, row: int, memory: Memory, *, old: Row | None = None) -> Row:
+    """The columns of a memory from its place on; a cold one's text is put away, compressed."""
+    columns = memory_values(memory)
+    if old is not None and not old[COLUMN["text"]]:
+        write.delete(COLD, [row])
+    if not is_cold(memory) or not memory.text:
+        return columns
+    write.insert(COLD, [pack_text(row, memory.text)])
+    at = COLUMN["text"] - COLUMN["place"]
+    return (*columns[:at], "", *columns[at + 1 :])
 
 
 def _insert_memories(write: Write, stored: Sequence[Row]) -> None:
@@ -210,7 +225,8 @@ def followers(write: Write, places: Iterable[Place], *, new: bool = False) -> se
     return found
 
 
-def _newer_than(write: Write, memory_id: str) -> list[str]:
+def newer_than(write: Write, memory_id: str) -> list[str]:
+    """The ids of those that stand for this memory directly."""
     return [newer for (newer,) in write.execute(_NEWER, (memory_id,))]
 
 
@@ -240,7 +256,8 @@ def rewrite(
     """
     owner = intern_owner(write, owned_by(memory))
     (strand,) = _strands_of(write, [(owner, memory)]).numbers
-    values = (row[0], memory.id, owner, strand, *memory_values(memory))
+    columns = place_text(write, row[0], memory, old=row)
+    values = (row[0], memory.id, owner, strand, *columns)
     places = {place(row), place(values)}
     moved = len(places) > 1 or (memory.deleted_at is None) != (row[COLUMN["deleted_at"]] is None)
     after = followers(write, places) if moved and relink else set()
@@ -300,7 +317,7 @@ def mark_superseded(
     write: Write, names: NameCache, scope: Scope, old_id: str, new_id: str, *, at: datetime
 ) -> Memory:
     """Let a memory that is there already stand for an older one."""
-    refuse_cycles([(old_id, new_id)], lambda memory_id: _newer_than(write, memory_id))
+    refuse_cycles([(old_id, new_id)], lambda memory_id: newer_than(write, memory_id))
     (old_row, old), (new_row, new) = find(write, names, scope, [old_id, new_id], deleted=False)
     ended, standing = superseding(old, replace(new, supersedes=None), at)
     rewrite(write, old_row, ended)

@@ -1,0 +1,1 @@
+"""Memory that keeps itself in order: consolidation, contradictions, learning, merging, cold."""

@@ -1,0 +1,307 @@
+"""Revisions in the file: applied in one transaction, written down, and taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from agentmem.core.checks import require_count, require_text
+from agentmem.core.scope import visible
+from agentmem.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord
+from agentmem.stores import packing
+from agentmem.stores.entries import from_microseconds, to_microseconds, write_json
+from agentmem.stores.revisions import (
+    Item,
+    JournalEntry,
+    Relation,
+    Revision,
+    Undone,
+    changed_fields,
+    digest,
+    link_state,
+    require_revision,
+    restored,
+    revised,
+)
+from agentmem.stores.rules import refuse_cycles
+from agentmem.stores.sqlite.ledger import Row, opened, seal
+from agentmem.stores.sqlite.names import intern_owner
+from agentmem.stores.sqlite.rows import (
+    COLUMN,
+    read_memories,
+    rows_by_id,
+    rows_by_key,
+    usage_values,
+)
+from agentmem.stores.sqlite.schema import (
+    INDEXED,
+    JOURNAL,
+    JOURNAL_ITEMS,
+    LINKS,
+    MEMORIES,
+    SETTINGS,
+    USAGE,
+)
+from agentmem.stores.sqlite.side import Owned, set_value
+from agentmem.stores.sqlite.transactions import Read, Write
+from agentmem.stores.sqlite.writing import newer_than, place_text
+from agentmem.stores.values import Link
+from agentmem.types import UNUSED, Memory, Scope
+
+KEPT_RUNS = 100
+"""Of one owner; older ones can no longer be undone."""
+_FLAGGED = ("superseded_by", "valid_from", "valid_to", "deleted_at")
+
+
+class SqliteJournal(Owned):
+    """`Journal` over the file."""
+
+    table = JOURNAL
+
+    def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
+        """Make all the changes, or none when a memory is no longer what was planned for."""
+        require_revision(revision, at)
+        moment = to_microseconds(at, "at")
+        report = write_json(revision.report, "report")
+        planned = [
+            (before, after, item)
+            for before, after in zip(revision.before, revision.after, strict=True)
+            if (item := changed_fields(before, after))
+        ]
+        with self._database.write() as write:
+            if write.rows(JOURNAL, "WHERE id = ?", (revision.id,)):
+                raise DuplicateRecord(revision.id)
+            owner = intern_owner(write, ("private", scope))
+            (entry,) = write.take(JOURNAL)
+            rows = self._change(write, scope, planned)
+            items: list[Row] = [
+                (row, None, "", write_json(item, "item"))
+                for row, (_, _, item) in zip(rows, planned, strict=True)
+            ]
+            items += self._relate(write, scope, revision.relations)
+            write.log("update", rows)
+            mark = _set_mark(write, revision.mark)
+            write.insert(
+                JOURNAL, [(entry, revision.id, owner, revision.kind, moment, None, report, mark)]
+            )
+            _keep_items(write, entry, items)
+            _forget_old(write, owner)
+        return JournalEntry(
+            id=revision.id,
+            kind=revision.kind,
+            created_at=from_microseconds(moment),
+            report=json.loads(report),
+            scope=scope,
+            items=len(items),
+        )
+
+    def undo(self, scope: Scope, journal_id: str, *, at: datetime) -> Undone:
+        """Put back what the run changed, except what somebody changed since."""
+        require_text(journal_id, "journal_id")
+        moment = to_microseconds(at, "at")
+        with self._database.write() as write:
+            run = self._find(write, scope, journal_id)
+            if run[5] is not None:
+                raise AlreadyUndone(journal_id)
+            items = write.rows(JOURNAL_ITEMS, "WHERE entry = ? ORDER BY item", (run[0],))
+            count, left = self._restore(write, scope, [i for i in items if i[3] is None])
+            relations, left_too = _unrelate(write, [i for i in items if i[3] is not None])
+            _unset_mark(write, run[7])
+            write.change(JOURNAL, run, undone_at=moment, mark="")
+            write.delete(JOURNAL_ITEMS, [item[0] for item in items])
+        return Undone(id=journal_id, restored=count, relations=relations, left=(*left, *left_too))
+
+    def get(self, scope: Scope, journal_id: str, /) -> JournalEntry:
+        """The run with this id."""
+        require_text(journal_id, "journal_id")
+        with self._database.read() as read:
+            return self._entry(read, self._find(read, scope, journal_id))
+
+    def recent(self, scope: Scope, *, limit: int = 20) -> tuple[JournalEntry, ...]:
+        """The newest runs, newest first."""
+        require_count(limit, "limit")
+        with self._database.read() as read:
+            return tuple(self._entry(read, row) for row in self._newest(read, scope, limit))
+
+    def _entry(self, read: Read, row: Row) -> JournalEntry:
+        entry, run_id, _, kind, created_at, undone_at, report, _ = row
+        ((items,),) = read.execute("SELECT count(*) FROM journal_items WHERE entry = ?", (entry,))
+        return JournalEntry(
+            id=run_id,
+            kind=kind,
+            created_at=from_microseconds(created_at),
+            undone_at=None if undone_at is None else from_microseconds(undone_at),
+            report=json.loads(report),
+            scope=self._scope(read, row),
+            items=items,
+        )
+
+    # -- memories ---------------------------------------------------------------------
+
+    def _change(
+        self, write: Write, scope: Scope, planned: Sequence[tuple[Memory, Memory, Item]]
+    ) -> list[int]:
+        found = rows_by_id(write, [before.id for before, _, _ in planned])
+        for before, _, _ in planned:
+            if before.id not in found:
+                raise ChangedMeanwhile(before.id)
+        rows = [found[before.id] for before, _, _ in planned]
+        edges: list[tuple[str, str]] = []
+        current = read_memories(write, self._names, rows)
+        for row, memory, (before, after, item) in zip(rows, current, planned, strict=True):
+            if not visible(memory, scope):
+                raise ChangedMeanwhile(memory.id)
+            if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None:
+                edges.append((memory.id, after.superseded_by))
+            rewrite_fields(write, row, memory, revised(memory, before, after, item))
+        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
+        return [row[0] for row in rows]
+
+    def _restore(self, write: Write, scope: Scope, items: Sequence[Row]) -> tuple[int, list[str]]:
+        known = {item[2]: json.loads(item[5]) for item in items}
+        rows = rows_by_key(write, known)
+        touched: list[int] = []
+        left: list[str] = []
+        for row, memory in zip(rows, read_memories(write, self._names, rows), strict=True):
+            if not visible(memory, scope):
+                left.append(memory.id)
+                continue
+            new, changed = restored(memory, known[row[0]])
+            left += [f"{memory.id} {name}" for name in changed]
+            if new != memory:
+                rewrite_fields(write, row, memory, new)
+                touched.append(row[0])
+        write.log("update", touched)
+        return len(touched), left
+
+    # -- relations --------------------------------------------------------------------
+
+    def _relate(self, write: Write, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
+        ids = [i for r in relations for i in (r.link.first_id, r.link.second_id)]
+        rows = rows_by_id(write, ids)
+        memories = read_memories(write, self._names, list(rows.values()))
+        seen = {memory.id for memory in memories if visible(memory, scope)}
+        items: list[Row] = []
+        for relation in relations:
+            link = relation.link
+            for memory_id in (link.first_id, link.second_id):
+                if memory_id not in seen:
+                    raise ChangedMeanwhile(memory_id)
+            ends = rows[link.first_id][0], rows[link.second_id][0]
+            there = _find_link(write, relation.family, ends, link.relation)
+            if there is None and relation.replaces is None:
+                _insert_link(write, relation.family, ends, link)
+            elif there is not None and relation.replaces is None:
+                continue  # somebody else found it too
+            elif there is None or _state_of(there) != link_state(relation.replaces):
+                raise ChangedMeanwhile(link.first_id)
+            else:
+                _change_link(write, there, link_state(link))
+            kept = {
+                "relation": link.relation,
+                "before": link_state(relation.replaces),
+                "after": digest(link_state(link)),
+            }
+            items.append((*ends, relation.family, write_json(kept, "item")))
+        return items
+
+
+def rewrite_fields(write: Write, row: Row, old: Memory, new: Memory) -> None:
+    """Store `new` in the place of `old`, which has the same text, owner and place."""
+    columns = place_text(write, row[0], new, old=row)
+    write.change(MEMORIES, row, **dict(zip(MEMORIES.columns[4:], columns, strict=True)))
+    flagged = any(getattr(old, name) != getattr(new, name) for name in _FLAGGED)
+    if flagged or old.metadata != new.metadata:
+        (blob,) = write.rows(INDEXED, "WHERE row = ?", (row[0],))
+        kept = packing.unpack_terms(opened(row[0], blob[1]))
+        owner, strand = row[COLUMN["owner"]], row[COLUMN["strand"]] or 0
+        packed = packing.pack_terms(new, **kept, owner=owner, strand=strand)
+        write.change(INDEXED, blob, data=seal(row[0], packed))
+    if old.usage != new.usage:
+        write.delete(USAGE, [row[0]])
+        if new.usage != UNUSED:
+            write.insert(USAGE, [(row[0], *usage_values(new.usage))])
+
+
+def _find_link(read: Read, family: str, ends: tuple[int, int], relation: str) -> Row | None:
+    found = read.rows(
+        LINKS,
+        "WHERE family = ? AND first = ? AND second = ? AND relation = ?",
+        (family, *ends, relation),
+    )
+    return found[0] if found else None
+
+
+def _insert_link(write: Write, family: str, ends: tuple[int, int], link: Link) -> None:
+    (key,) = write.take(LINKS)
+    created = to_microseconds(link.created_at, "created_at")
+    settled = None if link.settled_at is None else to_microseconds(link.settled_at, "settled_at")
+    note = require_text(link.note, "note")
+    relation = require_text(link.relation, "relation")
+    write.insert(LINKS, [(key, family, *ends, relation, created, note, settled)])
+
+
+def _state_of(row: Row) -> Any:
+    settled = None if row[7] is None else from_microseconds(row[7]).isoformat()
+    return [row[6], settled]
+
+
+def _change_link(write: Write, row: Row, state: Any) -> None:
+    note, settled = state
+    moment = None if settled is None else to_microseconds(datetime.fromisoformat(settled))
+    write.change(LINKS, row, note=note, settled_at=moment)
+
+
+def _unrelate(write: Write, items: Sequence[Row]) -> tuple[int, list[str]]:
+    count = 0
+    left: list[str] = []
+    for _, _, first, second, family, data in items:
+        kept = json.loads(data)
+        there = _find_link(write, family, (first, second), kept["relation"])
+        if there is None or digest(_state_of(there)) != kept["after"]:
+            left.append(f"{family} {kept['relation']}")
+            continue
+        if kept["before"] is None:
+            write.delete(LINKS, [there[0]])
+        else:
+            _change_link(write, there, kept["before"])
+        count += 1
+    return count, left
+
+
+def _set_mark(write: Write, name: str) -> str:
+    if not name:
+        return ""
+    found = write.rows(SETTINGS, "WHERE name = ?", (name,))
+    now = str(write.ledger.seq())
+    set_value(write, name, now)
+    return json.dumps([name, found[0][2] if found else None, now])
+
+
+def _unset_mark(write: Write, written: str) -> None:
+    if not written:
+        return
+    name, before, after = json.loads(written)
+    found = write.rows(SETTINGS, "WHERE name = ?", (name,))
+    if found and found[0][2] == after:
+        set_value(write, name, before)
+
+
+def _keep_items(write: Write, entry: int, items: Sequence[Row]) -> None:
+    if items:
+        keys = write.take(JOURNAL_ITEMS, len(items))
+        rows = [(key, entry, *item) for key, item in zip(keys, items, strict=True)]
+        write.insert(JOURNAL_ITEMS, rows)
+
+
+def _forget_old(write: Write, owner: int) -> None:
+    old = write.execute(
+        "SELECT entry FROM journal WHERE owner = ? ORDER BY entry DESC LIMIT -1 OFFSET ?",
+        (owner, KEPT_RUNS),
+    )
+    for (entry,) in old:
+        items = write.execute("SELECT item FROM journal_items WHERE entry = ?", (entry,))
+        write.delete(JOURNAL_ITEMS, [item for (item,) in items])
+        write.delete(JOURNAL, [entry])

@@ -1,0 +1,94 @@
+"""Properties of consolidation against a store: reversible, predicted, never across scopes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentmem.errors import AlreadyUndone
+from agentmem.types import Memory
+from tests.properties.living_samples import ANN, BOB, contents, living_memories, opened_memory
+
+WHOSE: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    ({"user_id": "ann"}, {"user_id": "bob", "project_id": "p"})
+)
+
+
+@settings(max_examples=100)
+@given(living_memories(), st.booleans(), st.booleans(), WHOSE)
+def test_a_consolidation_can_be_predicted_and_undone(
+    memories: list[Memory], sqlite: bool, embedder: bool, whose: dict[str, Any]
+) -> None:
+    """P37 Reversible. Consolidate then undo gives the store back; a dry run changes nothing
+    and predicts exactly what the run does."""
+    with opened_memory(memories, sqlite=sqlite, embedder=embedder) as memory:
+        before, seq = contents(memory), memory.store.feed.seq()
+        predicted = memory.consolidate(dry_run=True, **whose)
+        assert contents(memory) == before
+        assert memory.store.feed.seq() == seq
+        assert not predicted.journal_id
+        assert memory.journal(**whose) == ()
+        done = memory.consolidate(**whose)
+        unlike: dict[str, Any] = {"dry_run": True, "journal_id": "", "duration_seconds": 0.0}
+        assert replace(done, **unlike) == replace(predicted, **unlike)
+        assert bool(done.journal_id) != done.empty
+        assert memory.verify().ok
+        if done.empty:
+            assert contents(memory) == before
+            return
+        assert contents(memory) != before
+        undone = memory.undo(done.journal_id, **whose)
+        assert undone.left == ()
+        assert contents(memory) == before
+        assert memory.verify().ok
+        with pytest.raises(AlreadyUndone):
+            memory.undo(done.journal_id, **whose)
+        again = memory.consolidate(dry_run=True, **whose)
+        assert again.operations == predicted.operations
+
+
+@settings(max_examples=100)
+@given(living_memories(), st.booleans())
+def test_both_stores_agree_and_a_second_run_finds_nothing(
+    memories: list[Memory], embedder: bool
+) -> None:
+    """G1 Settled. Both stores end the same, and a second run, incremental or full, does
+    nothing."""
+    with (
+        opened_memory(memories, sqlite=True, embedder=embedder) as file,
+        opened_memory(memories, sqlite=False, embedder=embedder) as slow,
+    ):
+        reports = [one.consolidate(user_id="ann") for one in (file, slow)]
+        assert reports[0].operations == reports[1].operations
+        assert contents(file)["memories"] == contents(slow)["memories"]
+        assert contents(file)["links"] == contents(slow)["links"]
+        assert contents(file)["contradictions"] == contents(slow)["contradictions"]
+        for one in (file, slow):
+            after = contents(one)
+            assert one.consolidate(user_id="ann").empty
+            assert one.consolidate(user_id="ann", full=True).empty
+            assert contents(one) == after
+
+
+@settings(max_examples=100)
+@given(living_memories())
+def test_a_run_touches_nobody_elses_memories(memories: list[Memory]) -> None:
+    """G2 Own memories. A run changes no memory its reader cannot see, and relates none
+    across audiences."""
+    with opened_memory(memories, sqlite=False) as memory:
+        others = {m.id: m for m in memories if m.scope == BOB}
+        memory.consolidate(user_id="ann")
+        stored = contents(memory)["memories"].values()
+        assert {m.id: replace(m, scope=BOB) for m in stored if m.id in others}.keys() == set(others)
+        for one in stored:
+            if one.id in others:
+                assert one.metadata == others[one.id].metadata
+                assert one.superseded_by is None
+                assert one.usage == others[one.id].usage
+        seen = {m.id for m in memories if m.scope == ANN}
+        for link in (*memory.store.links.all(ANN), *memory.store.contradictions.all(ANN)):
+            assert {link.first_id, link.second_id} <= seen
