@@ -22,7 +22,7 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
             facts.append(short_id(citation.memory_id) if at.on_terminal else citation.memory_id)
         number = f"[{citation.index}] "
         said = f"({', '.join(facts)})"
-        named = (citation.title, citation.quote, citation.url, "untitled")
+        named: tuple[str, ...] = (citation.title, citation.quote, citation.url, "untitled")
         if citation.source == "memory" and not citation.url:  # its own words say more than "fact"
             named = (citation.quote, *named)
         title = next(filter(None, map(one_line, named)))
