@@ -59,6 +59,9 @@ COMMANDS = (
         get="Show one memory.",
         update="Change what a memory says.",
         history="Show what a memory said before.",
+    ),
+    *_section(
+        "Remember and find", "removing",
         delete="Take memories out of every read; they can still be erased.",
         erase="Remove memories so that their bytes are in no file.",
     ),

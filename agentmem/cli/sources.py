@@ -22,8 +22,10 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
             facts.append(short_id(citation.memory_id) if at.on_terminal else citation.memory_id)
         number = f"[{citation.index}] "
         said = f"({', '.join(facts)})"
-        title = one_line(citation.title) or one_line(citation.quote) or one_line(citation.url)
-        title = title or "untitled"
+        named: tuple[str, ...] = (citation.title, citation.quote, citation.url, "untitled")
+        if citation.source == "memory" and not citation.url:  # its own words say more than "fact"
+            named = (citation.quote, *named)
+        title = next(filter(None, map(one_line, named)))
         apart = at.on_terminal and width_of(f"{number}{title} {said}") > at.width
         if apart:
             title = at.pen.cut(title, at.width - len(number))

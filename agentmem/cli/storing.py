@@ -1,4 +1,4 @@
-"""Remember, find, read, change and remove memories."""
+"""Remember, find, read and change memories."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentmem.cli.common import (
-    NOT_FOUND,
     NOTHING_FOUND,
     common_of,
-    confirm,
-    history_path,
     open_memory,
     read_text,
     resolve_id,
@@ -23,7 +20,7 @@ from agentmem.cli.output import Screen
 from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from agentmem.manager import MemoryManager
+    pass
 
 Words = Annotated[
     list[str] | None,
@@ -31,10 +28,6 @@ Words = Annotated[
 ]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="A whole id, or its first or last 4 characters or more.")
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID...", help="Whole ids, or their first or last 4 characters or more."),
 ]
 Kinds = Annotated[
     list[str] | None,
@@ -44,8 +37,6 @@ Metadata = Annotated[
     list[str] | None,
     typer.Option("--metadata", metavar="KEY=VALUE", help="A field; may be given several times."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-All = Annotated[bool, typer.Option("--all", help="Every private memory of this user.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,8 +47,6 @@ def register(app: typer.Typer) -> None:
     app.command()(get)
     app.command()(update)
     app.command()(history)
-    app.command()(delete)
-    app.command()(erase)
 
 
 def add(
@@ -259,102 +248,7 @@ def history(ctx: typer.Context, id: Id) -> None:  # noqa: A002 - it is the argum
     at.print(indented(at, one_line(now.text)))
 
 
-def delete(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
-    """Take memories out of every read. They are kept until they are erased."""
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = choose(ctx, memory, ids, every=every)
-        confirm(at, f"Delete {counted(memory, ctx, meant)}?", yes=yes)
-        if meant is None:
-            count = memory.delete_all(**whose_of(ctx))
-        else:
-            count = memory.delete(meant, **whose_of(ctx))
-    if at.json:
-        at.document({"deleted": count, "ids": meant})
-    else:
-        at.print(f"Deleted: {count:,}")
-
-
-def erase(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
-    """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
-    from agentmem.cli.showing import receipt_lines, receipt_to_dict
-
-    at = screen_of(ctx)
-    with open_memory(ctx) as memory:
-        meant = choose(ctx, memory, ids, every=every, deleted=True)
-        number = counted(memory, ctx, meant, deleted=True)
-        confirm(at, f"Erase {number} for good? This cannot be undone.", yes=yes)
-        if meant is None:
-            receipt = memory.erase_all(**whose_of(ctx))
-        else:
-            receipt = memory.erase(meant, **whose_of(ctx))
-    typed = forget_typed_lines(ctx)
-    if at.json:
-        at.document({**receipt_to_dict(receipt), "chat_history_removed": typed})
-    else:
-        at.print(receipt_lines(at, receipt))
-        if typed:
-            at.note("The lines typed into `agentmem chat` were removed too.")
-    if meant is not None and not receipt.ids:
-        raise typer.Exit(NOT_FOUND)
-
-
 # -- inside ----------------------------------------------------------------------------
-
-
-def choose(
-    ctx: typer.Context,
-    memory: MemoryManager,
-    ids: list[str] | None,
-    *,
-    every: bool,
-    deleted: bool = False,
-) -> list[str] | None:
-    """The ids that are meant, each found before anything is changed; `None` means all."""
-    if bool(ids) == every:
-        raise InvalidInput(
-            "ids", ids or [], "and --all exclude each other" if ids else "are missing",
-            remedy="Give ids, or --all.",
-        )  # fmt: skip
-    if every:
-        return None
-    return list(
-        dict.fromkeys(resolve_id(memory, one, whose_of(ctx), deleted=deleted) for one in ids or ())
-    )
-
-
-def forget_typed_lines(ctx: typer.Context) -> bool:
-    """Remove the lines `chat` kept, which may repeat what was erased; whether there were any."""
-    path = history_path(common_of(ctx))
-    if path is None or not path.exists():
-        return False
-    path.unlink()
-    return True
-
-
-def counted(
-    memory: MemoryManager, ctx: typer.Context, meant: list[str] | None, *, deleted: bool = False
-) -> str:
-    """How many memories of whom, in words."""
-    from agentmem.core.filters import Selection
-    from agentmem.manager.whose import scope_of
-
-    if meant is None:
-        selection = Selection(
-            reader=scope_of(whose_of(ctx)),
-            visibilities=("private",),
-            deleted=deleted,
-            superseded=True,
-            forgotten=True,
-        )
-        count = memory.store.count(selection)
-        owner = common_of(ctx).user
-        every = f"all {count:,} " if count != 1 else "the one "
-        name = f" of {owner}" if owner else ""
-        return f"{every}{'memory' if count == 1 else 'memories'}{name}"
-    if len(meant) == 1:
-        return f"memory {meant[0]}"
-    return f"{len(meant):,} memories"
 
 
 def join(words: list[str] | None) -> str | None:
