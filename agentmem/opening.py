@@ -52,6 +52,8 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
             load_embedder=load_embedder,
         )  # fmt: skip
     file = default_path() if path is None else Path(require_text(os.fspath(path), "path"))
+    if not file.name:
+        raise InvalidInput("path", str(path), "names no file", remedy="Name the store's own file.")
     return MemoryManager(
         SqliteStore(file, durability=checked.durability),
         embedder=chosen,

@@ -308,7 +308,7 @@ def confirm(at: Screen, question: str, *, yes: bool) -> None:
         return
     if not at.talks:
         raise InvalidInput(
-            "--yes", False, "is needed where nobody can be asked", remedy="Add --yes to do it."
+            "--yes", "", "is missing, and nobody can be asked here", remedy="Add it to go on."
         )
     if not typer.confirm(question, err=True):
         raise Refused("Nothing was changed.")

@@ -61,7 +61,7 @@ def choose(
             passed_over.append((hit, "a preference: it stands in the profile"))
         elif hit.score < threshold:
             passed_over.append((hit, f"below the threshold {threshold:g}"))
-        elif memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text):
+        elif is_own_question(memory):
             passed_over.append((hit, "a question, which answers nothing"))
         elif memory.kind == "message" and not speaks_to_it(hit, asked):
             passed_over.append((hit, "only what stands around it matches"))
@@ -103,6 +103,11 @@ def speaks_to_it(hit: Hit, asked: Collection[tuple[str, datetime]]) -> bool:
 
 def _turn(memory: Memory) -> tuple[str, datetime]:
     return memory.session, memory.created_at
+
+
+def is_own_question(memory: Memory) -> bool:
+    """Whether a memory is something the user once asked: it answers nothing."""
+    return memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text)
 
 
 def is_only_asked(text: str) -> bool:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from agentmem.clock import SystemClock
 from agentmem.core.breaker import Breaker, BreakerSettings, allow, fail, succeed
 from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.cleaning import clean_line
 from agentmem.errors import InvalidInput, RateLimited, SearchFailed, WebSearchError
 from agentmem.protocols import Clock
 from agentmem.resilience import TtlCache
@@ -25,6 +26,9 @@ Sleep = Callable[[float], Awaitable[None]]
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_BACK_OFF_SECONDS = 300.0
 MOST_RESULTS = 100
+
+PROBLEM_CHARACTERS = 120
+"""What a service says of its failure is told in so many characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +122,7 @@ class SearchChain:
             try:
                 results = await self._ask(service, query, count, problems)
             except WebSearchError as error:
-                problems.append(f"{service.name}: {error.message}")
+                problems.append(clean_line(error.message, limit_characters=PROBLEM_CHARACTERS))
                 continue
             answered = True
             if results:
@@ -129,7 +133,7 @@ class SearchChain:
         if answered:
             return SearchReport(problems=tuple(problems))
         raise SearchFailed(
-            f"No search service answered ({'; '.join(problems)}).",
+            f"No search service answered ({'; '.join(dict.fromkeys(problems))}).",
             remedy="Try again later, or name another service.",
         )
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
+from agentmem.core.choosing import is_own_question
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.web_conflicts import SearchConflict, conflicts_between, write_disclaimer
 from agentmem.core.web_merge import Finding, NumberedSource, focus, merge_findings
@@ -193,7 +194,7 @@ class _Search:
         names = {name: getattr(self.scope, name) for name in Scope.__slots__}
 
         def look() -> SearchResults:
-            return memory.search(self.query, top_k=top_k, **names)
+            return memory.search(self.query, top_k=2 * top_k, **names)
 
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -203,7 +204,8 @@ class _Search:
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self.problems.append(f"memory: {type(error).__name__}: {error}")
         else:
-            self.hits = tuple(found)
+            telling = [hit for hit in found if not is_own_question(hit.memory)]
+            self.hits = tuple(telling[:top_k])
             self.problems += [f"memory: {problem}" for problem in found.degradations]
         await self._say("memory", f"{len(self.hits)} found")
 
