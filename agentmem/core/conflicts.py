@@ -12,6 +12,7 @@ once with `read_statement` and use `judge_readings`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -35,6 +36,10 @@ __all__ = [
     "judge_readings",
     "read_statement",
 ]
+
+MOST_SENTENCES = 5_000
+MOST_CANDIDATES = 50
+"""Bounds of one search for conflicts: sentences a side, and comparisons a sentence."""
 
 UNRELATED = Verdict(kind="unrelated")
 NONE = Verdict(kind="none")
@@ -113,7 +118,9 @@ def find_conflicts(
     """Every pair of sentences, one of ours and one of theirs, that disagree.
 
     The surest come first, then the order of the texts. A text is taken apart
-    into sentences, which keep its date and key. At most `most` are returned.
+    into sentences, which keep its date and key; a sentence said again is read
+    once, and each is compared with those that share most words with it. At most
+    `most` are returned.
     """
     require_unit(least_confidence, "least_confidence")
     require_count(most, "most")
@@ -126,9 +133,9 @@ def find_conflicts(
     keyed = [place for place, (_, part, _) in enumerate(their_parts) if part.key]
     found: list[Conflict] = []
     for our_index, our_part, our_reading in our_parts:
-        places = {place for word in our_reading.words for place in by_word.get(word, ())}
-        if our_part.key:
-            places.update(keyed)
+        shared = Counter(place for word in our_reading.words for place in by_word.get(word, ()))
+        nearest = sorted(shared, key=lambda place: (-shared[place], place))[:MOST_CANDIDATES]
+        places = {*nearest, *(keyed[:MOST_CANDIDATES] if our_part.key else ())}
         for place in sorted(places):
             their_index, their_part, their_reading = their_parts[place]
             verdict = judge_readings(
@@ -149,13 +156,20 @@ def find_conflicts(
 
 
 def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, Reading]]:
+    seen: set[tuple[str, datetime | None, str]] = set()
     for index, statement in enumerate(statements):
         for start, end in sentences(statement.text):
             text = statement.text[start:end]
+            said = (text, statement.date, statement.key)
+            if said in seen:
+                continue
+            seen.add(said)
             reading = read_statement(text)
             if reading.clauses:
                 part = Statement(text=text, date=statement.date, key=statement.key)
                 yield index, part, reading
+            if len(seen) >= MOST_SENTENCES:
+                return
 
 
 def _in_time(

@@ -45,6 +45,7 @@ def test_each_level_costs_no_more_than_the_one_above(
 
 @given(prose(), units())
 @example("There, Berlin is the place. No.", 0.0)
+@example("Is it? ```\nthe code is a b\n```", 0.0)
 def test_shortening_keeps_what_carries_the_truth(text: str, share: float) -> None:
     """L2 Essentials stay. Summary and compressed text keep every number, name, negation, code."""
     essentials = read_essentials(text)

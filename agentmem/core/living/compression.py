@@ -142,7 +142,9 @@ def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
             kept.add(place)
     if not kept or len(kept) == len(spans):
         return text
-    return " ".join(text[slice(*spans[place])] for place in sorted(kept))
+    summary = " ".join(text[slice(*spans[place])] for place in sorted(kept))
+    lost = missing_essentials(read_essentials(text), read_essentials(summary))
+    return text if lost else summary  # what is code may depend on the sentences around it
 
 
 def compress(text: str) -> str:
