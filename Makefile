@@ -41,12 +41,15 @@ format: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the public data sets)
-	@set -e; for name in tokens text indexes scale; do \
+	@set -e; for name in tokens text indexes scale overhead working prediction inspector; do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py; done
 	@test -z "$(DATA)" || { set -e; for folder in $(DATA)/retrieval/*; do \
 		$(BIN)/python benchmarks/retrieval.py --data $$folder; done; \
 		$(BIN)/python benchmarks/preferences.py --data $(DATA)/prefs/dev.jsonl; \
-		$(BIN)/python benchmarks/injection.py --data $(DATA)/injection/dev.jsonl; }
+		$(BIN)/python benchmarks/injection.py --data $(DATA)/injection/dev.jsonl; \
+		$(BIN)/python benchmarks/contradictions.py --data $(DATA)/contradictions; \
+		$(BIN)/python benchmarks/merging.py --data $(DATA)/contradictions; \
+		$(BIN)/python benchmarks/extractive.py --data $(DATA)/retrieval; }
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench

@@ -51,7 +51,8 @@ class Ask:
     """What a context is to be built for.
 
     With `trim` old messages give way when the window is too small; without,
-    the caller's messages are theirs and only the block is cut.
+    the caller's messages are theirs and only the block is cut. `heard` are the
+    preferences that this turn stated.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -62,6 +63,7 @@ class Ask:
     pointers: tuple[Pointer, ...] = ()
     trim: bool = False
     message_id: str = ""
+    heard: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -328,7 +330,7 @@ def _snapshot(
         parts=parts_of_request(plan),
         looked_at=(
             *looked_at_knowledge(recalled.hits, passed_over, built, factors=factors),
-            *looked_at_profile(profile, built),
+            *looked_at_profile(profile, built, heard=ask.heard),
             *looked_at_messages(plan),
         ),
         message=built.text or "",

@@ -161,6 +161,7 @@ class Turn:
             pointers=self._pointers(),
             trim=trim,
             message_id=message_id,
+            heard=frozenset(preference.id for preference in self.preferences),
         )
         key = (self.scope, self.config, self.model, content_hash(repr(given[: at + 1])))
         kept = runtime.blocks.get(key) if at + 1 < len(given) else None

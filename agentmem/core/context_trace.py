@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from agentmem.core.assembly import BuiltBlock
 from agentmem.core.packages import ContentPackage
@@ -89,18 +89,21 @@ def _boosts(factor: float) -> Mapping[str, float]:
     return EMPTY if factor == 1.0 else {"use": round(factor - 1.0, 4)}
 
 
-def looked_at_profile(profile: Sequence[Memory], built: BuiltBlock) -> list[Looked]:
-    """The preferences that were offered, and which of them had room."""
+def looked_at_profile(
+    profile: Sequence[Memory], built: BuiltBlock, *, heard: Collection[str] = ()
+) -> list[Looked]:
+    """The preferences that were offered, and which of them had room; `heard` came just now."""
     looked = []
     for at, memory in enumerate(profile):
         fate = built.profile[at] if at < len(built.profile) else None
         dropped = fate is None or fate.outcome == "dropped"
+        reason = "no room for a block" if fate is None else fate.reason
         looked.append(
             looked_at(
                 memory,
                 section="profile",
                 decision="dropped" if dropped else "kept",
-                reason="no room for a block" if fate is None else fate.reason,
+                reason=f"{reason}; heard in this turn" if memory.id in heard else reason,
                 tokens=0 if fate is None else fate.tokens,
             )
         )

@@ -285,3 +285,14 @@ def test_erasing_takes_the_turn_its_trace_and_what_waits_with_it(
     assert files
     assert not any(b"nineteen eighty-four" in data for data in files)
     assert again.snapshot is not None
+
+
+def test_what_was_heard_is_in_the_trace_and_can_be_undone(memory: agentmem.MemoryManager) -> None:
+    turn = memory.turn([{"role": "user", "content": "I prefer tea."}], user_id="sam")
+    (heard,) = turn.preferences
+    assert turn.snapshot is not None
+    (seen,) = [seen for seen in turn.snapshot.looked_at if seen.section == "profile"]
+    assert seen.id == heard.id
+    assert seen.reason.endswith("heard in this turn")
+    memory.preferences.undo(heard.id, user_id="sam")
+    assert memory.preferences.get_all(user_id="sam") == ()
