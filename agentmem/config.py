@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_unit
 from agentmem.core.injection import Framing, Placement, ReferenceRole
+from agentmem.core.living.tiers import Activity
 from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]
@@ -21,6 +22,9 @@ class LoopConfig:
     remembered afterwards when `enable_auto_index` is on. A tool result of at
     most `stand_in_tokens` goes to the model whole; results are kept for
     `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
+    With `assembly="tiers"` the knowledge is what the tiers hold, its budget
+    divided by `activity`. `learn_workflows` records which tool calls answered
+    a goal and what was the same the next time.
     """
 
     top_k: int = 5
@@ -30,6 +34,8 @@ class LoopConfig:
     working_budget: int = 500
     search_mode: SearchMode = "hybrid"
     assembly: Assembly = "search"
+    activity: Activity = "general"
+    learn_workflows: bool = False
     enable_auto_index: bool = True
     detect_preferences: bool = True
     memory_tools: bool = True
@@ -57,6 +63,7 @@ class LoopConfig:
         for name, choices in (
             ("search_mode", SearchMode),
             ("assembly", Assembly),
+            ("activity", Activity),
             ("framing", Framing),
             ("reference_role", ReferenceRole),
             ("placement", Placement),

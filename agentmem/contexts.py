@@ -28,6 +28,7 @@ from agentmem.core.context_trace import (
     parts_of_request,
 )
 from agentmem.core.injection import as_dict, inject, last_question
+from agentmem.core.living.prediction import Signal
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
@@ -35,7 +36,7 @@ from agentmem.core.snapshot import Snapshot
 from agentmem.errors import AgentMemWarning, BudgetError
 from agentmem.recalling import Recalled
 from agentmem.tokenizer import Tokenizer
-from agentmem.types import Hit, Memory, Scope
+from agentmem.types import EMPTY, Hit, Memory, Scope
 
 if TYPE_CHECKING:
     from agentmem.runtime import Runtime
@@ -64,6 +65,7 @@ class Ask:
     trim: bool = False
     message_id: str = ""
     heard: frozenset[str] = frozenset()
+    signals: tuple[Signal, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,6 +139,27 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         Chosen(),
     )
     room = _room(ask, tokenizer, steps)
+    hits, reasons = recalled.hits, EMPTY
+    if ask.config.assembly == "tiers" and secret is not None:
+        offer = steps.run(
+            "tiers",
+            lambda: runtime.tiers.offer(
+                ask.scope,
+                budget_tokens=room.knowledge_tokens,
+                signals=ask.signals,
+                task=queries[0] if queries else "",
+                chosen=chosen,
+                hits=recalled.hits,
+                profile=profile,
+                config=ask.config,
+                count=tokenizer,
+            ),
+            None,
+        )
+        if offer is not None:
+            steps.degradations += offer.degradations
+            chosen, hits = offer.as_chosen(chosen, recalled.hits)
+            reasons = offer.reasons
     built = BuiltBlock()
     if secret is not None and room.limit_tokens > 0:
         built = steps.run(
@@ -178,8 +201,8 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         messages=messages,
         built=built,
         plan=packing,
-        hits=recalled.hits,
-        citations=citations_of(built, recalled.hits),
+        hits=hits,
+        citations=citations_of(built, hits),
         degradations=steps.degradations,
         estimated_tokens=packing.budget.used_tokens if packing else 0,
     )
@@ -187,8 +210,8 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         "trace",
         lambda: _snapshot(
             runtime, ask, context, queries=queries, recalled=recalled, profile=profile,
-            passed_over=chosen.passed_over, factors=factors, tokenizer=tokenizer, notes=notes,
-            timings=steps.timings_ms,
+            passed_over=chosen.passed_over, factors=factors, reasons=reasons,
+            tokenizer=tokenizer, notes=notes, timings=steps.timings_ms,
         ),
         None,
     )  # fmt: skip
@@ -311,6 +334,7 @@ def _snapshot(
     profile: Sequence[Memory],
     passed_over: Sequence[tuple[Hit, str]],
     factors: Mapping[str, float],
+    reasons: Mapping[str, str],
     tokenizer: Tokenizer,
     notes: Sequence[str],
     timings: Mapping[str, float],
@@ -326,10 +350,12 @@ def _snapshot(
         window_tokens=tokenizer.limits.window,
         reserve_tokens=tokenizer.reserve.total,
         estimated_tokens=context.estimated_tokens,
-        settings={name: getattr(config, name) for name in LoopConfig.__slots__},
+        settings=_settings(config, offered=len(reasons)),
         parts=parts_of_request(plan),
         looked_at=(
-            *looked_at_knowledge(recalled.hits, passed_over, built, factors=factors),
+            *looked_at_knowledge(
+                context.hits, passed_over, built, factors=factors, reasons=reasons
+            ),
             *looked_at_profile(profile, built, heard=ask.heard),
             *looked_at_messages(plan),
         ),
@@ -339,6 +365,12 @@ def _snapshot(
         timings_ms=dict(timings),
         cached=recalled.how == "cached",
     )
+
+
+def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:
+    """The settings as they held; tiers offer what they offer, whatever `top_k` says."""
+    found = {name: getattr(config, name) for name in LoopConfig.__slots__}
+    return {**found, "top_k": max(config.top_k, offered)}
 
 
 def as_messages(messages: Sequence[Any]) -> tuple[dict[str, Any], ...]:

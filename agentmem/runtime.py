@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
+from agentmem.core.asking import read_queries
 from agentmem.errors import AgentMemWarning
 from agentmem.extracting import EXTRACTIVE
 from agentmem.preferences import PreferenceStore
@@ -25,8 +26,11 @@ from agentmem.types import Memory, Scope
 if TYPE_CHECKING:
     from agentmem.background import Worker
     from agentmem.contexts import Context
+    from agentmem.core.living.prediction import Signal
     from agentmem.indexer import Indexer
     from agentmem.manager import MemoryManager
+    from agentmem.predicting import Predictions
+    from agentmem.tiering import Tiers
     from agentmem.tracing import Trace
 
 _log = logging.getLogger(__name__)
@@ -34,6 +38,7 @@ _log = logging.getLogger(__name__)
 DEFAULT_MODEL = "gpt-4o"
 """Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
+LEARN_CITED = "learn what was cited"
 SETTLE_SECONDS = 10.0
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
@@ -68,6 +73,7 @@ class Runtime:
         worker.handle("corrections", self._keep_corrections)
         worker.handle("usage", self._count_use)
         worker.handle("evict", self._evict)
+        worker.handle(LEARN_CITED, self._learn_cited)
         return worker
 
     @cached_property
@@ -81,6 +87,19 @@ class Runtime:
         from agentmem.tracing import Trace
 
         return Trace(self.memory)
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """What is needed when, as far as it was learned."""
+        from agentmem.predicting import Predictions
+
+        return Predictions(self.memory)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        from agentmem.tiering import Tiers
+
+        return Tiers(self.memory, self.predictions)
 
     @cached_property
     def corrections(self) -> Corrections:
@@ -117,6 +136,14 @@ class Runtime:
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         return self.recaller.recall(queries, scope, config)
+
+    def noted_signals(self, scope: Scope) -> tuple[Signal, ...]:
+        """What was said to be going on lately; nothing is loaded to find that nothing was."""
+        return self.predictions.current(scope) if "predictions" in self.__dict__ else ()
+
+    def expect(self, text: str, scope: Scope, config: LoopConfig) -> Recalled:
+        """What a turn that says `text` will recall; kept for it in the cache."""
+        return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's preferences, newest first."""
@@ -177,6 +204,9 @@ class Runtime:
             if payload.get(name):
                 store.record_usage(scope, payload[name], at=now, retrieved=1, **{name: 1})
 
+    def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.predictions.learn(payload, scope)
+
     def tidy_results(self, scope: Scope, config: LoopConfig) -> None:
         """Let old tool results of this scope go, in the background and at most once an hour."""
         if self._tidied.get(scope) is None:
@@ -209,7 +239,15 @@ class Runtime:
         """Finish or put away what waits in the background."""
         if "worker" in self.__dict__:
             self.worker.close()
+        if "predictions" in self.__dict__:
+            self._save_quietly()
         self.recaller.close()
+
+    def _save_quietly(self) -> None:
+        try:
+            self.predictions.save()
+        except Exception as error:  # noqa: BLE001 - closing goes on; a few lessons are lost
+            _log.warning("What was learned last could not be saved: %s", error)
 
 
 def _problems_of(path: Path) -> list[str]:

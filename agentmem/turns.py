@@ -21,6 +21,7 @@ from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.echoes import fingerprints
 from agentmem.core.injection import inject, last_question
+from agentmem.core.living.prediction import Signal
 from agentmem.core.living.usage import Shown, find_used
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEFT_OVER_WORDS = 4
+TASK_CHARACTERS = 2_000
 WHOLE_TOKENS = 4_000
 """What goes to a model whole that has no tool to read more."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -68,6 +70,7 @@ class Turn:
         trim: bool = False,
         dry: bool = False,
         working: WorkingMemory | None = None,
+        signals: Sequence[Signal] = (),
     ) -> None:
         self.memory = memory
         self.scope = scope or Scope()
@@ -83,6 +86,8 @@ class Turn:
         self._asked: dict[str, Any] | None = None
         self._repeated = False
         self._extra: list[str] = []
+        self._signals = tuple(signals)
+        self._features: tuple[str, ...] = ()
         try:
             self._build(tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
@@ -162,6 +167,7 @@ class Turn:
             trim=trim,
             message_id=message_id,
             heard=frozenset(preference.id for preference in self.preferences),
+            signals=self._read_signals(runtime),
         )
         key = (self.scope, self.config, self.model, content_hash(repr(given[: at + 1])))
         kept = runtime.blocks.get(key) if at + 1 < len(given) else None
@@ -180,6 +186,17 @@ class Turn:
         if snapshot is not None:
             self._try("trace", lambda: runtime.trace.record(snapshot))
             log_context(snapshot)
+
+    def _read_signals(self, runtime: Runtime) -> tuple[Signal, ...]:
+        """What is going on; learned from only where somebody says so or the tiers need it."""
+        noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
+        signals = tuple(dict.fromkeys((*self._signals, *noted)))
+        if (signals or self.config.assembly == "tiers") and self._asked is not None:
+            task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
+            self._features = self._try(
+                "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
+            ) or ()  # fmt: skip
+        return signals
 
     def _learn(self, runtime: Runtime) -> None:
         asked = self._asked
@@ -307,6 +324,8 @@ class Turn:
             "ignored": [one.id for one in shown if one.id not in used],
         }
         self.memory.runtime.worker.submit("usage", payload, scope=self.scope)
+        if self._features:
+            self.memory.runtime.predictions.remember(self._features, payload["cited"], self.scope)
 
     # -- inside ------------------------------------------------------------------------
 

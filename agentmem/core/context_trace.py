@@ -54,9 +54,13 @@ def looked_at_knowledge(
     built: BuiltBlock,
     *,
     factors: Mapping[str, float] = EMPTY,
+    reasons: Mapping[str, str] = EMPTY,
 ) -> list[Looked]:
-    """What was found, with its scores and fate; tool results that are pointed to are `working`."""
-    reasons = {hit.memory.id: reason for hit, reason in passed_over}
+    """What was found, with its scores and fate; tool results that are pointed to are `working`.
+
+    `reasons` say why something was offered that no search found.
+    """
+    passed_by = {hit.memory.id: reason for hit, reason in passed_over}
     fates = {fate.id: fate for fate in (*built.knowledge.fates, *built.pointers)}
     pointers = {fate.id for fate in built.pointers}
     looked = []
@@ -64,13 +68,14 @@ def looked_at_knowledge(
         memory = hit.memory
         fate = fates.get(memory.id)
         outcome = "dropped" if fate is None else fate.outcome
-        passed = reasons.get(memory.id, "")
+        passed = passed_by.get(memory.id, "")
+        offered = f"{reasons[memory.id]}; " if memory.id in reasons else ""
         looked.append(
             looked_at(
                 memory,
                 section="working" if memory.id in pointers else "knowledge",
                 decision="kept" if outcome == "included" else outcome,
-                reason=passed or (fate.reason if fate else "no room for a block"),
+                reason=passed or offered + (fate.reason if fate else "no room for a block"),
                 tokens=0 if fate is None else fate.tokens,
                 rank=rank,
                 score=hit.score,

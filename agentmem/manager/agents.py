@@ -11,16 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from agentmem.core.checks import require_count
 from agentmem.manager.base import Base
+from agentmem.manager.whose import scope_of
 
 if TYPE_CHECKING:
     from agentmem.background import Worker
     from agentmem.config import LoopConfig
+    from agentmem.core.living.prediction import Signal, SignalKind
+    from agentmem.core.living.tiers import Shares, TieredContext
     from agentmem.indexer import FolderReport, IndexingResult
     from agentmem.manager import MemoryManager
+    from agentmem.predicting import Prediction
     from agentmem.preferences import PreferenceStore
     from agentmem.runtime import Runtime
+    from agentmem.tiering import Prefetched
     from agentmem.turns import Turn, Whose
+
+    Signals = Sequence[Signal | tuple[str, str]]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C")
@@ -63,14 +71,18 @@ class Agents(Base):
         message_id: str = "",
         trim: bool = False,
         dry: bool = False,
+        signals: Signals = (),
         **whose: str | None,
     ) -> Turn:
         """One turn of a loop of your own: send `turn.messages`, then say `turn.done(answer)`.
 
         It never raises because memory failed. With `trim` old messages give
         way when the window is too small, and `BudgetError` is raised when what
-        must be sent does not fit. `dry` keeps nothing of the turn.
+        must be sent does not fit. `dry` keeps nothing of the turn. `signals`
+        say what is going on (a file that is open, an error seen): what is cited
+        under them is predicted the next time.
         """
+        from agentmem.predicting import read_signals
         from agentmem.turns import Turn, read_scope
 
         return Turn(
@@ -83,11 +95,85 @@ class Agents(Base):
             message_id=message_id,
             trim=trim,
             dry=dry,
+            signals=read_signals(signals),
         )
 
     async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:
         """`turn` for callers that await: it is built on a thread."""
         return await asyncio.to_thread(self.turn, messages, **options)
+
+    def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:
+        """Say what is going on; the turns and predictions of the next two hours know it.
+
+        `kind` is `file`, `branch`, `error`, `time`, `collaborator`, `tool` or `task`.
+        """
+        from agentmem.core.living.prediction import Signal
+
+        self.runtime.predictions.note(Signal(kind=kind, value=value), scope_of(whose))
+
+    def predict(
+        self, signals: Signals = (), limit: int = 10, **whose: str | None
+    ) -> tuple[Prediction, ...]:
+        """The memories most probably needed in this situation, best first, with a confidence."""
+        from agentmem.predicting import read_signals
+
+        scope = scope_of(whose)
+        require_count(limit, "limit")
+        tiers = self.runtime.tiers
+        given = tiers.signals_for(read_signals(signals), scope)
+        return tuple(self.runtime.predictions.predict(given, scope, limit=limit))
+
+    def prefetch(
+        self,
+        signals: Signals = (),
+        *,
+        budget_ms: float = 200.0,
+        config: LoopConfig | None = None,
+        **whose: str | None,
+    ) -> Prefetched:
+        """Make ready what the next turn will need, within about `budget_ms`.
+
+        Tasks and errors among the signals are searched for ahead: a turn that
+        says the same is served from the cache.
+        """
+        from agentmem.config import LoopConfig
+        from agentmem.predicting import read_signals
+
+        return self.runtime.tiers.prefetch(
+            scope_of(whose),
+            read_signals(signals),
+            budget_ms=budget_ms,
+            config=config or LoopConfig(),
+        )
+
+    def assemble_context(
+        self,
+        budget: int = 8_000,
+        *,
+        signals: Signals = (),
+        activity: str = "general",
+        task: str = "",
+        table: Mapping[str, Shares] | None = None,
+        model: str = "",
+        **whose: str | None,
+    ) -> TieredContext:
+        """What is worth knowing now in four tiers, within `budget` tokens of `model` (P36).
+
+        `task` says in words what is being done. `table` gives shares of your
+        own by activity. A part that cannot be read is left out and named in
+        `degradations`.
+        """
+        from agentmem.predicting import read_signals
+
+        return self.runtime.tiers.assemble(
+            scope_of(whose),
+            budget_tokens=budget,
+            signals=read_signals(signals),
+            activity=activity,
+            task=task,
+            table=table,
+            count=self.runtime.tokenizer(model)[0],
+        )
 
     def wrap(self, fn: F, **options: Any) -> F:
         """A chat-completions callable with memory: the same signature, the same return type.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.clock import SystemClock
 from agentmem.core.filters import Selection
@@ -20,6 +20,7 @@ from agentmem.stores.base import Store
 from agentmem.types import Scope
 
 if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
     from agentmem.runtime import Runtime
 
 
@@ -86,6 +87,28 @@ class Base:
         self.embedding.forget()
         if self._runtime is not None:
             self._runtime.forget()
+
+    def _unlearn(
+        self,
+        scope: Scope,
+        ids: Sequence[str] = (),
+        *,
+        selection: Selection | None = None,
+    ) -> None:
+        """Take what will be erased out of what was learned, before the files are cleaned (P26)."""
+        from agentmem.predicting import Predictions
+
+        if self._runtime is not None:
+            self._runtime.tiers.forget()
+            predictions = self._runtime.predictions
+        else:
+            predictions = Predictions(cast("MemoryManager", self))
+        if selection is None:
+            predictions.forget(scope, ids)
+        else:
+            predictions.forget_all(
+                scope, tuple(self.store.scan(selection)), everything=selection.is_everything
+            )
 
     @property
     def telemetry_id(self) -> str:

@@ -96,6 +96,7 @@ class Changing(Adding):
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
         self._settle(scope_of(whose))
         with span("delete_memory", store_id=self.telemetry_id) as told:
+            self._unlearn(scope_of(whose), ids)
             receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
             told.found(len(receipt.ids))
         self._forget()
@@ -113,6 +114,7 @@ class Changing(Adding):
         )
         self._settle(selection.reader)
         with span("delete_memory", store_id=self.telemetry_id) as told:
+            self._unlearn(selection.reader, selection=selection)
             receipt = self.store.erase_all(selection, at=self.clock.now())
             told.found(len(receipt.ids))
         self._forget()

@@ -25,7 +25,7 @@ SignalKind = Literal["file", "branch", "error", "time", "collaborator", "tool", 
 HALF_LIFE_DAYS = 21.0
 GUESSES = 10
 KEPT_PER_FEATURE = 64
-KEPT_FEATURES = 20_000
+KEPT_FEATURES = 5_000
 _DOUBT = 1.0
 """How many sightings a feature must outweigh before it is believed."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -135,6 +135,9 @@ class Predictor:
         for memory_id in cited:
             self._cited[memory_id] = self._cited.get(memory_id, 0.0) + weight
             self._last[memory_id] = moment
+        if len(self._cited) > 2 * KEPT_FEATURES:
+            self._cited = _best(self._cited, KEPT_FEATURES)
+            self._last = {m: at for m, at in self._last.items() if m in self._cited}
         if len(self._times) > 2 * KEPT_FEATURES:
             kept = _best(self._times, KEPT_FEATURES)
             self._times = kept
@@ -176,6 +179,15 @@ class Predictor:
                 known.pop(memory_id, None)
             self._seen.pop(f"cited:{memory_id}", None)
             self._times.pop(f"cited:{memory_id}", None)
+
+    def knows(self, memory_ids: Iterable[str]) -> bool:
+        """Whether anything was learned about one of these."""
+        known = set(memory_ids)
+        return (
+            not known.isdisjoint(self._cited)
+            or any(f"cited:{memory_id}" in self._times for memory_id in known)
+            or any(not known.isdisjoint(seen) for seen in self._seen.values())
+        )
 
     # -- inside -----------------------------------------------------------------------
 

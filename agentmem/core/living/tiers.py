@@ -87,7 +87,7 @@ class TierFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieredContext:
-    """The assembled text. `tier_tokens` sums to no more than `tokens` costs as a whole."""
+    """The assembled text, what each tier costs, and what could not be read for it."""
 
     text: str = ""
     tokens: int = 0
@@ -95,6 +95,7 @@ class TieredContext:
     tier_budgets: Mapping[int, int] = field(default_factory=dict)
     tier_tokens: Mapping[int, int] = field(default_factory=dict)
     fates: tuple[TierFate, ...] = ()
+    degradations: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

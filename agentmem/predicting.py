@@ -1,0 +1,354 @@
+"""Keep what is learned about which memory is needed when, and guess with it.
+
+One predictor for each user and project, in the store's settings. It holds ids
+and keyed digests of what was going on, never a word of it; what is erased is
+taken out of it before the store's files are cleaned (P26).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from agentmem.core.living.gathering import plain_path
+from agentmem.core.living.prediction import Predicted, Predictor, Signal, features_of
+from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.resilience import TtlCache
+from agentmem.runtime import LEARN_CITED
+from agentmem.types import Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+GUESSED = 3
+"""So many times the wanted number are guessed: some may be gone, or not for this reader."""
+SIGNAL_SECONDS = 7_200.0
+MOST_SIGNALS = 12
+REMEMBERED_CITED = 3
+SAVE_EVERY = 10
+SMALL_BYTES = 50_000
+"""A predictor up to this size is saved after every turn, a larger one after several."""
+LARGEST_BYTES = 64_000_000
+_OPEN_SORTS = ("cited", "time", "weekday")
+"""Features whose values are ids or parts of the day; all others are kept as digests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A memory that will probably be needed, how sure that is, and what says so."""
+
+    memory: Memory
+    confidence: float
+    because: tuple[str, ...] = ()
+
+
+class Predictions:
+    """The predictors of one memory, read when they are needed."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._lock = threading.RLock()
+        self._known: dict[str, tuple[str | None, Predictor]] = {}
+        self._unsaved: dict[str, int] = {}
+        self.lessons = 0
+        self._signals: TtlCache[tuple[Signal, ...]] = TtlCache(
+            memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS
+        )
+        self._cited: TtlCache[tuple[str, ...]] = TtlCache(
+            memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS
+        )
+
+    # -- signals -----------------------------------------------------------------------
+
+    def note(self, signal: Signal, scope: Scope) -> None:
+        """Remember that something is going on, for the turns of the next two hours."""
+        whose = _whose(scope)
+        with self._lock:
+            known = [s for s in self.current(scope) if s != signal]
+            if signal.kind in ("branch", "task", "time"):  # one at a time
+                known = [s for s in known if s.kind != signal.kind]
+            self._signals.put(whose, (*known, signal)[-MOST_SIGNALS:])
+
+    def current(self, scope: Scope) -> tuple[Signal, ...]:
+        """What was noted lately, oldest first."""
+        return self._signals.get(_whose(scope)) or ()
+
+    def features(self, signals: Iterable[Signal], scope: Scope) -> tuple[str, ...]:
+        """The features of `signals`, with the time of day and what was cited last."""
+        given = tuple(signals)
+        if not any(signal.kind == "time" for signal in given):
+            given = (*given, Signal(kind="time", value=self._memory.clock.now().isoformat()))
+        cited = (Signal(kind="cited", value=m) for m in self._cited.get(_whose(scope)) or ())
+        return features_of((*given, *cited), related=self.related(given, scope))
+
+    # -- learning and guessing ---------------------------------------------------------
+
+    def predict(self, signals: Iterable[Signal], scope: Scope, *, limit: int) -> list[Prediction]:
+        """The memories most probably needed, that this reader may see, best first."""
+        features = self.features(signals, scope)
+        digests = self._digests(features)
+        now = self._memory.clock.now()
+        with self._lock:
+            guesses = self._load(_name(scope)).predict(
+                list(digests), now=now, limit=GUESSED * limit
+            )
+        seen = self._memory.store.get_many(scope, [guess.id for guess in guesses])
+        memories = {memory.id: memory for memory in seen if memory.superseded_by is None}
+        return [
+            Prediction(
+                memory=memories[guess.id],
+                confidence=guess.confidence,
+                because=tuple(digests.get(name, name) for name in guess.because),
+            )
+            for guess in guesses
+            if guess.id in memories
+        ][:limit]
+
+    def remember(self, features: Sequence[str], cited: Sequence[str], scope: Scope) -> None:
+        """Learn in the background that `cited` were used while `features` were on."""
+        if not cited:
+            return
+        self._cited.put(_whose(scope), tuple(cited)[:REMEMBERED_CITED])
+        payload = {
+            "features": list(self._digests(features)),
+            "cited": list(cited),
+            "at": self._memory.clock.now().isoformat(),
+        }
+        self._memory.worker.submit(LEARN_CITED, payload, scope=scope)
+
+    def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Do what `remember` asked for; what was erased since is not learned."""
+        now = datetime.fromisoformat(str(payload["at"]))
+        name = _name(scope)
+        with self._lock:
+            there = {m.id for m in self._memory.store.get_many(scope, list(payload["cited"]))}
+            cited = [memory_id for memory_id in payload["cited"] if memory_id in there]
+            if not cited:
+                return
+            predictor = self._load(name)
+            predictor.observe([str(f) for f in payload["features"]], cited, now=now)
+            self.lessons += 1
+            self._unsaved[name] = self._unsaved.get(name, 0) + 1
+            raw = self._known[name][0]
+            if raw is None or len(raw) <= SMALL_BYTES or self._unsaved[name] >= SAVE_EVERY:
+                self._save(name, predictor, scope)
+
+    def save(self) -> None:
+        """Write what was learned and not written yet."""
+        with self._lock:
+            for name in [name for name, count in self._unsaved.items() if count]:
+                self._save(name, self._known[name][1], None)
+
+    # -- relations between files ---------------------------------------------------------
+
+    def relate(self, graph: Mapping[str, Sequence[str]], scope: Scope) -> None:
+        """Keep which files belong together; what was kept before is replaced."""
+        name = _name(scope).replace("predictor", "relations", 1)
+        self._memory.store.settings.set(name, pack(dict(graph)))
+        self._register(_name(scope), scope)
+
+    def related(self, signals: Iterable[Signal], scope: Scope) -> dict[str, tuple[str, ...]]:
+        """For each file of `signals`, the files that import it or are imported by it."""
+        files = [plain_path(signal.value) for signal in signals if signal.kind == "file"]
+        if not files:
+            return {}
+        raw = self._memory.store.settings.get(_name(scope).replace("predictor", "relations", 1))
+        graph = unpack(raw) if raw else {}
+        found: dict[str, tuple[str, ...]] = {}
+        for path in files:
+            near = graph.get(path)
+            if near is None:  # an absolute path, or one that begins at another folder
+                near = next(
+                    (graph[known] for known in sorted(graph) if path.endswith(f"/{known}")), ()
+                )
+            found[path] = tuple(str(other) for other in near)
+        return found
+
+    # -- forgetting --------------------------------------------------------------------
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Take memories that are about to be erased out of every predictor that may know them."""
+        store = self._memory.store
+        gone: list[Memory] = []
+        for memory_id in ids:
+            try:
+                gone.append(store.get(scope, memory_id, deleted=True))
+            except (RecordNotFound, InvalidInput):
+                continue
+        self._forget(gone)
+
+    def forget_all(self, scope: Scope, memories: Sequence[Memory], *, everything: bool) -> None:
+        """The same for many; with `everything` nothing learned of this user is left."""
+        if not everything:
+            self._forget(memories)
+            return
+        with self._lock:
+            for name, project in self._registered(scope.user_id).items():
+                if scope.project_id is None or project == _digest(scope.project_id):
+                    self._remove(name, scope.user_id)
+        self._signals.clear()
+        self._cited.clear()
+        self._forget([memory for memory in memories if memory.visibility != "private"])
+
+    def _forget(self, memories: Sequence[Memory]) -> None:
+        ids = {memory.id for memory in memories}
+        if not ids:
+            return
+        settings = self._memory.store.settings
+        shared = any(memory.visibility != "private" for memory in memories)
+        with self._lock:
+            names: set[str] = set()
+            if shared:
+                for at in range(256):
+                    names |= set(self._shard(f"{at:02x}"))
+            for user in {memory.scope.user_id for memory in memories}:
+                names |= set(self._registered(user))
+            for name in sorted(names):
+                if name not in self._known and settings.get(name) is None:
+                    continue
+                predictor = self._load(name)
+                if predictor.knows(ids):
+                    predictor.forget(ids)
+                    self._save(name, predictor, None)
+            self._cited.clear()
+
+    def _remove(self, name: str, user_id: str | None) -> None:
+        settings = self._memory.store.settings
+        settings.set(name, None)
+        settings.set(name.replace("predictor", "relations", 1), None)
+        self._known.pop(name, None)
+        self._unsaved.pop(name, None)
+        part = _digest(user_id)[:2]
+        kept = {key: value for key, value in self._shard(part).items() if key != name}
+        settings.set(f"predictors {part}", json.dumps(kept) if kept else None)
+
+    # -- in the store --------------------------------------------------------------------
+
+    def _load(self, name: str) -> Predictor:
+        """The predictor as the store has it; another process may have taught it since."""
+        raw = self._memory.store.settings.get(name)
+        known = self._known.get(name)
+        if known is not None and known[0] == raw:
+            return known[1]
+        predictor = Predictor()
+        if raw is not None:
+            try:
+                predictor = Predictor.from_dict(unpack(raw))
+            except InvalidInput:
+                predictor = Predictor()  # it learns again
+        self._known[name] = (raw, predictor)
+        self._unsaved[name] = 0
+        return predictor
+
+    def _save(self, name: str, predictor: Predictor, scope: Scope | None) -> None:
+        raw = pack(predictor.to_dict())
+        self._memory.store.settings.set(name, raw)
+        if self._known.get(name, (None,))[0] is None and scope is not None:
+            self._register(name, scope)
+        self._known[name] = (raw, predictor)
+        self._unsaved[name] = 0
+
+    def _register(self, name: str, scope: Scope) -> None:
+        part = _digest(scope.user_id)[:2]
+        known = self._shard(part)
+        if name not in known:
+            known[name] = _digest(scope.project_id)
+            self._memory.store.settings.set(f"predictors {part}", json.dumps(known))
+
+    def _registered(self, user_id: str | None) -> dict[str, str]:
+        digest = _digest(user_id)
+        wanted = f"predictor {digest} "
+        return {k: v for k, v in self._shard(digest[:2]).items() if k.startswith(wanted)}
+
+    def _shard(self, part: str) -> dict[str, str]:
+        raw = self._memory.store.settings.get(f"predictors {part}")
+        try:
+            found = json.loads(raw) if raw else {}
+        except ValueError:
+            found = {}
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    def _digests(self, features: Iterable[str]) -> dict[str, str]:
+        """Features as they are kept, to what they mean."""
+        secret = self._memory.store.settings.secret()
+        found = {}
+        for feature in features:
+            sort, _, value = feature.partition(":")
+            if sort in _OPEN_SORTS:
+                found[feature] = feature
+                continue
+            code = hmac.new(secret, f"{sort}\0{value}".encode(), hashlib.sha256).hexdigest()
+            found[f"{sort}:{code[:16]}"] = feature
+        return found
+
+
+def as_guess(prediction: Prediction) -> Predicted:
+    """A prediction as the core knows it."""
+    return Predicted(
+        id=prediction.memory.id, confidence=prediction.confidence, because=prediction.because
+    )
+
+
+def read_signals(signals: object) -> tuple[Signal, ...]:
+    """Signals as callers write them: `Signal`s, (kind, value) pairs, or one of them alone."""
+    if isinstance(signals, Signal):
+        return (signals,)
+    if isinstance(signals, str | bytes | Mapping) or not isinstance(signals, Iterable):
+        raise InvalidInput(
+            "signals", signals, "is no list of signals",
+            remedy='Pass Signal(kind="file", value="…") or ("file", "…").',
+        )  # fmt: skip
+    read = []
+    for signal in signals:
+        if isinstance(signal, Signal):
+            read.append(signal)
+        elif isinstance(signal, Sequence) and not isinstance(signal, str) and len(signal) == 2:
+            read.append(Signal(kind=signal[0], value=signal[1]))
+        else:
+            raise InvalidInput(
+                "signals", signal, "is no signal", remedy='Pass Signal(kind="file", value="…").'
+            )
+    return tuple(replace(s, value=s.value[:2_000]) if len(s.value) > 2_000 else s for s in read)
+
+
+def pack(value: Mapping[str, Any]) -> str:
+    """JSON, compressed, as text."""
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return base64.b85encode(zlib.compress(data.encode(), 6)).decode("ascii")
+
+
+def unpack(raw: str) -> dict[str, Any]:
+    """What `pack` wrote; `InvalidInput` for anything else."""
+    try:
+        reader = zlib.decompressobj()
+        data = reader.decompress(base64.b85decode(raw), LARGEST_BYTES)
+        if reader.unconsumed_tail or not reader.eof:
+            raise ValueError("too large or cut short")
+        found = json.loads(data)
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
+    except (ValueError, zlib.error, RecursionError) as error:
+        raise InvalidInput("setting", raw[:20], f"cannot be read ({error})") from error
+    return found
+
+
+def _whose(scope: Scope) -> tuple[str | None, str | None]:
+    """Runs and agents come and go; what a user needs in a project stays."""
+    return scope.user_id, scope.project_id
+
+
+def _name(scope: Scope) -> str:
+    return f"predictor {_digest(scope.user_id)} {_digest(scope.project_id)}"
+
+
+def _digest(name: str | None) -> str:
+    written = "-" if name is None else f"+{name}"
+    return hashlib.blake2b(written.encode(), digest_size=8).hexdigest()
