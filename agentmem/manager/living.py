@@ -6,9 +6,11 @@ Each call is a door to a module of its own, opened when it is used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.core.checks import require_count, require_text
+from agentmem.errors import InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import Instant, instant, scope_of
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from agentmem.core.living.plans import ConsolidationSettings
     from agentmem.living.contradictions import Contradiction, Resolution
     from agentmem.living.learning import Learned
+    from agentmem.living.merging_stores import MergeReport
     from agentmem.living.reports import ConsolidationReport
     from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
@@ -109,6 +112,33 @@ class Living(Base):
 
         learner = Learner(cast("MemoryManager", self))
         return learner.history(scope_of(whose), key, as_of=instant(as_of, "as_of"))
+
+    def merge_from(
+        self, path: str | Path | None = None, *, user_id: str | None = None, into: str | None = None
+    ) -> MergeReport:
+        """Take in another store (`path`), or give a copy of `user_id`'s memories to `into`.
+
+        Nothing is lost and the other side stays as it is. What both have is
+        kept once; where they disagree the report says what was done.
+        """
+        from agentmem.living.merging_stores import StoreMerger
+
+        merger = StoreMerger(cast("MemoryManager", self))
+        if path is None:
+            return merger.merge_user(user_id, into)
+        if user_id is not None or into is not None:
+            raise InvalidInput(
+                "path", str(path), "and users are two different merges", remedy="Pass one of them."
+            )
+        from agentmem.stores.sqlite import SqliteStore
+
+        if not Path(path).is_file():
+            raise InvalidInput("path", str(path), "is no store", remedy="Name a store's file.")
+        with SqliteStore(path) as other:
+            report = merger.merge_store(other)
+        if report.added and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
 
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         if not self.settings.judge_new or self._closed:
