@@ -72,6 +72,8 @@ class Runtime:
         worker = Worker(self.memory.store, clock=self.memory.clock)
         worker.handle("corrections", self._keep_corrections)
         worker.handle("usage", self._count_use)
+        worker.handle("judge", self._judge)
+        worker.handle("learn", self._learn)
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         return worker
@@ -203,6 +205,11 @@ class Runtime:
         for name in ("cited", "ignored"):
             if payload.get(name):
                 store.record_usage(scope, payload[name], at=now, retrieved=1, **{name: 1})
+        cited = payload.get("cited") or ()
+        if len(cited) > 1:
+            from agentmem.living.co_citing import count_co_citations
+
+            count_co_citations(store, scope, cited, at=now)
 
     def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
         self.predictions.learn(payload, scope)
@@ -234,6 +241,19 @@ class Runtime:
         self.blocks.clear()
         self._profiles.clear()
         self._shown.clear()
+
+    def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Compare what is new with what it may contradict."""
+        from agentmem.living.settling import Settler
+
+        Settler(self.memory).judge_new(scope)
+
+    def _learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Keep what the user's turns state."""
+        from agentmem.living.learning import Learner
+
+        learner = Learner(self.memory)
+        learner.learn(scope, learner.read(scope, payload["messages"]))
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""

@@ -19,7 +19,8 @@ class Settings:
     A chunk of a document is about `chunk_tokens` long and never longer than
     `chunk_limit_tokens`. `save_indexes` writes the indexes beside the store at
     `sync()` and `close()`, `embed_in_background` makes missing vectors on a
-    thread of its own.
+    thread of its own. `judge_new` looks in the background whether a new fact or
+    episode contradicts what is known.
     """
 
     top_k: int = 5
@@ -30,6 +31,7 @@ class Settings:
     chunk_limit_tokens: int = 400
     save_indexes: bool = True
     embed_in_background: bool = True
+    judge_new: bool = True
 
     def __post_init__(self) -> None:
         require_count(self.top_k, "top_k")

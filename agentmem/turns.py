@@ -22,6 +22,7 @@ from agentmem.core.content import content_hash
 from agentmem.core.echoes import fingerprints
 from agentmem.core.injection import inject, last_question
 from agentmem.core.living.prediction import Signal
+from agentmem.core.living.serving import served_text
 from agentmem.core.living.usage import Shown, find_used
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
@@ -306,10 +307,15 @@ class Turn:
             runtime.indexer.index_messages_async(
                 told, session=session_of(self.scope, runtime.now()), scope=self.scope
             )
+        if self.config.learn_facts and said[0]["role"] == "user":
+            runtime.worker.submit("learn", {"messages": said[:1]}, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
-        built, texts = self._context.built, {hit.memory.id: hit.memory.text for hit in self.hits}
+        built, texts = (
+            self._context.built,
+            {hit.memory.id: served_text(hit.memory) for hit in self.hits},
+        )
         shown = [
             Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
             for c in self.citations

@@ -87,6 +87,12 @@ COMMANDS = (
         doctor="Check the environment, the store and its indexes.",
     ),
     *_section(
+        "Look after", "living",
+        consolidate="Merge, shorten and forget; all of it can be undone.",
+        contradictions="Show and resolve what cannot both be true.",
+        merge="Put two stores, or two users' memories, together.",
+    ),
+    *_section(
         "Look after", "moving",
         export="Write memories to a file, one JSON object a line.",
         import_="Add memories that `export` wrote.",

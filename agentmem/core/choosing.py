@@ -12,6 +12,7 @@ from agentmem.core.block import Pointer, source_of
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.knowledge import Candidate
+from agentmem.core.living.serving import served_text
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
 from agentmem.types import EMPTY, Hit, Memory
@@ -81,7 +82,9 @@ def choose(
             )
         else:
             score = weighed[memory.id]
-            candidates.append(Candidate(id=memory.id, source=source_of(memory), score=score))
+            candidates.append(
+                Candidate(id=memory.id, source=source_of(memory, served_text(memory)), score=score)
+            )
     return Chosen(
         candidates=tuple(candidates),
         pointers=tuple(pointers),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from agentmem.core.assembly import BuiltBlock
+from agentmem.core.living.serving import served_text
 from agentmem.core.packages import ContentPackage
 from agentmem.core.packing import ContextPlan
 from agentmem.core.snapshot import Looked, Part, looked_at
@@ -76,6 +77,7 @@ def looked_at_knowledge(
                 section="working" if memory.id in pointers else "knowledge",
                 decision="kept" if outcome == "included" else outcome,
                 reason=passed or offered + (fate.reason if fate else "no room for a block"),
+                text=served_text(memory),
                 tokens=0 if fate is None else fate.tokens,
                 rank=rank,
                 score=hit.score,

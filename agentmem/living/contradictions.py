@@ -18,6 +18,7 @@ from agentmem.types import Memory
 Resolution = Literal["a_wins", "b_wins", "both_valid", "merged"]
 ContradictionState = Literal["open", "a_wins", "b_wins", "both_valid", "merged"]
 CONTRADICTS = "contradicts"
+_RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +117,16 @@ def read_contradiction(link: Link, memories: Mapping[str, Memory]) -> Contradict
     fields = read_note(link.note)
     values = (_text(fields, "first_value"), _text(fields, "second_value"))
     sides = sorted(((first, values[0]), (second, values[1])), key=lambda s: _age(s[0]))
-    state = fields.get("resolution") if link.settled_at is not None else "open"
-    known = state if state in get_args(ContradictionState) else "both_valid"
+    state: ContradictionState = "open"
+    if link.settled_at is not None:
+        said = fields.get("resolution")
+        state = next((one for one in _RESOLUTIONS if one == said), "both_valid")
     confidence = fields.get("confidence")
     return Contradiction(
         id=contradiction_id(link.first_id, link.second_id),
         a=sides[0][0],
         b=sides[1][0],
-        state=known,
+        state=state,
         reason=_text(fields, "reason") or link.relation,
         subject=_text(fields, "subject"),
         a_value=sides[0][1],

@@ -98,7 +98,7 @@ def _by_vector(
     if not len(keys):
         return set()
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = vectors / np.where(lengths > 0, lengths, 1)
+    units = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     asking = (
         np.arange(len(keys))
         if changed is None
@@ -106,7 +106,7 @@ def _by_vector(
     )
     for start in range(0, len(asking), BLOCK_ROWS):
         here = asking[start : start + BLOCK_ROWS]
-        cosines = units[here] @ units.T
+        cosines: NDArray[np.float32] = units[here] @ units.T
         cosines[np.arange(len(here)), here] = -1
         _add_nearest(keys, here, cosines, least, found)
     return {int(key) for key in keys}

@@ -166,6 +166,7 @@ class Adding(Base):
             entries = self._entries(memories)
             self.store.put(entries)
             told.found(len(entries))
+        self._judge_later(memories)
         return self._after_write(entries)
 
     def _replace(

@@ -17,7 +17,7 @@ from agentmem.protocols import Clock, Embedder
 from agentmem.retrieval import Reranker, Retriever
 from agentmem.settings import Settings
 from agentmem.stores.base import Store
-from agentmem.types import Scope
+from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
@@ -81,6 +81,9 @@ class Base:
         """Let the background finish what it holds of `scope`, which would come back otherwise."""
         if self._runtime is not None:
             self._runtime.settle(scope)
+
+    def _judge_later(self, memories: Sequence[Memory]) -> None:
+        """Have new memories compared with what they may contradict."""
 
     def _forget(self) -> None:
         self.index.forget()

@@ -5,17 +5,31 @@ Each call is a door to a module of its own, opened when it is used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.core.checks import require_count, require_text
+from agentmem.errors import InvalidInput
 from agentmem.manager.base import Base
-from agentmem.manager.whose import scope_of
+from agentmem.manager.whose import Instant, instant, scope_of
 
 if TYPE_CHECKING:
     from agentmem.core.living.plans import ConsolidationSettings
+    from agentmem.living.contradictions import Contradiction, Resolution
+    from agentmem.living.learning import Learned
+    from agentmem.living.merging_stores import MergeReport
     from agentmem.living.reports import ConsolidationReport
+    from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
+    from agentmem.results import SearchResults
+    from agentmem.retrieval import Request
     from agentmem.stores.revisions import JournalEntry, Undone
+    from agentmem.types import Memory
+
+
+JUDGED_KINDS = frozenset({"fact", "episode"})
+"""What may contradict something as soon as it is said; preferences are merged when detected."""
 
 
 class Living(Base):
@@ -48,3 +62,92 @@ class Living(Base):
     def journal(self, limit: int = 20, **whose: str | None) -> tuple[JournalEntry, ...]:
         """The newest runs that can be undone, and those that were."""
         return self.store.journal.recent(scope_of(whose), limit=require_count(limit, "limit"))
+
+    def contradictions(
+        self, *, open_only: bool = True, **whose: str | None
+    ) -> tuple[Contradiction, ...]:
+        """Memories that cannot both be true, oldest first; the resolved ones on request."""
+        from agentmem.living.settling import Settler
+
+        settler = Settler(cast("MemoryManager", self))
+        return settler.all(scope_of(whose), open_only=open_only)
+
+    def contradiction(self, contradiction: str, **whose: str | None) -> Contradiction:
+        """One contradiction by its id, or the beginning of it."""
+        from agentmem.living.settling import Settler
+
+        return Settler(cast("MemoryManager", self)).get(scope_of(whose), contradiction)
+
+    def resolve(
+        self, contradiction: str, resolution: Resolution, *, note: str = "", **whose: str | None
+    ) -> Resolved:
+        """Say what is true: `a_wins`, `b_wins`, `both_valid` or `merged`.
+
+        The side that does not hold is superseded, and kept; `undo` with the
+        result's `journal_id` opens the contradiction again.
+        """
+        from agentmem.living.settling import Settler
+
+        settler = Settler(cast("MemoryManager", self))
+        return settler.resolve(scope_of(whose), contradiction, resolution, note=note)
+
+    def learn(
+        self, data: str | Mapping[str, Any] | Sequence[Mapping[str, Any]], **whose: str | None
+    ) -> Learned:
+        """Keep the facts, decisions and fixes that a user's text or turns state.
+
+        A later value for the same key takes the earlier one's place (P38).
+        Turns of others than the user teach nothing.
+        """
+        from agentmem.living.learning import Learner
+
+        learner, scope = Learner(cast("MemoryManager", self)), scope_of(whose)
+        return learner.learn(scope, learner.read(scope, data))
+
+    def history_of(
+        self, key: str, *, as_of: Instant = None, **whose: str | None
+    ) -> tuple[Memory, ...]:
+        """Every value that a key ("API limit") ever had, earliest first; or the one as of then."""
+        from agentmem.living.learning import Learner
+
+        learner = Learner(cast("MemoryManager", self))
+        return learner.history(scope_of(whose), key, as_of=instant(as_of, "as_of"))
+
+    def merge_from(
+        self, path: str | Path | None = None, *, user_id: str | None = None, into: str | None = None
+    ) -> MergeReport:
+        """Take in another store (`path`), or give a copy of `user_id`'s memories to `into`.
+
+        Nothing is lost and the other side stays as it is. What both have is
+        kept once; where they disagree the report says what was done.
+        """
+        from agentmem.living.merging_stores import StoreMerger
+
+        merger = StoreMerger(cast("MemoryManager", self))
+        if path is None:
+            return merger.merge_user(user_id, into)
+        if user_id is not None or into is not None:
+            raise InvalidInput(
+                "path", str(path), "and users are two different merges", remedy="Pass one of them."
+            )
+        from agentmem.stores.sqlite import SqliteStore
+
+        if not Path(path).is_file():
+            raise InvalidInput("path", str(path), "is no store", remedy="Name a store's file.")
+        with SqliteStore(path) as other:
+            report = merger.merge_store(other)
+        if report.added and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
+
+    def _judge_later(self, memories: Sequence[Memory]) -> None:
+        if not self.settings.judge_new or self._closed:
+            return
+        scopes = {one.scope for one in memories if one.kind in JUDGED_KINDS}
+        for scope in scopes:
+            worker = cast("MemoryManager", self).worker
+            worker.submit("judge", {}, scope=scope, key="judge")
+
+    def find(self, request: Request) -> SearchResults:
+        """What a search finds that was put together already."""
+        return self._retriever.search(request)

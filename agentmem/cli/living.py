@@ -1,0 +1,270 @@
+"""Keep a memory in order: consolidate and undo, resolve contradictions, merge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+
+import typer
+
+from agentmem.cli.common import common_of, open_memory, screen_of, whose_of
+from agentmem.cli.output import Screen, one_line
+from agentmem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from agentmem.living.contradictions import Contradiction
+    from agentmem.living.reports import ConsolidationReport
+    from agentmem.manager import MemoryManager
+
+COUNTED = (
+    ("deduped", "merged"),
+    ("superseded", "superseded by a later value"),
+    ("summarised", "summarised"),
+    ("compressed", "compressed"),
+    ("forgotten", "forgotten"),
+    ("cooled", "put away"),
+    ("contradictions", "contradictions opened"),
+    ("links", "links found"),
+    ("reranked", "ranked anew by use"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("consolidate")(consolidate)
+    app.command("merge")(merge)
+    group = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
+    group.callback()(open_or_command)
+    group.command("list")(list_contradictions)
+    group.command("show")(show)
+    group.command("resolve")(resolve)
+    app.add_typer(group, name="contradictions")
+
+
+def consolidate(
+    ctx: typer.Context,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what a run would do; change nothing.")
+    ] = False,
+    undo: Annotated[
+        str | None, typer.Option("--undo", metavar="ID", help="Take this run back.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare everything, not only what is new.")
+    ] = False,
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="Of every user, one run each.")
+    ] = False,
+    log: Annotated[bool, typer.Option("--log", help="List the runs that were made.")] = False,
+) -> None:
+    """Merge duplicates, shorten what is old, forget what nobody needs, find contradictions.
+
+    A run changes everything in one step and can be taken back with --undo.
+    """
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        if undo is not None:
+            _undo(at, memory, undo, whose_of(ctx))
+        elif log:
+            _log(at, memory, whose_of(ctx))
+        else:
+            _run(at, memory, _readers(ctx, memory, everyone), dry_run=dry_run, full=full)
+
+
+def _readers(ctx: typer.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
+    if not everyone:
+        return [whose_of(ctx)]
+    if common_of(ctx).named:
+        raise InvalidInput("--everyone", True, "and a name exclude each other", remedy="Use one.")
+    return [
+        {name: getattr(scope, name) for name in scope.__slots__}
+        for scope in memory.store.upkeep.owners()
+    ]
+
+
+def _run(
+    at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], *, dry_run: bool, full: bool
+) -> None:
+    reports = [memory.consolidate(dry_run=dry_run, full=full, **whose) for whose in readers]
+    if at.json:
+        shown = [report.to_dict() for report in reports]
+        at.document(shown[0] if len(shown) == 1 else {"runs": shown})
+        return
+    for whose, report in zip(readers, reports, strict=True):
+        if len(readers) > 1:
+            at.print(at.pen.paint(one_line(whose["user_id"] or "without a user"), "accent"))
+        at.print(report_lines(report))
+
+
+def report_lines(report: ConsolidationReport) -> list[str]:
+    """What a run did, one line a sort."""
+    looked = f"{report.memories:,} memories, {report.looked_at:,} new to consolidation"
+    if report.empty:
+        return [f"Nothing to do ({looked}, {report.duration_seconds:.1f} s)."]
+    counts = [(getattr(report, name), said) for name, said in COUNTED]
+    lines = [f"{count:>7,}  {said}" for count, said in counts if count]
+    lines.append(f"{report.tokens_saved:>7,}  tokens saved where memories are shown")
+    lines += [f"         {one_line(note)}" for note in report.notes]
+    lines.append(f"{looked}, {report.duration_seconds:.1f} s")
+    if report.dry_run:
+        lines.append("Nothing was changed.")
+    else:
+        lines.append(f"Take it back with: agentmem consolidate --undo {report.journal_id}")
+    return lines
+
+
+def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) -> None:
+    from agentmem.living.reports import undone_fields
+
+    meant = [run.id for run in memory.journal(limit=1_000, **whose) if run.id.endswith(given)]
+    undone = memory.undo(meant[0] if len(meant) == 1 else given, **whose)
+    if at.json:
+        at.document(undone_fields(undone))
+        return
+    at.print(f"Undone: {undone.restored:,} memories and {undone.relations:,} relations are back.")
+    if undone.left:
+        at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
+
+
+def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
+    runs = memory.journal(**whose)
+    if at.json:
+        at.document({
+            "runs": [
+                {
+                    "id": run.id, "kind": run.kind, "at": run.created_at, "undone": run.undone_at,
+                    "changes": run.items, "report": dict(run.report),
+                }
+                for run in runs
+            ]
+        })  # fmt: skip
+        return
+    for run in runs:
+        state = "undone" if run.undone_at is not None else f"{run.items:,} changes"
+        at.print(f"{run.id}  {run.created_at:%Y-%m-%d %H:%M}  {run.kind}  {state}")
+    if not runs:
+        at.note("No runs were made.")
+
+
+def open_or_command(ctx: typer.Context) -> None:
+    """Show and resolve what cannot both be true; alone it lists what is open."""
+    if ctx.invoked_subcommand is None:
+        list_contradictions(ctx)
+
+
+def list_contradictions(
+    ctx: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="The resolved ones too.")] = False,
+) -> None:
+    """List contradictions, oldest first: the open ones, or all."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.contradictions(open_only=not everything, **whose_of(ctx))
+    if at.json:
+        at.document({"contradictions": [one.to_dict() for one in found]})
+    elif found:
+        for one in found:
+            at.print(contradiction_lines(at, one))
+    else:
+        at.note("Nothing contradicts anything that is known.")
+
+
+def show(
+    ctx: typer.Context,
+    id: Annotated[  # noqa: A002 - the argument's name
+        str, typer.Argument(metavar="ID", help="An id from `list`, or how it begins.")
+    ],
+) -> None:
+    """Show one contradiction with both memories."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.contradiction(id, **whose_of(ctx))
+    if at.json:
+        at.document(found.to_dict())
+    else:
+        at.print(contradiction_lines(at, found))
+
+
+def resolve(
+    ctx: typer.Context,
+    id: Annotated[  # noqa: A002 - the argument's name
+        str, typer.Argument(metavar="ID", help="An id from `list`, or how it begins.")
+    ],
+    resolution: Annotated[
+        str, typer.Argument(metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
+    ],
+    note: Annotated[str, typer.Option("--note", help="Why, for later.")] = "",
+) -> None:
+    """Say which memory is true; the other one is superseded, and kept."""
+    from agentmem.living.contradictions import Resolution
+
+    at = screen_of(ctx)
+    how = resolution.replace("-", "_").lower()
+    if how not in get_args(Resolution):
+        raise InvalidInput(
+            "HOW", resolution, "is no resolution",
+            remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
+        )  # fmt: skip
+    with open_memory(ctx) as memory:
+        done = memory.resolve(id, cast("Resolution", how), note=note, **whose_of(ctx))
+    if at.json:
+        at.document({**done.contradiction.to_dict(), "journal_id": done.journal_id})
+        return
+    at.print(f"Resolved: {done.contradiction.id} ({how})")
+    at.note(f"Take it back with: agentmem consolidate --undo {done.journal_id}")
+
+
+def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
+    """A contradiction: what it is about, both sides, and what became of it."""
+    about = f"{one.subject}: {one.a_value} / {one.b_value}" if one.subject else one.reason
+    head = f"{one.id}  {one.state}  {about}"
+    lines = [at.pen.paint(one_line(head), "accent")]
+    for name, side in (("a", one.a), ("b", one.b)):
+        lines.append(f"  {name}  {side.created_at:%Y-%m-%d}  {one_line(side.text)}")
+    if one.note:
+        lines.append(f"     {one_line(one.note)}")
+    return lines
+
+
+def merge(
+    ctx: typer.Context,
+    a: Annotated[str, typer.Argument(metavar="A", help="Into which: a store's file, or a user.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What is taken in: a file, or a user.")],
+) -> None:
+    """Merge the store B into the store A, or a copy of user B's memories into user A's.
+
+    What both have is kept once, B stays as it is, and where they disagree it
+    is said what was done.
+    """
+    at = screen_of(ctx)
+    files = [Path(name).is_file() for name in (a, b)]
+    if all(files):
+        from agentmem.opening import open as open_store
+
+        with open_store(a, embedder=None) as memory:
+            report = memory.merge_from(b)
+    elif any(files):
+        raise InvalidInput(
+            "merge", (a, b), "name a file and no file", remedy="Name two stores, or two users."
+        )
+    else:
+        with open_memory(ctx) as memory:
+            known = {scope.user_id for scope in memory.store.upkeep.owners()}
+            if b not in known:
+                raise InvalidInput(
+                    "B", b, "is neither a store nor a user with memories",
+                    remedy="Name two files, or two users of --store.",
+                )  # fmt: skip
+            report = memory.merge_from(user_id=b, into=a)
+    if at.json:
+        at.document(report.to_dict())
+        return
+    at.print(
+        f"Added: {report.added:,}. There already: {report.same:,}. Renamed: {report.renamed:,}. "
+        f"Contradictions: {report.contradictions:,}."
+    )
+    for conflict in report.conflicts[:20]:
+        at.print(f"  {conflict.kind}  {one_line(conflict.about)}: {one_line(conflict.done)}")
+    if len(report.conflicts) > 20:
+        at.note(f"and {len(report.conflicts) - 20:,} more; --json shows all")
