@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from agentmem.core.patterns import compile_late
+
 AnswerKind = Literal["when", "count", "money", "who", "where", "why", "how", "what", "any"]
 
 _ASKED: tuple[tuple[AnswerKind, str], ...] = (
@@ -45,7 +47,7 @@ _ASKED: tuple[tuple[AnswerKind, str], ...] = (
     ("how", r"^\W*how\b|\bhow (?:do|does|did|can|to|should|is|are|was|were)\b"),
     ("what", r"\b(?:what|which)\b"),
 )
-_QUESTION_KINDS = tuple((kind, re.compile(asked, re.IGNORECASE)) for kind, asked in _ASKED)
+_QUESTION_KINDS = tuple((kind, compile_late(asked, re.IGNORECASE)) for kind, asked in _ASKED)
 
 _MONTH = (
     r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -57,7 +59,7 @@ _NUMBER_WORD = (
     r"|several|couple"
 )
 _ANSWER_MARKS: dict[str, tuple[tuple[re.Pattern[str], float], ...]] = {
-    kind: tuple((re.compile(pattern, flags), worth) for pattern, flags, worth in marks)
+    kind: tuple((compile_late(pattern, flags), worth) for pattern, flags, worth in marks)
     for kind, marks in {
         "when": (
             ((rf"\b(?:1\d|20)\d\d\b|\b\d{{4}}-\d\d|\b(?:{_MONTH})\.? \d|\d(?:st|nd|rd|th)? (?:of )?"

@@ -7,12 +7,12 @@ always characters of the document as they stand.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from agentmem.core.checks import require_count, require_text
+from agentmem.core.patterns import compile_late
 from agentmem.core.pieces import NEVER, SECTION, Cutter, Piece
 from agentmem.core.structure import Block, code_blocks, lines_of, markdown_blocks, plain_blocks
 from agentmem.core.turns import read_turn, turn_blocks
@@ -184,12 +184,12 @@ def _common_path(pieces: list[Piece]) -> tuple[str, ...]:
     return shortest
 
 
-_CODE_LINE = re.compile(
+_CODE_LINE = compile_late(
     r"\s*(?:def |class |import |from \S+ import|return\b|(?:if|for|while) .*[:{]$|else\b|function\b"
     r"|const |let |var |fn |pub |use |#include|package |func |public |private |struct |\})"
     r"|.*[;{}]\s*$"
 )
-_MARKDOWN_LINE = re.compile(r" {0,3}(?:#{1,6} |```|~~~|>\s|\|.*\|\s*$|={3,}\s*$)|.*\]\([^)\s]+\)")
+_MARKDOWN_LINE = compile_late(r" {0,3}(?:#{1,6} |```|~~~|>\s|\|.*\|\s*$|={3,}\s*$)|.*\]\([^)\s]+\)")
 _SAMPLE_CHARACTERS = 20_000
 _SAMPLE_LINE = 200
 

@@ -15,6 +15,7 @@ from agentmem.core.citations import (
     page_key,
     require_distinct,
 )
+from agentmem.core.patterns import compile_late
 from agentmem.core.regions import Span, code_spans, cover
 
 _NUMBER = r"\d{1,9}"
@@ -22,7 +23,7 @@ _ITEM = rf"{_NUMBER}(?:\s?[-–—‑]\s?{_NUMBER})?"
 _NAMED = r"(?:(?:web |knowledge )?(?:sources?|base|citations?|refs?\.?|references?)\s?:?\s?#?|[#^])"
 _LIST = rf"{_NAMED}?{_ITEM}(?:\s?(?:[,;，、&]|and)\s?{_NAMED}?{_ITEM}){{0,50}}"
 _URL = rf"(?:[^()\s]|\([^()\s]{{0,200}}\)){{0,{LONGEST_URL}}}"
-_MARK = re.compile(
+_MARK = compile_late(
     rf"(?m:^) {{0,3}}\[\^?(?P<defined>{_NUMBER})"
     rf"\]:[ \t]+<?(?P<target>(?:https?://|www\.)[^\s>]{{1,{LONGEST_URL}}})"
     rf"[^\n]{{0,300}}"
@@ -31,16 +32,16 @@ _MARK = re.compile(
     rf"|【\s?(?P<lens>{_LIST})(?:†[^【】\n]{{0,80}})?\s?】",
     re.IGNORECASE,
 )
-_RANGE = re.compile(rf"({_NUMBER})(?:\s?[-–—‑]\s?({_NUMBER}))?")
-_SENTENCE_END = re.compile(r"[.!?…。！？।؟]+[\"'”’)\]»*_]*(?=\s|\Z|[\[【［])|[。！？।؟]+|\n+")
-_ABBREVIATION = re.compile(
+_RANGE = compile_late(rf"({_NUMBER})(?:\s?[-–—‑]\s?({_NUMBER}))?")
+_SENTENCE_END = compile_late(r"[.!?…。！？।؟]+[\"'”’)\]»*_]*(?=\s|\Z|[\[【［])|[。！？।؟]+|\n+")
+_ABBREVIATION = compile_late(
     r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|etc|approx|no|fig|al|cf|st)|\b[a-z])\Z", re.IGNORECASE
 )
-_SPACE_BEFORE = re.compile(r"[ \t]+\Z")
-_NEEDS_NO_BLANK = re.compile(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
-_NEAR = re.compile(r"[ \t]{0,3}")
+_SPACE_BEFORE = compile_late(r"[ \t]+\Z")
+_NEEDS_NO_BLANK = compile_late(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
+_NEAR = compile_late(r"[ \t]{0,3}")
 _PASSES = 20
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = compile_late(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from datetime import date, datetime
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text
+from agentmem.core.patterns import compile_late
 from agentmem.errors import InvalidInput
 from agentmem.types import require_instant
 
@@ -30,14 +31,16 @@ LABELS: dict[str, str] = {
 LONGEST_URL = 2_000
 WIDEST_RANGE = 1_000
 
-_INVISIBLE = re.compile(
+_INVISIBLE = compile_late(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff]+"
 )
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@^=\"'$])")
-_WEB_URL = re.compile(r"https?://[^\s/?#]+", re.IGNORECASE)
-_URL_PARTS = re.compile(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
-_TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|mc_[ce]id|igshid)(?:=|\Z)", re.IGNORECASE)
+_MARKDOWN = compile_late(r"([\\`*_{}\[\]()<>#+\-.!|~&:@^=\"'$])")
+_WEB_URL = compile_late(r"https?://[^\s/?#]+", re.IGNORECASE)
+_URL_PARTS = compile_late(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
+_TRACKING = compile_late(
+    r"(?:utm_\w+|gclid|fbclid|msclkid|mc_[ce]id|igshid)(?:=|\Z)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

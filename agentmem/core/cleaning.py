@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.skeleton import INVISIBLE, Seen, see
 
-_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
-_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
-_UNUSUAL = re.compile(r"[^\n\t -~]")
+_BREAKS = compile_late("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_INVISIBLE = compile_late(f"[{INVISIBLE}]+")
+_UNUSUAL = compile_late(r"[^\n\t -~]")
 
 # Characters that a normal form turns into markup, and spaces of odd widths, which can hide bits.
 _PLAIN = (
@@ -38,10 +39,10 @@ _JOINING = (
     "\u0610-\u061a\u0620-\u06dc\u06de-\u06ff\u0710-\u077f\u08a0-\u08e1\u08e3-\u0dff\u0f00-\u109f"
     "\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\ufb50-\ufdcf\ufe70-\ufefc"
 )
-_STRAY_SELECTOR = re.compile(
+_STRAY_SELECTOR = compile_late(
     f"(?<![{_EMOJI}])(?<![0-9#*](?=\ufe0f\u20e3))[\ufe0e\ufe0f]|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
 )
-_STRAY_JOINER = re.compile(
+_STRAY_JOINER = compile_late(
     f"\u200d(?![{_EMOJI}])(?![{_JOINING}])"
     f"|\u200d(?=[{_EMOJI}])(?<![{_EMOJI}\ufe0f]\u200d)"
     f"|\u200c(?![{_JOINING}])"
@@ -71,7 +72,7 @@ _SQUARE_TOKENS = (
 MOST_ROUNDS = 16  # text that still changes after so many is nothing but an attack
 _NO_SYNTAX = str.maketrans(dict.fromkeys("<>[]&%\\", " "))
 _VERBOSE = re.VERBOSE | re.IGNORECASE | re.MULTILINE
-_ANGLE = re.compile(
+_ANGLE = compile_late(
     rf"""
     <\s*\| (?=\s*/?[\w▁]) [^|<>\n]{{1,80}} \|\s*>
     | <[\s/!?\\]{{0,8}} (?P<own>{_OWN_TAGS}) (?:[^<>]{{0,400}}>)?
@@ -80,25 +81,25 @@ _ANGLE = re.compile(
     """,
     _VERBOSE,
 )
-_SQUARE = re.compile(rf"\[[\s/\\]{{0,8}} (?:{_SQUARE_TOKENS}) \s{{0,8}} \]", _VERBOSE)
-_ROOT = re.compile(r"knowledge\s{0,8}_+\s{0,8}context", re.IGNORECASE)
-_BRAND = re.compile(r"agentmem\W{1,8}reference", re.IGNORECASE)
-_ROLE = re.compile(
+_SQUARE = compile_late(rf"\[[\s/\\]{{0,8}} (?:{_SQUARE_TOKENS}) \s{{0,8}} \]", _VERBOSE)
+_ROOT = compile_late(r"knowledge\s{0,8}_+\s{0,8}context", re.IGNORECASE)
+_BRAND = compile_late(r"agentmem\W{1,8}reference", re.IGNORECASE)
+_ROLE = compile_late(
     r"""
     ^[^\w\n(]{0,80} (?: (human|assistant|system|user|developer)
     | \#[^\w\n(]{0,8} (instructions?|response|input|output) ) (?=[\s*_]{0,8}:)
     """,
     _VERBOSE,
 )
-_NAME = re.compile(r"[A-Za-z0-9_-]")
-_BRACKETS = re.compile(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
-_IMAGE = re.compile(r"([!！﹗︕])(?=[\[［﹇])")
-_LINK = re.compile(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
-_DEFINITION = re.compile(
+_NAME = compile_late(r"[A-Za-z0-9_-]")
+_BRACKETS = compile_late(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
+_IMAGE = compile_late(r"([!！﹗︕])(?=[\[［﹇])")
+_LINK = compile_late(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
+_DEFINITION = compile_late(
     r"^([^\w\n]{0,12}[\[［﹇][^\n]{0,200}?[\]］﹈])(?=[:：﹕︓])", re.MULTILINE
 )
-_FIRST_LINES = re.compile(r"(?:[^\S\n]*\n)+")
-_SPACES = re.compile(r"\s+")
+_FIRST_LINES = compile_late(r"(?:[^\S\n]*\n)+")
+_SPACES = compile_late(r"\s+")
 
 
 def clean_text(text: str) -> str:

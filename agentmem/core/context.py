@@ -24,6 +24,7 @@ from agentmem.core.block import (
 )
 from agentmem.core.checks import require_text
 from agentmem.core.cleaning import escape_attribute, escape_text, unescape
+from agentmem.core.patterns import compile_late
 from agentmem.errors import InvalidInput, MalformedBlock
 
 __all__ = [
@@ -145,13 +146,13 @@ def boundary_of(body: str, *, secret: bytes) -> str:
     raise MalformedBlock("The content holds every boundary it could get.")  # 2**-14000
 
 
-_FRAME = re.compile(
+_FRAME = compile_late(
     re.escape(BEGIN_LINE).replace(r"\{boundary\}", "(?P<begin>[0-9a-f]{16})")
     + "\n(?P<body><knowledge_context>\n.*</knowledge_context>)\n"
     + re.escape(END_LINE).replace(r"\{boundary\}", "(?P<end>[0-9a-f]{16})"),
     re.DOTALL,
 )
-_BODY = re.compile(
+_BODY = compile_late(
     "<knowledge_context>\n"
     "(?:<user_profile>\n(?P<profile>(?:- [^<>\n]*\n)+)</user_profile>\n)?"
     '(?:<related_knowledge count="(?P<count>[0-9]{1,9})" total_found="(?P<found>[0-9]{1,99})">\n'
@@ -162,8 +163,8 @@ _BODY = re.compile(
     "(?:<conversation_summary>\n(?P<summary>[^<>]*)\n</conversation_summary>\n)?"
     "</knowledge_context>"
 )
-_ELEMENT = re.compile(r"<\w+ ([^<>]*)>\n([^<>]*)\n</\w+>\n")
-_ATTRIBUTE = re.compile(r'(\w+)="([^"<>]*)"')
+_ELEMENT = compile_late(r"<\w+ ([^<>]*)>\n([^<>]*)\n</\w+>\n")
+_ATTRIBUTE = compile_late(r'(\w+)="([^"<>]*)"')
 
 
 def parse_context(text: str, *, secret: bytes | None = None) -> ContextBlock:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from agentmem.core.patterns import compile_late
 from agentmem.types import require_instant
 
 MONTHS = (
@@ -27,28 +28,28 @@ _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 
-_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
-_DAY_MONTH = re.compile(rf"\b{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?\b", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b{_MONTH} {_DAY}(?!\d)(?:,? {_YEAR})?\b", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH},?(?: of)? {_YEAR}\b", re.IGNORECASE)
-_LAST_MONTH_NAMED = re.compile(
+_ISO = compile_late(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
+_DAY_MONTH = compile_late(rf"\b{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?\b", re.IGNORECASE)
+_MONTH_DAY = compile_late(rf"\b{_MONTH} {_DAY}(?!\d)(?:,? {_YEAR})?\b", re.IGNORECASE)
+_MONTH_YEAR = compile_late(rf"\b{_MONTH},?(?: of)? {_YEAR}\b", re.IGNORECASE)
+_LAST_MONTH_NAMED = compile_late(
     rf"\b(?P<which>last|this|next|in|during|since|of|early|late|mid)[ -]{_MONTH}\b", re.IGNORECASE
 )
-_SEASON = re.compile(
+_SEASON = compile_late(
     rf"\b(?:(?P<which>last|this|next|in|the) )?(?:the )?"
     rf"(?P<season>spring|summer|autumn|fall|winter)(?: of)?(?: {_YEAR})?\b",
     re.IGNORECASE,
 )
-_YEAR_ALONE = re.compile(rf"\b{_YEAR}\b")
-_DAY_WORD = re.compile(r"\b(?P<word>today|tonight|yesterday|tomorrow)\b", re.IGNORECASE)
-_UNIT = re.compile(
+_YEAR_ALONE = compile_late(rf"\b{_YEAR}\b")
+_DAY_WORD = compile_late(r"\b(?P<word>today|tonight|yesterday|tomorrow)\b", re.IGNORECASE)
+_UNIT = compile_late(
     r"\b(?P<which>last|this|next|past|previous) (?P<unit>week|weekend|month|year)\b", re.IGNORECASE
 )
-_AGO = re.compile(
+_AGO = compile_late(
     r"\b(?P<count>\d{1,3}|an?|one|two|three|four|five|six) (?P<unit>day|week|month|year)s? ago\b",
     re.IGNORECASE,
 )
-_WEEKDAY = re.compile(rf"\b(?P<which>last|on|this) (?P<weekday>{'|'.join(_WEEKDAYS)})\b", re.I)
+_WEEKDAY = compile_late(rf"\b(?P<which>last|on|this) (?P<weekday>{'|'.join(_WEEKDAYS)})\b", re.I)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from agentmem.core.block import ContextBlock
+from agentmem.core.patterns import compile_late
 from agentmem.core.skeleton import Seen, see
 
 WORDS_IN_A_ROW = 8
 
 # Scripts written without spaces count by the character.
-_WORD = re.compile(
+_WORD = compile_late(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]|[^\\W_]+?(?=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[\\W_]|\\Z)"

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_text
+from agentmem.core.patterns import compile_late
 from agentmem.core.token_tables import (
     COMMON_MARKS,
     COMMON_WORDS,
@@ -32,13 +33,13 @@ _LOWER = "a-z\u00df-\u00f6\u00f8-\u024f"
 _UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de"
 _BLANK = "\t-\r\x1c-\x20\x85\xa0"
 # Pieces are bounded, so that pricing stays linear whatever the text.
-_PIECE = re.compile(
+_PIECE = compile_late(
     rf" ?[{_UPPER}]?[{_LOWER}]{{1,64}}| ?[{_UPPER}]{{1,64}}(?![{_LOWER}])| ?[{_UPPER}]"
     r"| ?[0-9]{1,63}| ?[\u0250-\U0010ffff]{1,64}| ?[!-/:-@\[-`{-~]{1,64}"
     rf"|[{_BLANK}]{{1,1024}}(?= \S)|[{_BLANK}]{{1,1024}}|.",
     re.DOTALL,
 )
-_BLANK_LINE = re.compile(r"\n[^\n]+(?=\n)")
+_BLANK_LINE = compile_late(r"\n[^\n]+(?=\n)")
 _CHUNK_CHARACTERS = 1_000_000
 
 # By profile: o200k_base, cl100k_base, p50k_base.

@@ -10,7 +10,6 @@ Measured by benchmarks/extractive.py; see docs/decisions/0012-web-search.md.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,6 +19,7 @@ from agentmem.core.answer_cues import answer_kinds, answer_likeness
 from agentmem.core.answer_words import COMMON, say_alike
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.lexical import STOP_WORDS, analyse, analyse_query, idf
+from agentmem.core.patterns import compile_late
 from agentmem.core.sentences import sentences
 from agentmem.core.showing import show_quote
 from agentmem.errors import InvalidInput
@@ -51,12 +51,12 @@ _LENGTH = 0.25
 _COMMON = 0.7
 _SAME_SOURCE = 0.85
 
-_LINE_ITEM = re.compile(r"\n(?=\s*(?:[-*+•·|#>]|\d{1,3}[.)]\s))")
-_HEADING_LINE = re.compile(r"#{1,6}\s+\S|[^\n.!?:;,]{1,80}\Z")
-_QUESTION_END = re.compile(r"[?？؟][\"'”’)\]»*_\s]*\Z")
-_WORDS = re.compile(r"\w")
+_LINE_ITEM = compile_late(r"\n(?=\s*(?:[-*+•·|#>]|\d{1,3}[.)]\s))")
+_HEADING_LINE = compile_late(r"#{1,6}\s+\S|[^\n.!?:;,]{1,80}\Z")
+_QUESTION_END = compile_late(r"[?？؟][\"'”’)\]»*_\s]*\Z")
+_WORDS = compile_late(r"\w")
 # Who says a paragraph says all its sentences: "Ada: I moved. It was in May."
-_LABEL = re.compile(r"([^\W\d][\w.'’ -]{0,40}):\s+\S")
+_LABEL = compile_late(r"([^\W\d][\w.'’ -]{0,40}):\s+\S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ too large for it. Sources stand in docs/tokens.md.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Protocol
 
 from agentmem.core.models import canonical, names_of
+from agentmem.core.patterns import compile_late
 
 
 class ImageRule(Protocol):
@@ -212,9 +212,9 @@ _RULES: tuple[tuple[str, ImageRule], ...] = (
     (r"llama", LargeTiles(side=560, tile=1_601, most=4)),
     (r"grok", LargeTiles(side=448, tile=256, most=6, overview=256)),
 )
-_COMPILED = tuple((re.compile(pattern), rule) for pattern, rule in _RULES)
-_LLAVA = re.compile(r"llava")
-_LLAVA_NEXT = re.compile(r"llava.*(?:1\.6|1-6|next|onevision)")
+_COMPILED = tuple((compile_late(pattern), rule) for pattern, rule in _RULES)
+_LLAVA = compile_late(r"llava")
+_LLAVA_NEXT = compile_late(r"llava.*(?:1\.6|1-6|next|onevision)")
 
 
 def rule_for(model: str) -> ImageRule:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import Stemmer
 
 from agentmem.core.checks import require_text
+from agentmem.core.patterns import compile_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,13 +52,13 @@ _MARKS = (
     "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963"
     "\u0966-\u0dff\u0f00-\u0fff\u1ab0-\u1aff\u20d0-\u20ff"
 )
-_WORD = re.compile(rf"[\w{_MARKS}]+(?:[.'’\-][\w{_MARKS}]+|,\d\d\d(?!\d))*")
-_RUN = re.compile(rf"([{_UNSPACED}]+)")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?(?:[a-z]|[^\x00-\x7f])+|\d+")
-_SEPARATOR = re.compile(r"[._'’\-,]+")
-_ENDING = re.compile(r"['’](?:s|re|ve|ll|d|m)$", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
-_ACCENT = re.compile("[\u0300-\u036f\u00ad]+")
+_WORD = compile_late(rf"[\w{_MARKS}]+(?:[.'’\-][\w{_MARKS}]+|,\d\d\d(?!\d))*")
+_RUN = compile_late(rf"([{_UNSPACED}]+)")
+_PIECE = compile_late(r"[A-Z]+(?![a-z])|[A-Z]?(?:[a-z]|[^\x00-\x7f])+|\d+")
+_SEPARATOR = compile_late(r"[._'’\-,]+")
+_ENDING = compile_late(r"['’](?:s|re|ve|ll|d|m)$", re.IGNORECASE)
+_NUMBER = compile_late(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_ACCENT = compile_late("[\u0300-\u036f\u00ad]+")
 
 STOP_WORDS = frozenset(
     re.findall(

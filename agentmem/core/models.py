@@ -15,6 +15,7 @@ from typing import Literal
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.estimate import EncodingName
 from agentmem.core.model_tables import WINDOWS
+from agentmem.core.patterns import compile_late
 from agentmem.errors import InvalidText
 
 Family = Literal[
@@ -28,12 +29,12 @@ MARGIN_LEAST_TOKENS = 1_000
 LEAST_WINDOW_TOKENS = 2
 
 _LONGEST_NAME = 512
-_REGION = re.compile(r"^(?:us|eu|apac|au|jp|ca|global|us-gov)\.(?=[a-z])")
-_VENDOR = re.compile(r"^(?:anthropic|meta|cohere|mistral|amazon|ai21|deepseek|qwen|openai)\.")
-_TAIL = re.compile(
+_REGION = compile_late(r"^(?:us|eu|apac|au|jp|ca|global|us-gov)\.(?=[a-z])")
+_VENDOR = compile_late(r"^(?:anthropic|meta|cohere|mistral|amazon|ai21|deepseek|qwen|openai)\.")
+_TAIL = compile_late(
     r"(?:@[\w.-]*|:[\w.-]*|-v\d+(?:\.\d+)*(?::\d+)?|[-@](?:20\d{6}|20\d\d-\d\d-\d\d)|-latest)$"
 )
-_TIGHT = re.compile(r"(?<=[a-z])[-_ ](?=\d)")
+_TIGHT = compile_late(r"(?<=[a-z])[-_ ](?=\d)")
 
 
 def names_of(model: str) -> tuple[str, ...]:
@@ -66,23 +67,23 @@ def canonical(name: str) -> str:
 
 
 _FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
-    (re.compile(r"claude"), "claude"),
-    (re.compile(r"^(?:chat)?gpt|^o\d|^codex|^computer-use|^text-embedding"), "openai"),
-    (re.compile(r"davinci|curie|babbage|^ada$|^text-ada|code-cushman"), "openai"),
-    (re.compile(r"gemini|gemma|learnlm"), "gemini"),
-    (re.compile(r"llama-?2|codellama|vicuna"), "llama2"),
-    (re.compile(r"llama"), "llama3"),
-    (re.compile(r"^command|c4ai|aya"), "cohere"),
-    (re.compile(r"mistral|mixtral|codestral|ministral|pixtral|devstral|magistral"), "mistral"),
-    (re.compile(r"qwen|qwq|qvq"), "qwen"),
+    (compile_late(r"claude"), "claude"),
+    (compile_late(r"^(?:chat)?gpt|^o\d|^codex|^computer-use|^text-embedding"), "openai"),
+    (compile_late(r"davinci|curie|babbage|^ada$|^text-ada|code-cushman"), "openai"),
+    (compile_late(r"gemini|gemma|learnlm"), "gemini"),
+    (compile_late(r"llama-?2|codellama|vicuna"), "llama2"),
+    (compile_late(r"llama"), "llama3"),
+    (compile_late(r"^command|c4ai|aya"), "cohere"),
+    (compile_late(r"mistral|mixtral|codestral|ministral|pixtral|devstral|magistral"), "mistral"),
+    (compile_late(r"qwen|qwq|qvq"), "qwen"),
 )
-_O200K = re.compile(
+_O200K = compile_late(
     r"^(?:chatgpt-?4o|gpt4(?:o|-1|-5)|gpt(?:[5-9]|[12]\d)(?!\d)|gpt-oss|gpt-(?:audio|realtime|image)"
     r"|o\d|codex|computer-use)"
 )
-_P50K = re.compile(r"^(?:text-davinci00[23]|text-davinci-00[23]|code-(?:davinci|cushman))")
-_R50K = re.compile(r"^(?:text-(?:davinci|curie|babbage|ada)-?001|davinci$|curie$|babbage$|ada$)")
-_SMALL = re.compile(r"mistral7b|mistral-?7b|mixtral|zephyr")
+_P50K = compile_late(r"^(?:text-davinci00[23]|text-davinci-00[23]|code-(?:davinci|cushman))")
+_R50K = compile_late(r"^(?:text-(?:davinci|curie|babbage|ada)-?001|davinci$|curie$|babbage$|ada$)")
+_SMALL = compile_late(r"mistral7b|mistral-?7b|mixtral|zephyr")
 
 
 def family_of(model: str) -> Family:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentmem.core.graphemes import boundary_at_or_before
+from agentmem.core.patterns import compile_late
 from agentmem.core.sentences import sentences
 from agentmem.core.structure import Block
 from agentmem.errors import InvalidNumber
@@ -17,10 +18,10 @@ from agentmem.protocols import TokenCounter
 SECTION, PARAGRAPH, ITEM, SENTENCE, LINE, WORD, NEVER = 2.0, 0.8, 0.6, 0.5, 0.4, 0.0, -9.0
 
 _SURELY_LARGE = 20  # characters a token: above this, break a part down without counting it
-_BLANK = re.compile(r"\n(?=[^\S\n]*\n)")
-_NESTED = re.compile(r"\n(?=[ \t]+(?:[-*+•]|\d{1,9}[.)])[ \t])")
-_TOP_LEVEL = re.compile(r"\n(?=[^\s)\]}])")
-_NEWLINE = re.compile(r"[\n\r\u2028\u2029]")
+_BLANK = compile_late(r"\n(?=[^\S\n]*\n)")
+_NESTED = compile_late(r"\n(?=[ \t]+(?:[-*+•]|\d{1,9}[.)])[ \t])")
+_TOP_LEVEL = compile_late(r"\n(?=[^\s)\]}])")
+_NEWLINE = compile_late(r"[\n\r\u2028\u2029]")
 _WHOLE = ("fence", "table", "code")
 
 Spans = Iterator[tuple[int, int]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agentmem.core.checks import require_text
 from agentmem.core.dates import DateRange, find_date_range
 from agentmem.core.lexical import MAX_QUERY_TERMS, STOP_WORDS, analyse_query, term_hash
+from agentmem.core.patterns import compile_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 MAX_QUESTION_CHARACTERS = 20_000
 """Of a longer text the beginning is asked; a whole page as a query costs no more than this."""
 
-_WORD = re.compile(r"\w+")
-_POSSESSIVE = re.compile(r"['’]s\b")
-_WHEN = re.compile(
+_WORD = compile_late(r"\w+")
+_POSSESSIVE = compile_late(r"['’]s\b")
+_WHEN = compile_late(
     r"\s*(?:when|since when|until when|how long)\b"
     r"|\b(?:what|which) (?:day|date|week|month|year|time)\b",
     re.IGNORECASE,
 )
 # A capital inside a sentence: "Does Ada like Lima?" names Lima as well as Ada.
-_CAPITALISED = re.compile(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)")
-_COUNT = re.compile(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
-_NAME = re.compile(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
+_CAPITALISED = compile_late(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)")
+_COUNT = compile_late(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
+_NAME = compile_late(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
 # Chat roles are words of every other question, and months are words of dates.
 _NOT_NAMES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
 _CASE_MATTERS = STOP_WORDS | {"may", "april", "june", "august", "mark", "rose", "grace", "hope"}

@@ -12,10 +12,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.skeleton import Seen
 
-_QUOTE = re.compile(r'(\\*)"')
-_PREFIX = re.compile(
+_QUOTE = compile_late(r'(\\*)"')
+_PREFIX = compile_late(
     r"[ \t]*>[> \t]*"
 )  # the block itself writes every ">" of its content as "&gt;"
 

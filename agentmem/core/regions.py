@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from agentmem.core.patterns import compile_late
+
 Span = tuple[int, int]
 
-_FENCE_LINE = re.compile(r"^[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
-_BACKTICKS = re.compile(r"`+|\n[ \t]*\n")
-_INDENTED = re.compile(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
-_LIST_LINE = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]|[ \t]+\S")
-_QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*$", re.MULTILINE)
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
+_FENCE_LINE = compile_late(r"^[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_BACKTICKS = compile_late(r"`+|\n[ \t]*\n")
+_INDENTED = compile_late(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
+_LIST_LINE = compile_late(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]|[ \t]+\S")
+_QUOTED_LINE = compile_late(r"^[ \t]{0,3}>[^\n]*$", re.MULTILINE)
+_TAG = compile_late(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
 
 # Tags that only shape the author's own words.
 FORMATTING_TAGS = frozenset(
@@ -69,10 +71,10 @@ BLOCK_TAGS = frozenset(
 )
 
 _PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "《": "》"}
-_CLOSING = {mark: re.compile(f"[{closing}]") for mark, closing in _PAIRS.items()}
-_APOSTROPHE = re.compile("['’]")
-_OPENING = re.compile(r"[“„«»‹「『《\"‘']")
-_CLIPPED = re.compile(r"'(?:cause|cuz|em|til|till|bout|tis|twas|round|n|\d)\b", re.IGNORECASE)
+_CLOSING = {mark: compile_late(f"[{closing}]") for mark, closing in _PAIRS.items()}
+_APOSTROPHE = compile_late("['’]")
+_OPENING = compile_late(r"[“„«»‹「『《\"‘']")
+_CLIPPED = compile_late(r"'(?:cause|cuz|em|til|till|bout|tis|twas|round|n|\d)\b", re.IGNORECASE)
 _LONGEST_SINGLE_QUOTE = 400
 _TRIED_APOSTROPHES = 8  # those inside the quotation are passed over
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_text
+from agentmem.core.patterns import compile_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,19 +20,19 @@ HOPS = 2
 """How far the neighbours of a candidate count."""
 
 ASKS, TIME, NUMBER, NAME = 1, 2, 4, 8
-_TIME = re.compile(
+_TIME = compile_late(
     r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weekend|recently|since"
     r"|this (?:week|month|year|morning|evening|afternoon|spring|summer|autumn|fall|winter)"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
     r"|september|october|november|december|(?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(
+_NUMBER = compile_late(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|couple|few|several|dozen|hundred"
     r"|thousand|once|twice)\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[a-z,] [A-Z][a-z]|[\"“”«»]")
+_NAME = compile_late(r"[a-z,] [A-Z][a-z]|[\"“”«»]")
 _FLAGGED_CHARACTERS = 4_000
 
 

@@ -12,6 +12,7 @@ from agentmem.core.abbreviations import (
     WORDS_AFTER_ORDINAL,
 )
 from agentmem.core.graphemes import extends
+from agentmem.core.patterns import compile_late
 
 # Marks that end a sentence only before white space, and those that always do: Unicode's
 # Sentence_Terminal for living scripts, with the Tibetan shad.
@@ -35,28 +36,28 @@ _OPENERS = "\"'`*_~([{<“‘„‚«»‹「『【〈《〔｛（［｢¿¡#>-�
 _ONE_FORM = "\"'`*_~＂＇"  # signs that open and close
 _TERMINATORS = re.escape(_SPACED + _ALWAYS)
 # Possessive, and never started inside a run of marks: each character is read once.
-CANDIDATE = re.compile(
+CANDIDATE = compile_late(
     rf"(?<![{_TERMINATORS}])([{_TERMINATORS}]++)"
     rf"(?:[{re.escape(_CLOSERS)}]|[\u0020\u00a0\u202f]»)*+(?:\[\d{{1,3}}\])*+"
 )
-_UNSPACED = re.compile(f"[{re.escape(_ALWAYS)}]")
-_WHITE = re.compile(r"\s*+")
-_NEXT_WORD = re.compile(rf"[{re.escape(_OPENERS)}]{{0,8}}+(\w*)")
-_LETTER = re.compile(r"[^\W\d_]")
-_ROMAN = re.compile(r"[IVXLC]+|[ivxlc]+")
-_VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
-BLANK_LINE = re.compile(r"(?>\r\n|[\r\n])[^\S\r\n\u2029]*+(?>\r\n|[\r\n])|\u2029")
+_UNSPACED = compile_late(f"[{re.escape(_ALWAYS)}]")
+_WHITE = compile_late(r"\s*+")
+_NEXT_WORD = compile_late(rf"[{re.escape(_OPENERS)}]{{0,8}}+(\w*)")
+_LETTER = compile_late(r"[^\W\d_]")
+_ROMAN = compile_late(r"[IVXLC]+|[ivxlc]+")
+_VOWEL = compile_late(r"[aeiouy]", re.IGNORECASE)
+BLANK_LINE = compile_late(r"(?>\r\n|[\r\n])[^\S\r\n\u2029]*+(?>\r\n|[\r\n])|\u2029")
 
-_NEWLINE = re.compile(r"[\r\n]")
-_NEW_PART = re.compile(r"(?:[-*+•‣◦#>|]|\d{1,3}[.)])[ \t]")
-_NO_SPACE_SCRIPTS = re.compile(
+_NEWLINE = compile_late(r"[\r\n]")
+_NEW_PART = compile_late(r"(?:[-*+•‣◦#>|]|\d{1,3}[.)])[ \t]")
+_NO_SPACE_SCRIPTS = compile_late(
     "[\u2e80-\u303f\u3040-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
     "\U00020000-\U0003ffff]"
 )
 # R&D. and ?c=d. end with a letter that is not an initial.
 _JOINS_A_LETTER = "&=/_"
 # Scripts in which one letter can be a word, so that it is not an initial.
-_WORD_OF_ONE = re.compile(rf"{_NO_SPACE_SCRIPTS.pattern}|[\uac00-\ud7a3]")
+_WORD_OF_ONE = compile_late(rf"{_NO_SPACE_SCRIPTS.pattern}|[\uac00-\ud7a3]")
 _LONGEST_WORD = 24
 _FAR_BACK = 200
 

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.shape_values import (
     LINE_CHARACTERS,
     MOST_LINES,
@@ -18,38 +19,38 @@ from agentmem.core.shape_values import (
 )
 
 # `path:12:text` and `path-12-text`; a clock time or a date is no path.
-_NUMBERED = re.compile(
+_NUMBERED = compile_late(
     r"(?!\d{1,4}[-:/.]\d)(?P<path>(?:[A-Za-z]:[\\/])?[^\s:]{1,300}):\d{1,7}(?::\d{1,5})?[:\s]"
 )
-_UNNUMBERED = re.compile(r"(?P<path>[\w.@~+-]*[/.][\w./@~+-]{0,300}):(?!//)")
-_CONTEXT = re.compile(r"\S{1,300}-\d{1,7}-|--$")
-_DIFF_START = re.compile(r"diff --git |diff -|Index: |--- \S")
-_DIFF_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]{1,300})", re.MULTILINE)
-_DIFF_RENAME = re.compile(r"^diff --git (?:a/)?\S{1,300} (?:b/)?(\S{1,300})$", re.MULTILINE)
-_HUNK = re.compile(r"^@@ ", re.MULTILINE)
+_UNNUMBERED = compile_late(r"(?P<path>[\w.@~+-]*[/.][\w./@~+-]{0,300}):(?!//)")
+_CONTEXT = compile_late(r"\S{1,300}-\d{1,7}-|--$")
+_DIFF_START = compile_late(r"diff --git |diff -|Index: |--- \S")
+_DIFF_FILE = compile_late(r"^\+\+\+ (?:b/)?([^\t\n]{1,300})", re.MULTILINE)
+_DIFF_RENAME = compile_late(r"^diff --git (?:a/)?\S{1,300} (?:b/)?(\S{1,300})$", re.MULTILINE)
+_HUNK = compile_late(r"^@@ ", re.MULTILINE)
 _PYTHON_HEAD = "Traceback (most recent call last):"
-_PYTHON_FRAME = re.compile(r'^\s*File "[^"\n]{1,400}", line \d+', re.MULTILINE)
-_LONG_PATH = re.compile(r'"[^"\n]{20,400}?((?:[\\/][^"\\/\n]{1,80}){1,2})"')
-_PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: |:?$)")
-_AT_FRAME = re.compile(r"^\s{1,12}at \S[^\n]{0,400}$", re.MULTILINE)
-_AT_ERROR = re.compile(
+_PYTHON_FRAME = compile_late(r'^\s*File "[^"\n]{1,400}", line \d+', re.MULTILINE)
+_LONG_PATH = compile_late(r'"[^"\n]{20,400}?((?:[\\/][^"\\/\n]{1,80}){1,2})"')
+_PYTHON_ERROR = compile_late(r"^[A-Za-z_][\w.]{0,200}(?:: |:?$)")
+_AT_FRAME = compile_late(r"^\s{1,12}at \S[^\n]{0,400}$", re.MULTILINE)
+_AT_ERROR = compile_late(
     r"^(?:Caused by: |Exception in thread [^\n]{0,80}? |Uncaught )?"
     r"(?:[\w$.]{0,200}(?:Error|Exception|Throwable)\b[^\n]{0,400})$",
     re.MULTILINE,
 )
-_GO_PANIC = re.compile(r"^panic: [^\n]{1,400}$", re.MULTILINE)
-_GO_FRAME = re.compile(r"^\t\S{1,400}\.go:\d+", re.MULTILINE)
-_MARKUP = re.compile(
+_GO_PANIC = compile_late(r"^panic: [^\n]{1,400}$", re.MULTILINE)
+_GO_FRAME = compile_late(r"^\t\S{1,400}\.go:\d+", re.MULTILINE)
+_MARKUP = compile_late(
     r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
-_ELEMENT = re.compile(r"<(?:p|div|a|ul|li|table|tr|td|h[1-6]|span|br|img|script|section)\b", re.I)
-_XML = re.compile(r"\s*<\?xml\b", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]{0,200}>(.{0,400}?)</title", re.IGNORECASE | re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TAG = re.compile(r"<[^<>]{0,2000}>")
-_HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
-_LINK = re.compile(r"<a\s", re.IGNORECASE)
+_ELEMENT = compile_late(r"<(?:p|div|a|ul|li|table|tr|td|h[1-6]|span|br|img|script|section)\b", re.I)
+_XML = compile_late(r"\s*<\?xml\b", re.IGNORECASE)
+_TITLE = compile_late(r"<title[^>]{0,200}>(.{0,400}?)</title", re.IGNORECASE | re.DOTALL)
+_HIDDEN = compile_late(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_COMMENT = compile_late(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_TAG = compile_late(r"<[^<>]{0,2000}>")
+_HEADING = compile_late(r"<h[1-6]\b", re.IGNORECASE)
+_LINK = compile_late(r"<a\s", re.IGNORECASE)
 _MARKUP_END = 100_000
 _TRACE_CHARACTERS = 200_000
 

@@ -7,16 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.shape_values import LINE_CHARACTERS, Shape, ends, number, share, some
 
 MOST_JSON_CHARACTERS = 30_000_000
 _SHOWN_KEYS = 12
 _DELIMITED = (("\t", "TSV table"), (",", "CSV table"), (";", "CSV table"), ("|", "table"))
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_MARKDOWN_ROW = re.compile(r"\s*\|.*\|\s*$")
-_MARKDOWN_RULE = re.compile(r"\s*\|?[\s:|-]*-{3,}[\s:|-]*$")
-_RULE = re.compile(r"\s*[-=+]{2,}(?:[\s+|-]+[-=+]{2,})*\s*$")
-_OPENS_RECORD = re.compile(r"\s*\{")
+_QUOTED = compile_late(r'"(?:[^"]|"")*"')
+_MARKDOWN_ROW = compile_late(r"\s*\|.*\|\s*$")
+_MARKDOWN_RULE = compile_late(r"\s*\|?[\s:|-]*-{3,}[\s:|-]*$")
+_RULE = compile_late(r"\s*[-=+]{2,}(?:[\s+|-]+[-=+]{2,})*\s*$")
+_OPENS_RECORD = compile_late(r"\s*\{")
 
 
 def json_shape(text: str) -> Shape | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentmem.core.media_headers import image_size, recording_seconds
+from agentmem.core.patterns import compile_late
 from agentmem.core.shape_code import (
     diff_shape,
     grep_shape,
@@ -32,20 +33,22 @@ from agentmem.core.shape_values import (
 __all__ = ["Shape", "failed_shape", "shape_of", "sniff"]
 
 _MOST_CHARACTERS = 20_000_000
-_DATA_URL = re.compile(r"\s*data:(?P<type>(?:image|audio|video)/[\w.+-]{1,40})[;,]", re.IGNORECASE)
-_LEVEL = re.compile(
+_DATA_URL = compile_late(
+    r"\s*data:(?P<type>(?:image|audio|video)/[\w.+-]{1,40})[;,]", re.IGNORECASE
+)
+_LEVEL = compile_late(
     r"\b(?:(?P<error>ERROR|FATAL|CRITICAL|SEVERE|[Ee]rror(?=:))|(?P<warning>WARN(?:ING)?|[Ww]arning)"
     r"|INFO|DEBUG|TRACE|NOTICE)\b"
 )
-_STAMPED = re.compile(
+_STAMPED = compile_late(
     r"\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
     r"|\d\d/[A-Z][a-z]{2}/\d{4}|\d{10,13}\b)"
     r"|\W{0,3}(?:ERROR|FATAL|CRITICAL|SEVERE|WARN(?:ING)?|INFO|DEBUG|TRACE)\b"
     r"|\S{1,60} - - \[\d\d/"
 )
 # Colours and cursor moves of terminals, and what they set as a title or link.
-_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
-_PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+~-]+[/\\])+[\w.@+~-]*$|\./\S+$")
+_ANSI = compile_late(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
+_PATH = compile_late(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+~-]+[/\\])+[\w.@+~-]*$|\./\S+$")
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
     (b"\xff\xd8\xff", "image/jpeg", "JPEG image"),

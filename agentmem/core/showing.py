@@ -7,15 +7,16 @@ page wrote itself would be read as our second source.
 
 from __future__ import annotations
 
-import re
-
 from agentmem.core.cleaning import clean_text
+from agentmem.core.patterns import compile_late
 
-_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_TAG = compile_late(r"<(?=[A-Za-z/!?])")
 # Whatever a reader of citation marks could take for one: brackets with a number inside.
-_MARK = re.compile(r"[\[［﹇【]([^\[\]［］﹇﹈【】]{0,400}?\d[^\[\]［］﹇﹈【】]{0,400})[\]］﹈】]")
-_OPEN_MARK = re.compile(r"[\[［﹇【](?=\s{0,3}[\w#^ .:]{0,24}\d)")
-_SPACES = re.compile(r"\s+")
+_MARK = compile_late(
+    r"[\[［﹇【]([^\[\]［］﹇﹈【】]{0,400}?\d[^\[\]［］﹇﹈【】]{0,400})[\]］﹈】]"
+)
+_OPEN_MARK = compile_late(r"[\[［﹇【](?=\s{0,3}[\w#^ .:]{0,24}\d)")
+_SPACES = compile_late(r"\s+")
 _NESTED = 20
 
 

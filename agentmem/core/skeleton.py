@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
+from agentmem.core.patterns import compile_late
+
 ROUNDS = 16  # deeper nesting of mixed escapes than any chain of tools produces
 
 INVISIBLE = (
@@ -60,12 +62,12 @@ _CONFUSABLE: Mapping[str, str] = MappingProxyType(
     | {"ɡ": "g", "ո": "n", "օ": "o", "ս": "u", "ԛ": "q", "ʟ": "l", "ʀ": "r", "ɴ": "n", "ᴋ": "k"}
     | {"ᴄ": "c", "ᴅ": "d", "ᴇ": "e", "ᴏ": "o", "ᴛ": "t", "ᴜ": "u", "ᴡ": "w", "ꜱ": "s", "ᴍ": "m"}
 )
-_DROPPED = re.compile(
+_DROPPED = compile_late(
     f"[{INVISIBLE}\u200c\u200d\ufe0e\ufe0f\u0300-\u036f\u20d0-\u20ff\ufe20-\ufe2f]"
 )
-_AMPERSANDS = re.compile(r"&(?:amp;|#0{0,6}38;|#x0{0,6}26;)*", re.IGNORECASE)
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f]")
-_ESCAPE = re.compile(
+_AMPERSANDS = compile_late(r"&(?:amp;|#0{0,6}38;|#x0{0,6}26;)*", re.IGNORECASE)
+_CONTROL = compile_late(r"[\x00-\x08\x0e-\x1b\x1f\x7f]")
+_ESCAPE = compile_late(
     r"""
     &(?:amp;|\#0{0,6}38;|\#x0{0,6}26;)*+(?:(?:\#x[0-9a-f]{1,8}|\#[0-9]{1,10}|[a-z][a-z0-9]{1,31});?)?
     | %(?:25)*[0-9a-f]{2}(?:%(?:25)*[0-9a-f]{2})*
@@ -77,8 +79,8 @@ _ESCAPE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_BYTE = re.compile(r"%(?:25)*([0-9a-f]{2})", re.IGNORECASE)
-_UNIT = re.compile(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
+_BYTE = compile_late(r"%(?:25)*([0-9a-f]{2})", re.IGNORECASE)
+_UNIT = compile_late(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
 _CONTROL_LETTERS = MappingProxyType({"n": "\n", "r": "\n", "t": "\t"})
 
 Edit = tuple[int, int, int, int]

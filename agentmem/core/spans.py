@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from agentmem.core.patterns import compile_late
 from agentmem.errors import InvalidInput
 
-_PAIR = re.compile(r"\s*(\d{1,15})\s*(?:(?:-|:|–|\.\.|,)\s*(\d{1,15})?)?\s*")
-_LAST = re.compile(r"\s*-\s*(\d{1,15})\s*")
+_PAIR = compile_late(r"\s*(\d{1,15})\s*(?:(?:-|:|–|\.\.|,)\s*(\d{1,15})?)?\s*")
+_LAST = compile_late(r"\s*-\s*(\d{1,15})\s*")
 
 Span = str | int | Sequence[int]
 

@@ -19,10 +19,11 @@ from agentmem.core.context import BEGIN_LINE, STUB
 from agentmem.core.echoes import echoes
 from agentmem.core.injection import as_dict, is_reference, is_stub
 from agentmem.core.message_parts import makes_calls
+from agentmem.core.patterns import compile_late
 from agentmem.core.quotations import Quotations
 from agentmem.core.skeleton import Seen, see
 
-_TAG = re.compile(
+_TAG = compile_late(
     r"""
     (?:<\s{0,4}!?[\s–—-]{0,8})?agentmem\W{1,24}reference\W{1,24}[0-9a-f]{16}\W{1,24}(?P<line>begins|ends)(?:[\s–—-]{0,8}>)?
     | <\s{0,8}(?P<close>/?)\s{0,8}
@@ -49,10 +50,10 @@ _DEPTH = MappingProxyType(
 )
 _DISTINCTIVE = (_ROOT, "related_knowledge")
 _WITH_ATTRIBUTES = ("related_knowledge", "source", "stored_result")
-_LETTER = re.compile(r"[^\W_]")
-_REST_OF_LINE = re.compile(r"[ \t]*\n?")
-_OPENING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[^\n`]*\n")
-_CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*(?:\n|\Z)")
+_LETTER = compile_late(r"[^\W_]")
+_REST_OF_LINE = compile_late(r"[ \t]*\n?")
+_OPENING_FENCE = compile_late(r"[ \t>]*(?:`{3,}|~{3,})[^\n`]*\n")
+_CLOSING_FENCE = compile_late(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*(?:\n|\Z)")
 _BEGIN_LETTERS = "".join(_LETTER.findall(BEGIN_LINE.format(boundary="")))
 _SKIPPED_KEYS = ("role", "type", "id", "name", "tool_call_id", "tool_use_id", "call_id")
 

@@ -11,22 +11,26 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from agentmem.core.patterns import compile_late
+
 BlockKind = Literal["heading", "text", "item", "fence", "table", "code", "turn"]
 
-_ATX = re.compile(r"[ ]{0,3}(#{1,6})(?=[ \t]|$)")
-_FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
-_ITEM = re.compile(r"([ \t]*)([-*+•‣◦]|\d{1,9}[.)])([ \t]+|$)")
-_RULE = re.compile(r"[ ]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)$")
-_UNDERLINE = re.compile(r"[ ]{0,3}(=+|-+)[ \t]*$")
-_TABLE_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
-_DEFINITION = re.compile(
+_ATX = compile_late(r"[ ]{0,3}(#{1,6})(?=[ \t]|$)")
+_FENCE = compile_late(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+_ITEM = compile_late(r"([ \t]*)([-*+•‣◦]|\d{1,9}[.)])([ \t]+|$)")
+_RULE = compile_late(r"[ ]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)$")
+_UNDERLINE = compile_late(r"[ ]{0,3}(=+|-+)[ \t]*$")
+_TABLE_RULE = compile_late(
+    r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$"
+)
+_LINK = compile_late(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
+_DEFINITION = compile_late(
     r"(?:@|(?:export |default |public |private |protected |static |abstract |async |final |pub"
     r"(?:\([a-z]+\))? |unsafe )*(?:def|class|function|func|fn|struct|enum|trait|impl|interface|type"
     r"|module|namespace|CREATE|create)\b)"
 )
-_CONTINUES = re.compile(r"[)\]}]|(?:else|elif|except|finally|catch|then|end|fi|done|esac)\b|\*/")
-_COMMENT = re.compile(r"(?:#|//|/\*|\*|--|;|@)")
+_CONTINUES = compile_late(r"[)\]}]|(?:else|elif|except|finally|catch|then|end|fi|done|esac)\b|\*/")
+_COMMENT = compile_late(r"(?:#|//|/\*|\*|--|;|@)")
 _LONGEST_FRONT_MATTER = 200
 
 

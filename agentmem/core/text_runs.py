@@ -7,8 +7,9 @@ word may hide a token or two, so each such cut is paid for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+from agentmem.core.patterns import compile_late
 
 LONGEST_RUN_CHARACTERS = 512
 LONGEST_PART_CHARACTERS = 32_768
@@ -17,10 +18,10 @@ CUT_TOKENS = 3
 # What may become one word of an encoder: letters and marks of any script, digits, ASCII marks,
 # or whitespace.
 _KINDS = (r"[^\s0-9!-/:-@\[-`{-~]", r"[0-9]", r"[!-/:-@\[-`{-~]", r"\s")
-_RUN = re.compile("|".join(f"{kind}{{{LONGEST_RUN_CHARACTERS}}}" for kind in _KINDS))
+_RUN = compile_late("|".join(f"{kind}{{{LONGEST_RUN_CHARACTERS}}}" for kind in _KINDS))
 # Before one of these, after a letter, every encoding begins a new word.
-_CLAUSE = re.compile(r"(?<=[^\W\d_])[、。，！？；：「（]")
-_NEXT_WORD = re.compile(r"(?<=\w) (?=[^\W\d_])")
+_CLAUSE = compile_late(r"(?<=[^\W\d_])[、。，！？；：「（]")
+_NEXT_WORD = compile_late(r"(?<=\w) (?=[^\W\d_])")
 
 
 def split_runs(text: str) -> tuple[list[str], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.structure import Block, Line, lines_of
 
 _MONTH = (
@@ -25,7 +26,7 @@ _WHEN = (
 )
 # A name stands in one line, is short, and has no colon.
 _NAME = r"(?:[^\W_](?:[^\n:<>\[\](){}|*`\"]{0,38}[^\s:<>\[\](){}|*`\"])?)"
-_TURN = re.compile(
+_TURN = compile_late(
     rf"[ \t]{{0,3}}(?:[-*>][ ]+)?"
     rf"(?:[\[(](?P<before>{_WHEN})[\])][ ]*[-–—]?[ ]*|(?P<bare>{_WHEN})[ ]*[-–—|][ ]*)?"
     rf"(?:<(?P<irc>[^\s<>]{{1,40}})>(?=[ \t]|$)"
@@ -33,13 +34,13 @@ _TURN = re.compile(
     rf"(?:[ ]*[\[(](?P<after>{_WHEN})[\])])?[ ]*:(?:\*\*|__)?(?=\s|$))",
     re.IGNORECASE,
 )
-_DATE_LINE = re.compile(
+_DATE_LINE = compile_late(
     rf"[ \t#*=>_~-]*(?:(?:date|session(?:[ ]+\d+)?|day(?:[ ]+\d+)?|conversation)[ ]*[:,(–—-]?[ ]*)?"
     rf"[\[(]?(?P<when>{_WHEN})[\])]?[ \t*=_~:-]*$",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(rf"(?:,[ ]*|[ ]+(?:at[ ]+|-[ ]+)?|(?<=\d)t|^){_TIME}{_ZONE}", re.IGNORECASE)
-_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+_CLOCK = compile_late(rf"(?:,[ ]*|[ ]+(?:at[ ]+|-[ ]+)?|(?<=\d)t|^){_TIME}{_ZONE}", re.IGNORECASE)
+_FENCE = compile_late(r"[ \t]*(?:```|~~~)")
 _SMALL_WORDS = frozenset("de da di do du van von der den la le el al bin ibn of the y e".split())  # noqa: SIM905  # reads better
 _LONGEST_PREFIX = 160
 # Words that label a line more often than they name somebody.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
+from agentmem.core.patterns import compile_late
+
 
 def _pattern(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.VERBOSE)
+    return compile_late("|".join(alternatives), re.VERBOSE)
 
 
-CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+CODE = compile_late(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 # Things to look at. "image" also means what containers are made from; the drawn
 # ones have everyday meanings besides ("figure it out", "a graph with five nodes").
@@ -169,7 +171,7 @@ ASKING = _pattern(
         remove|add|write)\b""",
 )
 
-FILE_NAME = re.compile(r"[\w-]\.(?:png|jpe?g|gif|webp|heic|bmp|tiff?)\b")
+FILE_NAME = compile_late(r"[\w-]\.(?:png|jpe?g|gif|webp|heic|bmp|tiff?)\b")
 
 # After an image, words that stand for it.
 FOLLOW_UP = _pattern(
