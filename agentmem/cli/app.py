@@ -221,6 +221,36 @@ def _share_options(command: Any) -> None:
     """Add the shared options that the command does not have itself."""
     own = {option for param in command.params for option in param.opts}
     command.params += [param for param in _shared() if own.isdisjoint(param.opts)]
+    get_params = command.get_params
+
+    def lighter(ctx: Any) -> list[Any]:
+        params: list[Any] = get_params(ctx)
+        for param in params:
+            _take_text_as_it_is(param)
+        return params
+
+    command.get_params = lighter
+
+
+def _take_text_as_it_is(param: Any) -> None:
+    """Let `param` take a text that is wanted as text, or nothing at all, without a check.
+
+    typer reads every value through pydantic, even where nothing is to be read,
+    and importing that takes longer than most commands do.
+    """
+    descriptor = getattr(param, "type_descriptor", None)  # not in every version of typer
+    if descriptor is None or param.multiple or param.nargs != 1 or "process_value" in vars(param):
+        return
+    process = param.process_value
+    is_text = descriptor.annotation is str and descriptor.parameter_info.parser is None
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        plain = value is None or (is_text and type(value) is str)
+        if not plain or param.required:
+            return process(ctx, value)
+        return value if param.callback is None else param.callback(ctx, param, value)
+
+    param.process_value = process_value
 
 
 @cache
