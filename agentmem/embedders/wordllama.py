@@ -7,12 +7,14 @@ tokenizer. A text's vector is the mean of its tokens' vectors.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.lexical import STOP_WORDS
-from agentmem.embedders.vectors import check_texts, file_sha256, package_folder, to_unit
+from agentmem.embedders.vectors import check_texts, package_folder, to_unit
 from agentmem.errors import EmbedderUnavailable
 from agentmem.protocols import EmbedderId
 
@@ -24,6 +26,8 @@ MAX_CHARACTERS = 16_000
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _BATCH = 256
+_FEW = 32
+"""Up to so many texts use less of the table than it costs to convert."""
 
 
 class WordLlamaEmbedder:
@@ -35,7 +39,7 @@ class WordLlamaEmbedder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: tuple[EmbedderId, Any, NDArray[np.float32]] | None = None
+        self._loaded: tuple[EmbedderId, Any, NDArray[np.floating]] | None = None
 
     @property
     def id(self) -> EmbedderId:
@@ -45,7 +49,7 @@ class WordLlamaEmbedder:
         import numpy as np
 
         texts = check_texts(texts, max_characters=MAX_CHARACTERS)
-        _, tokenizer, table = self._load()
+        _, tokenizer, table = self._load(wide=len(texts) > _FEW)
         rows = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             encoded = tokenizer.encode_batch_fast(
@@ -53,7 +57,8 @@ class WordLlamaEmbedder:
             )
             for row, tokens in enumerate(encoded, start):
                 if tokens.ids:
-                    rows[row] = table[np.minimum(tokens.ids, len(table) - 1)].mean(axis=0)
+                    known = table[np.minimum(tokens.ids, len(table) - 1)]
+                    rows[row] = known.astype(np.float32, copy=False).mean(axis=0)
         return to_unit(rows, embedder="wordllama", count=len(texts))
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
@@ -62,15 +67,21 @@ class WordLlamaEmbedder:
         vector: NDArray[np.float32] = self.embed_documents([" ".join(content) or text])[0]
         return vector
 
-    def _load(self) -> tuple[EmbedderId, Any, NDArray[np.float32]]:
+    def _load(self, *, wide: bool = False) -> tuple[EmbedderId, Any, NDArray[np.floating]]:
+        """The parts; `wide` makes single precision of the table, once, for many texts."""
+        import numpy as np
+
         with self._lock:
             if self._loaded is None:
                 self._loaded = _read_files()
+            identity, tokenizer, table = self._loaded
+            if wide and table.dtype != np.float32:
+                self._loaded = identity, tokenizer, table.astype(np.float32)
             return self._loaded
 
 
-def _read_files() -> tuple[EmbedderId, Any, NDArray[np.float32]]:
-    import numpy as np
+def _read_files() -> tuple[EmbedderId, Any, NDArray[np.float16]]:
+    from concurrent.futures import ThreadPoolExecutor
 
     folder = package_folder("wordllama")
     if folder is None or not (folder / _WEIGHTS).is_file() or not (folder / _TOKENIZER).is_file():
@@ -78,19 +89,40 @@ def _read_files() -> tuple[EmbedderId, Any, NDArray[np.float32]]:
             "The package wordllama with its 256-dimensional weights is not installed.",
             remedy="Install it with: pip install 'wordllama>=0.3'",
         )
-    version = file_sha256(folder / _WEIGHTS)[:12]
     try:
-        from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        (table,) = load_file(folder / _WEIGHTS).values()
-        tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-    except Exception as error:  # both libraries raise bare exceptions of their own
+        weights = (folder / _WEIGHTS).read_bytes()
+        # The digest runs beside Python, the tokenizer's loader does not let Python run beside it.
+        with ThreadPoolExecutor(1) as beside:
+            digest = beside.submit(lambda: hashlib.sha256(weights).hexdigest())
+            table = _read_table(weights)
+            tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+            tokenizer.no_padding()
+            tokenizer.no_truncation()
+    except Exception as error:  # the tokenizer's library raises bare exceptions of its own
         raise EmbedderUnavailable(
             f"The files of wordllama cannot be read: {error}.", remedy="Reinstall wordllama."
         ) from error
-    table = np.ascontiguousarray(table, dtype=np.float32)
+    version = digest.result()[:12]
     identity = EmbedderId(name="wordllama", version=version, dimensions=table.shape[1])
     return identity, tokenizer, table
+
+
+def _read_table(data: bytes) -> NDArray[np.float16]:
+    """The one matrix in a safetensors file: the header's length, a JSON header, the numbers.
+
+    It stays in half precision and is not copied: what a text needs of it is little.
+    """
+    import numpy as np
+
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    (entry,) = header.values()
+    if entry["dtype"] != "F16":
+        raise ValueError(f"the weights are {entry['dtype']} and not F16")
+    start, end = entry["data_offsets"]
+    numbers = np.frombuffer(data, dtype="<f2", offset=8 + length + start, count=(end - start) // 2)
+    table: NDArray[np.float16] = numbers.reshape(entry["shape"])
+    return table
