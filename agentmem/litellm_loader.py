@@ -10,9 +10,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from agentmem.core.models import LEAST_WINDOW_TOKENS, ModelLimits
@@ -49,15 +48,56 @@ def listed_limits() -> Mapping[str, ModelLimits]:
     """
     folder = litellm_folder()
     try:
-        table = json.loads((folder / _TABLE).read_text("utf-8")) if folder else {}
+        return ListedLimits((folder / _TABLE).read_text("utf-8") if folder else "")
     except (OSError, ValueError):
-        table = {}
-    found: dict[str, ModelLimits] = {}
-    for name, entry in table.items() if isinstance(table, dict) else ():
-        limits = _limits(entry)
-        if limits is not None:
-            found.setdefault(name.lower(), limits)
-    return MappingProxyType(found)
+        return ListedLimits("")
+
+
+class ListedLimits(Mapping[str, ModelLimits]):
+    """Limits by lower-case name out of a JSON text of a few thousand entries.
+
+    A name that stands in it as it is asked for is read alone; only what needs
+    all names parses everything.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getitem__(self, name: str) -> ModelLimits:
+        if "_all" not in self.__dict__:
+            alone = self._read_alone(name)
+            if alone is not None:
+                return alone
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def _read_alone(self, name: str) -> ModelLimits | None:
+        opening = f"\n    {json.dumps(name)}: "
+        at = self._text.find(opening)
+        if at < 0:
+            return None
+        try:
+            return _limits(json.JSONDecoder().raw_decode(self._text, at + len(opening))[0])
+        except ValueError:
+            return None
+
+    @cached_property
+    def _all(self) -> dict[str, ModelLimits]:
+        try:
+            table = json.loads(self._text)
+        except ValueError:
+            table = {}
+        found: dict[str, ModelLimits] = {}
+        for name, entry in table.items() if isinstance(table, dict) else ():
+            limits = _limits(entry)
+            if limits is not None:
+                found.setdefault(name.lower(), limits)
+        return found
 
 
 def _limits(entry: object) -> ModelLimits | None:
