@@ -12,6 +12,9 @@ from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]
 
+EXTRACTIVE = "extractive"
+"""The name of the model that needs none: it quotes what memory holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:

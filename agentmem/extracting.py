@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from agentmem.config import EXTRACTIVE
 from agentmem.core.asking import read_queries
 from agentmem.core.context import ContextBlock, parse_context
 from agentmem.core.extractive import ExtractSource, extract_answer
@@ -15,7 +16,6 @@ from agentmem.core.replies import Reply
 from agentmem.core.strip import strip
 from agentmem.errors import MalformedBlock
 
-EXTRACTIVE = "extractive"
 NOTHING = "Nothing in memory answers this."
 NOTED = "Noted."
 TOLD = "You told me: "

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentmem.config import LoopConfig
+from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.core.budget_report import Budget
 from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
@@ -17,7 +17,6 @@ from agentmem.core.injection import last_question
 from agentmem.core.replies import Reply
 from agentmem.core.trimming import trim
 from agentmem.errors import BudgetError, InvalidInput
-from agentmem.extracting import EXTRACTIVE
 from agentmem.models import Model, as_model
 from agentmem.preferences import Preference
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from agentmem.config import EXTRACTIVE
 from agentmem.core.replies import Reply, ReplyParts, get, read_reply
 from agentmem.errors import InvalidInput
-from agentmem.extracting import EXTRACTIVE, ExtractiveModel
+from agentmem.extracting import ExtractiveModel
 from agentmem.threads import awaited, in_thread, is_async
 
 OnChunk = Callable[[str], Awaitable[None] | None]

@@ -11,11 +11,8 @@ from agentmem.embedders import load_embedder
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
 from agentmem.protocols import Clock, Embedder
-from agentmem.rerankers import load_reranker
 from agentmem.retrieval import Reranker
 from agentmem.settings import Settings, default_path
-from agentmem.stores.memory import MemoryStore
-from agentmem.stores.sqlite import SqliteStore
 
 IN_MEMORY = ":memory:"
 
@@ -45,12 +42,19 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         )  # fmt: skip
     checked = Settings(**settings)
     chosen = load_embedder(embedder) if isinstance(embedder, str) else embedder
-    reranker = load_reranker(rerank) if isinstance(rerank, str) else rerank
+    if isinstance(rerank, str):
+        from agentmem.rerankers import load_reranker
+
+        rerank = load_reranker(rerank)
     if path == IN_MEMORY:
+        from agentmem.stores.memory import MemoryStore
+
         return MemoryManager(
-            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=reranker,
+            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=rerank,
             load_embedder=load_embedder,
         )  # fmt: skip
+    from agentmem.stores.sqlite import SqliteStore
+
     file = default_path() if path is None else Path(require_text(os.fspath(path), "path"))
     if not file.name:
         raise InvalidInput("path", str(path), "names no file", remedy="Name the store's own file.")
@@ -60,6 +64,6 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         clock=clock,
         settings=checked,
         path=file,
-        rerank=reranker,
+        rerank=rerank,
         load_embedder=load_embedder,
     )

@@ -10,15 +10,6 @@ from agentmem import remembering
 from agentmem.core.checks import require_choice, require_count, require_text
 from agentmem.core.filters import Selection
 from agentmem.core.patterns import LazyPattern
-from agentmem.core.preference_merge import KnownPreference, merge_preferences, subject_key
-from agentmem.core.preferences import (
-    DetectedPreference,
-    PreferenceType,
-    detect_preferences,
-    preferences_from_messages,
-)
-from agentmem.core.sentences import truncate_at_sentence
-from agentmem.core.strip import strip
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
@@ -27,6 +18,7 @@ from agentmem.stores.values import Entry
 from agentmem.types import PREFERENCES_URL, Memory, Message, Scope
 
 if TYPE_CHECKING:
+    from agentmem.core.preferences import DetectedPreference, PreferenceType
     from agentmem.manager import MemoryManager
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
@@ -78,6 +70,10 @@ class PreferenceStore:
         Its type and what it is about are read from the text where it can be
         understood; otherwise it is `custom` and about itself.
         """
+        from agentmem.core.preference_merge import subject_key
+        from agentmem.core.preferences import PreferenceType
+        from agentmem.core.strip import strip
+
         require_text(text, "text")
         said = " ".join(strip(text).split())
         if not said:
@@ -94,6 +90,9 @@ class PreferenceStore:
 
     def detect(self, messages: Iterable[Message], **whose: str | None) -> tuple[Preference, ...]:
         """Keep what the user's own turns in `messages` state; gives what is new (P10, P22)."""
+        from agentmem.core.preferences import preferences_from_messages
+        from agentmem.core.strip import strip
+
         found = preferences_from_messages(messages, strip=strip)
         return self._keep(found, scope_of(whose))
 
@@ -140,6 +139,8 @@ class PreferenceStore:
 
         The first one that is too large is cut at a sentence end, and nothing follows it.
         """
+        from agentmem.core.sentences import truncate_at_sentence
+
         require_count(budget, "budget")
         if count is None:
             from agentmem.tokenizer import tokenizer_for
@@ -176,6 +177,8 @@ class PreferenceStore:
     def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
         if not stated:
             return ()
+        from agentmem.core.preference_merge import KnownPreference, merge_preferences
+
         memory, store = self._memory, self._memory.store
         scope = Scope(user_id=scope.user_id)  # they hold in every project, agent and run
         # Only the user's own, private statements: a project's are not theirs to replace.
@@ -217,6 +220,8 @@ class PreferenceStore:
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
+    from agentmem.core.preference_merge import subject_key
+
     fields: dict[str, Any] = {
         "type": stated.type,
         "key": subject_key(stated),
@@ -235,11 +240,15 @@ def _key(memory: Memory) -> str:
     key = memory.metadata.get("key")
     if isinstance(key, str) and key:
         return key
+    from agentmem.core.preference_merge import subject_key
+
     return subject_key(_read(memory.text))
 
 
 def _read(said: str) -> DetectedPreference:
     """One statement of a user, who means it as a preference however it is worded."""
+    from agentmem.core.preferences import DetectedPreference, detect_preferences
+
     for worded in (said, _USED.compiled().sub("I prefer ", said), f"I prefer {said}"):
         found = detect_preferences(worded)
         if len(found) == 1:
@@ -248,6 +257,8 @@ def _read(said: str) -> DetectedPreference:
 
 
 def _preference(memory: Memory) -> Preference:
+    from agentmem.core.preferences import PreferenceType
+
     kind = memory.metadata.get("type")
     return Preference(
         id=memory.id,

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agentmem.core.chunker import chunk
 from agentmem.core.content import content_hash
-from agentmem.core.estimate import estimate_tokens
 from agentmem.core.message_parts import require_message, text_of
-from agentmem.core.strip import strip
 from agentmem.errors import InvalidInput, InvalidMessage, InvalidText
 from agentmem.types import EMPTY, Document, Memory, Origin, Scope, Visibility
 
@@ -55,6 +52,8 @@ class Maker:
 
 def from_text(maker: Maker, text: str, **fields: Any) -> Memory:
     """One memory of a plain text; our own blocks inside it are left out (P21)."""
+    from agentmem.core.strip import strip
+
     kept = strip(_require_something(text))
     return maker.memory(_require_something(kept), **fields)
 
@@ -69,6 +68,8 @@ def from_messages(
     (or `speaker`), `created_at` (or `timestamp`, `date`), `session`, `id`,
     `position` and `metadata` beside the usual keys.
     """
+    from agentmem.core.strip import strip
+
     made: list[Memory] = []
     for number, message in enumerate(strip(list(messages))):
         require_message(message, f"messages[{number}]")
@@ -96,6 +97,9 @@ def from_document(
     maker: Maker, document: Document, *, target_tokens: int, limit_tokens: int, **fields: Any
 ) -> list[Memory]:
     """One memory a chunk; each carries the page's url and title and its heading path (P5)."""
+    from agentmem.core.chunker import chunk
+    from agentmem.core.estimate import estimate_tokens
+
     _require_something(document.text)
     chunks = chunk(
         document, count=estimate_tokens, target_tokens=target_tokens, limit_tokens=limit_tokens

@@ -13,10 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentmem.config import LoopConfig
+from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.core.asking import read_queries
 from agentmem.errors import AgentMemWarning
-from agentmem.extracting import EXTRACTIVE
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
 from agentmem.resilience import TtlCache

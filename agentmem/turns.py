@@ -16,14 +16,12 @@ from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, Context, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
-from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
-from agentmem.core.echoes import fingerprints
+from agentmem.core.filters import Selection
 from agentmem.core.injection import inject, last_question
 from agentmem.core.living.prediction import Signal
 from agentmem.core.living.serving import served_text
-from agentmem.core.living.usage import Shown, find_used
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
@@ -182,6 +180,8 @@ class Turn:
             return
         runtime.blocks.put(key, self._context)
         if self.block is not None and self.snapshot is not None:
+            from agentmem.core.echoes import fingerprints
+
             runtime.remember_shown(self.scope, self.snapshot.id, fingerprints(self.block))
         snapshot = self.snapshot
         if snapshot is not None:
@@ -210,8 +210,20 @@ class Turn:
     def _pointers(self) -> tuple[Pointer, ...]:
         if not self.config.working_budget:
             return ()
-        read = lambda: self.working.pointers()  # noqa: E731, PLW0108 - opening it may fail too
-        return self._try("working memory", read) or ()
+        return self._try("working memory", self._read_pointers) or ()
+
+    def _read_pointers(self) -> tuple[Pointer, ...]:
+        if self._working is None:  # most turns have no results to point at, and need not open it
+            session = session_of(self.scope, self.memory.runtime.now())
+            results = Selection(
+                reader=self.scope,
+                kinds=("tool_result",),
+                visibilities=("private",),
+                session=session,
+            )
+            if not self.memory.store.recent(results, limit=1):
+                return ()
+        return self.working.pointers()
 
     # -- tools -------------------------------------------------------------------------
 
@@ -281,7 +293,7 @@ class Turn:
         if self.config.enable_auto_index:
             self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
-        if self._working is not None:
+        if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
     def _complete(self, outcome: Outcome) -> None:
@@ -312,6 +324,8 @@ class Turn:
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
+        from agentmem.core.living.usage import Shown, find_used
+
         built, texts = (
             self._context.built,
             {hit.memory.id: served_text(hit.memory) for hit in self.hits},
@@ -363,6 +377,8 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
     """What of an answer is worth keeping: without what it repeats from a block, and without the
     numbers of sources, which mean nothing later. A few words that are left over are nothing.
     """
+    from agentmem.core.citation_marks import resolve_citations
+
     kept = strip(answer, known=shown) if shown else answer
     kept = resolve_citations(kept, ()).text.strip()
     if kept != answer.strip() and len(_WORD.findall(kept)) < LEFT_OVER_WORDS:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from agentmem.core.image_rules import rule_for
 from agentmem.core.media_headers import image_size, openings, recording_seconds
 from agentmem.core.models import canonical, family_of
 
@@ -99,6 +98,8 @@ def estimate_image(
     size it is counted as 1,024 x 1,024, without a warning. `detail="auto"` is
     counted as the most a provider may make of it.
     """
+    from agentmem.core.image_rules import rule_for
+
     size, warning = _size(width, height, data)
     chosen = detail if detail in _DETAILS else "auto"
     return MediaEstimate(tokens=rule_for(model).tokens(*size, detail=chosen), warning=warning)

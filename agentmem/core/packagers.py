@@ -33,7 +33,6 @@ from typing import Any
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.message_parts import Part, media_kind, require_message
 from agentmem.core.packages import Content, ContentPackage
-from agentmem.core.vision import needs_vision
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 from agentmem.protocols import TokenCounter
 from agentmem.types import EMPTY, Hit, Level, Memory, Message, cognitive_type
@@ -270,6 +269,8 @@ def package_images(
     types: Types = TYPES,
 ) -> tuple[ContentPackage, ...]:
     """The images as packages if `message` needs vision; otherwise nothing, uncounted."""
+    from agentmem.core.vision import needs_vision
+
     if not needs_vision(message, history=history):
         return ()
     return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from agentmem.core.budget import (
     BASE_KNOWLEDGE_TOKENS,
@@ -34,10 +35,12 @@ from agentmem.core.packagers import (
 )
 from agentmem.core.packages import DEFAULT_WEIGHTS, ContentPackage, ScoreWeights
 from agentmem.core.trimming import trim
-from agentmem.core.vision import VisionReason, vision_reason
 from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
 from agentmem.protocols import TokenCounter
 from agentmem.types import Hit, Memory, Message
+
+if TYPE_CHECKING:
+    from agentmem.core.vision import VisionReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,8 @@ class ContextPlan:
 
     `messages` are in their original order, system prompt first. `memories` and
     `preferences` are those that go in, in the order given; their text as sent,
-    cut where it was cut, is in `sent("memories")`.
+    cut where it was cut, is in `sent("memories")`. `vision` says why offered
+    images were looked at.
     """
 
     messages: tuple[Message, ...]
@@ -151,7 +155,11 @@ def pack_context(
         known, budgets.knowledge_tokens, now=now, weights=weights, shrink=shrink, count=count
     )
 
-    vision = vision_reason(messages[place], history=history)
+    vision: VisionReason | None = None
+    if media:
+        from agentmem.core.vision import vision_reason
+
+        vision = vision_reason(messages[place], history=history)
     seen = [part for part in media if vision or media_kind(part) not in ("image", "video")]
     pictures = _pictures(seen, count_media, types)
     notes: list[str] = []

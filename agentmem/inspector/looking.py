@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_text
 from agentmem.core.snapshot import Snapshot
-from agentmem.core.snapshot_diff import SnapshotDiff, Why, diff, why
 from agentmem.errors import RecordNotFound, SnapshotNotFound, StoreError
 from agentmem.stores.values import NO_SCOPE
 from agentmem.tracing import AtOnce, Trace
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentmem.config import LoopConfig
+    from agentmem.core.snapshot_diff import SnapshotDiff, Why
     from agentmem.core.snapshot_replay import Replay
     from agentmem.manager import MemoryManager
 
@@ -74,9 +74,9 @@ def inspect_context(
     long as all the rest together. The context's warnings say so.
     """
     require_text(query, "query")
+    last = _last(memory, scope)  # before there is a runtime, whose trace has a worker
     if not exact:
         memory.runtime.estimate_tokens(model, ESTIMATED)
-    last = _last(memory, scope)
     asked = query or (last.query if last else "")
     messages = [{"role": "user", "content": asked or "…"}]
     turn = memory.turn(messages, model=model, scope=scope, config=config, dry=True)
@@ -117,6 +117,8 @@ def compare(
     memory: MemoryManager, before: str, after: str, *, scope: Scope | None = NO_SCOPE
 ) -> SnapshotDiff:
     """What changed between two past contexts."""
+    from agentmem.core.snapshot_diff import diff
+
     trace = trace_of(memory)
     return diff(trace.get(before, scope=scope), trace.get(after, scope=scope))
 
@@ -129,6 +131,8 @@ def explain_memory(
     scope: Scope | None = NO_SCOPE,
 ) -> Why:
     """Why a memory was in a past context, or was not."""
+    from agentmem.core.snapshot_diff import why
+
     require_text(memory_id, "memory_id")
     snapshot = trace_of(memory).get(wanted, scope=scope)
     reader = snapshot.scope if scope is None else scope

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentmem.core.cleaning import clean_line
 from agentmem.core.layout import Column, Pen, Style, heading, pairs, table
 from agentmem.core.snapshot import Looked, Snapshot
-from agentmem.core.snapshot_diff import Difference, SnapshotDiff, Why
-from agentmem.core.snapshot_replay import Replay
-from agentmem.inspector.looking import Inspection, Status
-from agentmem.inspector.monitoring import Event
+
+if TYPE_CHECKING:
+    from agentmem.core.snapshot_diff import Difference, SnapshotDiff, Why
+    from agentmem.core.snapshot_replay import Replay
+    from agentmem.inspector.looking import Inspection, Status
+    from agentmem.inspector.monitoring import Event
 
 LEAST_WIDTH = 40
 _WIDE = 120

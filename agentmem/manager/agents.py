@@ -5,7 +5,6 @@ Each call is a door to a module of its own, opened when it is used.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,6 +99,8 @@ class Agents(Base):
 
     async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:
         """`turn` for callers that await: it is built on a thread."""
+        import asyncio
+
         return await asyncio.to_thread(self.turn, messages, **options)
 
     def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:

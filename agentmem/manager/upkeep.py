@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from agentmem.embedding import Progress
 from agentmem.errors import AgentMemError
@@ -12,8 +12,10 @@ from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
 from agentmem.results import Stats
-from agentmem.stores.jsonl import ImportReport, export_jsonl, import_jsonl
 from agentmem.stores.values import VerifyReport
+
+if TYPE_CHECKING:
+    from agentmem.stores.jsonl import ImportReport
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +52,8 @@ class Upkeep(Base):
 
     def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
         """Write one JSON object a memory; of one reader if named. Gives how many there are."""
+        from agentmem.stores.jsonl import export_jsonl
+
         scope = scope_of(whose) if any(whose.values()) else None
         return export_jsonl(self.store, path, scope=scope, vectors=vectors)
 
@@ -61,6 +65,8 @@ class Upkeep(Base):
         With a name, everything becomes that owner's. Missing vectors are made
         afterwards, in the background if the settings say so.
         """
+        from agentmem.stores.jsonl import import_jsonl
+
         report = import_jsonl(
             self.store,
             path,

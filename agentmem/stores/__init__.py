@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from agentmem.stores.base import Store
-from agentmem.stores.memory import MemoryStore
-from agentmem.stores.sqlite import SqliteStore
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentmem.stores.base import Store
+    from agentmem.stores.memory import MemoryStore
+    from agentmem.stores.sqlite import SqliteStore
 
 __all__ = ["MemoryStore", "SqliteStore", "Store"]
+
+_WHERE = {
+    "MemoryStore": "agentmem.stores.memory",
+    "SqliteStore": "agentmem.stores.sqlite",
+    "Store": "agentmem.stores.base",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'agentmem.stores' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agentmem.core.checks import require_text
-from agentmem.core.citation_marks import cited_numbers
 from agentmem.core.lexical import analyse_query
 from agentmem.types import Usage
 
@@ -38,6 +37,8 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     telling words, the question's own left out, it has `SHARED` or more and at
     least `LEAST_WORDS`: a model that does not cite still says what it read.
     """
+    from agentmem.core.citation_marks import cited_numbers
+
     require_text(answer, "answer")
     numbers = set(cited_numbers(answer))
     cited = frozenset(one.id for one in shown if one.number and one.number in numbers)
