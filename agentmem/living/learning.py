@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LEARN = "learn"
 LEARNED_FROM = "learned from"
 """The relation of a fact to the message that said it."""
-IMPORTANCE = 0.6
+IMPORTANCE = 0.8
 _OWNER = ("scope", "visibility", "origin")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agentmem.core.checks import require_number, require_text
@@ -88,8 +89,7 @@ def make_levels(
     summary, summary_tokens = _cheaper(summarise(text, count, share=summary_share), text, count)
     compressed, compressed_tokens = _cheaper(compress(summary), summary, count)
     index, index_tokens = compressed, compressed_tokens
-    for most_words in (INDEX_WORDS, INDEX_WORDS // 2, 0):
-        line = index_line(text, title=title, most_words=most_words)
+    for line in _index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)):
         tokens = count(line)
         if line and tokens <= compressed_tokens:
             index, index_tokens = line, tokens
@@ -163,6 +163,12 @@ def compress(text: str) -> str:
 
 def index_line(text: str, *, title: str = "", most_words: int = INDEX_WORDS) -> str:
     """A title and the words to ask by: what a list of topics shows of `text`."""
+    (line,) = _index_lines(text, title, (most_words,))
+    return line
+
+
+def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
+    """The line of `index_line` with at most so many words, for each of `sizes`."""
     first = ""
     for start, end in sentences(text):
         first = first or text[start:end]
@@ -181,8 +187,11 @@ def index_line(text: str, *, title: str = "", most_words: int = INDEX_WORDS) -> 
             order[term],
         ),
     )
-    words = _surfaces(text, ranked[:most_words])
-    return f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
+    surfaces = _surfaces(text, ranked[: max(sizes)])
+    for most_words in sizes:
+        terms = [term for term in ranked[:most_words] if term in surfaces]
+        words = list(dict.fromkeys(surfaces[term] for term in terms))
+        yield f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
 
 
 def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:
@@ -261,7 +270,7 @@ def _telegram(text: str) -> str:
     return lead + "".join(kept)
 
 
-def _surfaces(text: str, terms: list[str]) -> list[str]:
+def _surfaces(text: str, terms: list[str]) -> dict[str, str]:
     """The first word of the text for each term, as it was written."""
     wanted = set(terms)
     found: dict[str, str] = {}
@@ -271,4 +280,4 @@ def _surfaces(text: str, terms: list[str]) -> list[str]:
         for term in analyse(match[0]) if match[0] else ():
             if term in wanted:
                 found.setdefault(term, match[0])
-    return list(dict.fromkeys(found[term] for term in terms if term in found))
+    return found

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from agentmem.core.conflicts import Reading, Statement, judge_readings, read_statement
+from agentmem.core.lexical import analyse_query
 from agentmem.core.living.compression import make_levels
 from agentmem.core.living.essentials import read_essentials
 from agentmem.core.living.merging import (
@@ -50,6 +51,7 @@ from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
 
 _SHORT_TOKENS = 12
+_TELLING_CHARACTERS = 1_000
 _STATING_KINDS = frozenset({"fact", "preference"})  # short enough to be read all
 _RARE_WORD_ROWS = 20
 _SHARED_RARE_WORDS = 2
@@ -282,9 +284,16 @@ class _Planner:
             return "superseded"
         if not settings.forget_unused or memory.usage.retrieved > 0:
             return None
-        if memory.importance >= settings.keep_importance:
+        if memory.importance >= settings.keep_importance or self._tells(memory):
             return None
         return "unused"
+
+    def _tells(self, memory: Memory) -> bool:
+        """Whether something that happened has enough words that one could ask for it later."""
+        if cognitive_type(memory.kind) != "episodic":
+            return False
+        words = {term for term, _ in analyse_query(memory.text[:_TELLING_CHARACTERS])}
+        return len(words) >= self.settings.keep_words
 
     def shorten(self) -> None:
         for memory in self._active():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_values import SCALES, SMALL_NUMBERS
@@ -23,6 +24,7 @@ _ORDINARY = STOP_WORDS | FILLERS | NEGATORS | frozenset(_INTERJECTIONS.split())
 _NOT_NUMBERS = frozenset({"one"})
 _DOUBTFUL_NEGATORS = frozenset({"stopped", "stops", "quit", "lack", "lacks", "lacking", "lacked"})
 _NEGATIONS = NEGATORS - _DOUBTFUL_NEGATORS
+_COUNTING = frozenset(SMALL_NUMBERS) | {"one"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,10 @@ class Essentials:
 
 def read_essentials(text: str) -> Essentials:
     """The essentials of `text`; any text has some, if only empty ones."""
+    return _read_again(text) if len(text) <= _READ_AGAIN_CHARACTERS else _read(text)
+
+
+def _read(text: str) -> Essentials:
     numbers: set[str] = set()
     names: set[str] = set()
     words: set[str] = set()
@@ -56,13 +62,22 @@ def read_essentials(text: str) -> Essentials:
     previous_number = 0.0
     for match in _PIECE.finditer(text):
         piece = match[0]
-        lower = piece.lower().replace("’", "'")
-        first = last_end == 0 or not _ENDS.isdisjoint(text[last_end : match.start()])
-        last_end = match.end()
-        base = lower.removesuffix("'s")
-        words.add(base)
-        if lower in _NEGATIONS or lower.endswith("n't"):
-            negations += 1
+        before, last_end = last_end, match.end()
+        if piece.islower() and piece.isalpha():  # most words
+            words.add(piece)
+            if piece in _NEGATIONS:
+                negations += 1
+            if previous_number or piece in _COUNTING:
+                base, first = piece, False
+            else:
+                continue
+        else:
+            lower = piece.lower().replace("’", "'")
+            first = before == 0 or not _ENDS.isdisjoint(text[before : match.start()])
+            base = lower.removesuffix("'s")
+            words.add(base)
+            if lower in _NEGATIONS or lower.endswith("n't"):
+                negations += 1
         if piece[0].isdigit():
             number = _number(base)
             numbers.add(number)
@@ -87,6 +102,11 @@ def read_essentials(text: str) -> Essentials:
         code=code,
         words=frozenset(words),
     )
+
+
+_READ_AGAIN_CHARACTERS = 2_000
+# While a text is shortened it is read several times in a row.
+_read_again = lru_cache(maxsize=32)(_read)
 
 
 def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:

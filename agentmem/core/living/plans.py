@@ -27,7 +27,11 @@ def pair_of(first: str, second: str) -> Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationSettings:
-    """When things are summarised, compressed, merged, linked and forgotten."""
+    """When things are summarised, compressed, merged, linked and forgotten.
+
+    Something that happened is forgotten for not being used only if it tells
+    little: if it has fewer than `keep_words` words that one could ask for.
+    """
 
     summarise_after: timedelta = timedelta(days=7)
     compress_after: timedelta = timedelta(days=30)
@@ -36,6 +40,7 @@ class ConsolidationSettings:
     contradiction_confidence: float = 0.6
     keep_importance: float = 0.8
     forget_unused: bool = True
+    keep_words: int = 6
     unmerged_kinds: frozenset[str] = frozenset({"preference", "tool_result"})
     unforgettable_kinds: frozenset[str] = frozenset({"preference"})
     contradiction_kinds: frozenset[str] = frozenset({"fact", "preference", "episode"})
@@ -50,7 +55,7 @@ class ConsolidationSettings:
                 raise InvalidInput(name, value, "is no length of time", remedy="Use a timedelta.")
         for name in ("merge_similarity", "contradiction_confidence", "keep_importance"):
             require_unit(getattr(self, name), name)
-        for name in ("most_links", "rare_entity_rows", "least_co_citations"):
+        for name in ("most_links", "rare_entity_rows", "least_co_citations", "keep_words"):
             require_count(getattr(self, name), name)
 
 
