@@ -9,18 +9,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, close_quietly, one_line
-from agentmem.errors import InvalidInput
+from agentmem.errors import FileRefused, InvalidInput
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 STREAM = "-"
+Foreign = Literal["auto", "agentmem", "mem0", "letta", "zep", "chatgpt", "claude"]
 SHOWN_BAD_LINES = 10
 
 
@@ -66,19 +67,32 @@ def export(
 
 def import_memories(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` wrote; - is stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is stdin.")],
     *,
+    source: Annotated[
+        Foreign, typer.Option("--from", help="Which program exported it.", case_sensitive=False)
+    ] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be taken; write nothing.")
+    ] = False,
     skip_bad_lines: Annotated[
         bool, typer.Option("--skip-bad-lines", help="Import the rest when some cannot be read.")
     ] = False,
 ) -> None:
-    """Add memories that `export` wrote; with --user everything becomes that user's.
+    """Add memories that `export` wrote, or that another program exported.
 
-    What is there already is skipped. When a line cannot be read nothing is
-    imported, unless such lines are to be skipped.
+    With --user everything becomes that user's. What is there already is
+    skipped. When a line of `export` cannot be read nothing is imported, unless
+    such lines are to be skipped. ChatGPT and Claude exports may be the zip file.
     """
+    from agentmem.importing import is_ours
+
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
+        ours = source == "agentmem" or (source == "auto" and is_ours(path))
+        if dry_run or not ours:
+            import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
+            return
         report = memory.import_jsonl(path, skip_bad_lines=skip_bad_lines, **whose_of(ctx))
         if report.imported:
             embed(at, memory)
@@ -106,6 +120,59 @@ def import_memories(
             at.complain("Nothing was imported; --skip-bad-lines imports the other lines.")
     if refused:
         raise typer.Exit(FAILED)
+
+
+def import_foreign(
+    ctx: typer.Context,
+    at: Screen,
+    memory: MemoryManager,
+    path: Path,
+    *,
+    source: Foreign,
+    dry_run: bool,
+) -> None:
+    """Take over another program's export and say what was and was not taken."""
+    from agentmem.cli.progress import bar
+
+    try:
+        with bar(at, "reading" if dry_run else "importing") as move:
+            found = memory.import_from(
+                path,
+                source,
+                dry_run=dry_run,
+                progress=lambda done, total: move(done, total, ""),
+                **whose_of(ctx),
+            )
+    except FileRefused as error:
+        raise InvalidInput("FILE", path.name, error.problem, remedy=error.remedy) from None
+    if found.taken and not dry_run:
+        embed(at, memory)
+    if at.json:
+        at.document(
+            {
+                "source": found.source,
+                "found": found.found,
+                "taken": found.taken,
+                "already": found.already,
+                "ended": found.ended,
+                "left_out": dict(found.left_out),
+                "kinds": dict(found.kinds),
+                "sessions": found.sessions,
+                "dry_run": found.dry_run,
+            }
+        )
+        return
+    there = f" ({found.already:,} were there already)" if found.already else ""
+    done = "Would import" if dry_run else "Imported"
+    at.print(f"{done}: {found.taken:,} from {found.source}{there}")
+    for kind, count in found.kinds.items():
+        at.print(f"  {one_line(kind)}: {count:,}")
+    if found.ended:
+        at.print(f"  no longer true: {found.ended:,}")
+    if found.left_out:
+        at.print(f"Left out: {sum(found.left_out.values()):,}")
+        for reason, count in found.left_out.items():
+            at.print(f"  {one_line(reason)}: {count:,}")
 
 
 def embed(at: Screen, memory: MemoryManager) -> None:

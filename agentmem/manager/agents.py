@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from agentmem.config import LoopConfig
     from agentmem.core.living.prediction import Signal, SignalKind
     from agentmem.core.living.tiers import Shares, TieredContext
+    from agentmem.importing import ImportSummary
+    from agentmem.importing import Source as ImportSource
     from agentmem.indexer import FolderReport, IndexingResult
     from agentmem.manager import MemoryManager
     from agentmem.predicting import Prediction
@@ -217,6 +219,31 @@ class Agents(Base):
     def index_url(self, url: str, **options: Any) -> IndexingResult:
         """Fetch a page and remember it; private addresses are refused unless allowed."""
         return self.runtime.indexer.index_url(url, **options)
+
+    def import_from(
+        self,
+        path: str | Path,
+        source: ImportSource = "auto",
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        **whose: str | None,
+    ) -> ImportSummary:
+        """Add what mem0, Letta, Zep, ChatGPT, Claude or `export_jsonl` exported.
+
+        With a name everything becomes that owner's. What is there already is
+        skipped; what was not taken is counted by reason.
+        """
+        from agentmem.importing import import_from
+
+        return import_from(
+            cast("MemoryManager", self),
+            path,
+            source=source,
+            scope=scope_of(whose) if any(whose.values()) else None,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait for the background work; whether all of it was done in time."""

@@ -1,0 +1,481 @@
+"""Read the exports of other memory systems: mem0, Letta agent files, Zep and Graphiti.
+
+Each reader takes JSON values as they were parsed and gives what it finds, one
+by one. Fields may be missing and others may be there: what cannot be used is
+given as left out with a reason, never raised.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agentmem.core.living.import_chats import is_chatgpt, is_claude, read_chatgpt, read_claude
+from agentmem.core.living.import_values import (
+    Foreign,
+    Found,
+    Items,
+    LeftOut,
+    list_in,
+    mapping_in,
+    moment_in,
+    names_in,
+    text_in,
+    text_of_parts,
+)
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_MEM0_TEXT = ("memory", "text", "data", "content", "fact")
+_MEM0_LISTS = ("results", "memories", "data", "points")
+_HISTORY = {"old_memory", "new_memory", "prev_value", "new_value"}
+_OWNERS = ("user_id", "agent_id", "run_id")
+_HEARTBEATS = ("heartbeat", "login", "system_alert", "user_message_packed")
+
+
+def detect_source(value: Any) -> Foreign | None:
+    """Which system's export a JSON value looks like; `None` when it looks like none."""
+    items = value if isinstance(value, list) else []
+    first = next((item for item in items if isinstance(item, Mapping)), None)
+    if isinstance(value, Mapping):
+        if is_chatgpt(value):
+            return "chatgpt"
+        if is_claude(value):
+            return "claude"
+        if _is_letta(value):
+            return "letta"
+        if _is_zep(value):
+            return "zep"
+        inner = list_in(value, *_MEM0_LISTS, "history", "conversations")
+        return "mem0" if list_in(value, "history") else detect_source(inner) if inner else None
+    if first is None:
+        return None
+    if is_chatgpt(first):
+        return "chatgpt"
+    if is_claude(first):
+        return "claude"
+    if _is_letta(first):
+        return "letta"
+    if "fact" in first and not {"memory", "hash"} & set(first):
+        return "zep"
+    if _is_zep(first) or {"source_description", "episode_body"} & set(first):
+        return "zep"
+    if _mem0_text(first) or _HISTORY & set(first):
+        return "mem0"
+    return None
+
+
+def reader_of(source: Foreign) -> Callable[[Any], Items]:
+    """What reads the exports of `source`."""
+    readers: dict[Foreign, Callable[[Any], Items]] = {
+        "mem0": read_mem0,
+        "letta": read_letta,
+        "zep": read_zep,
+        "chatgpt": read_chatgpt,
+        "claude": read_claude,
+    }
+    return readers[source]
+
+
+# -- mem0 ------------------------------------------------------------------------------
+
+
+def read_mem0(value: Any) -> Items:
+    """Memories as `get_all` or an export gives them, with their history where it is there.
+
+    A history alone is enough: the last value holds, the ones before it are
+    kept as earlier versions, and what was deleted is left out.
+    """
+    memories = value if isinstance(value, list) else list_in(value, *_MEM0_LISTS)
+    history: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    rows: list[Any] = []
+    for item in (*memories, *list_in(value, "history")):
+        if isinstance(item, Mapping) and _HISTORY & set(item) and not text_in(item, "memory"):
+            history[text_in(item, "memory_id", "id")].append(item)
+        else:
+            rows.append(item)
+    if isinstance(value, Mapping) and not memories and _mem0_text(value):
+        rows.append(value)
+    known = set()
+    for row in rows:
+        if not isinstance(row, Mapping):
+            yield LeftOut(reason="not an object")
+            continue
+        key = text_in(row, "id", "uuid")
+        known.add(key)
+        yield from _mem0_memory(row, key, history.get(key, ()))
+    for key, steps in history.items():
+        if key not in known:
+            yield from _mem0_history(key, steps)
+    for relation in list_in(value, "relations"):
+        said = [text_in(relation, *names) for names in _RELATION]
+        if all(said):
+            text = " ".join(part.replace("_", " ") for part in said)
+            yield Found(text=text, key=f"relation {text}", metadata={"relation": said[1]})
+        else:
+            yield LeftOut(reason="a relation without both ends")
+
+
+_RELATION = (("source",), ("relationship", "relation"), ("target", "destination"))
+
+
+def _mem0_text(row: Mapping[str, Any]) -> str:
+    return text_in(row, *_MEM0_TEXT) or text_in(mapping_in(row, "payload"), *_MEM0_TEXT)
+
+
+def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any) -> Items:
+    payload = mapping_in(row, "payload")
+    text = _mem0_text(row)
+    if not text:
+        yield LeftOut(reason="no text")
+        return
+    kept = {**mapping_in(row, "metadata")}
+    for name in ("categories", "app_id", "actor_id", "role", "structured_attributes"):
+        if row.get(name):
+            kept[name] = row[name]
+    yield Found(
+        text=text,
+        key=key,
+        created_at=moment_in(row, "created_at", "updated_at") or moment_in(payload, "created_at"),
+        earlier=_mem0_earlier(steps),
+        whose=names_in(payload, *_OWNERS) | names_in(row, *_OWNERS),
+        metadata=kept,
+    )
+
+
+def _mem0_earlier(steps: Any) -> tuple[tuple[str, datetime | None], ...]:
+    """The texts a memory had before, each with when it was changed."""
+    changed = [step for step in _in_order(steps) if _old(step) and _event(step) == "UPDATE"]
+    return tuple((_old(step), moment_in(step, "updated_at", "created_at")) for step in changed)
+
+
+def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Items:
+    ordered = _in_order(steps)
+    last = ordered[-1]
+    if _event(last) == "DELETE" or last.get("is_deleted") in (1, True):
+        yield LeftOut(reason="deleted there")
+        return
+    text = text_in(last, "new_memory", "new_value")
+    if not text:
+        yield LeftOut(reason="no text")
+        return
+    yield Found(
+        text=text,
+        key=key,
+        created_at=moment_in(ordered[0], "created_at", "updated_at"),
+        earlier=_mem0_earlier(ordered),
+        whose=names_in(last, *_OWNERS),
+    )
+
+
+def _in_order(steps: Any) -> list[Mapping[str, Any]]:
+    return sorted(steps, key=lambda step: moment_in(step, "updated_at", "created_at") or _FIRST)
+
+
+def _old(step: Mapping[str, Any]) -> str:
+    return text_in(step, "old_memory", "prev_value")
+
+
+def _event(step: Mapping[str, Any]) -> str:
+    return text_in(step, "event", "action").upper()
+
+
+# -- Letta -----------------------------------------------------------------------------
+
+
+def _is_letta(value: Mapping[str, Any]) -> bool:
+    if list_in(value, "core_memory") or "agent_type" in value or "block_ids" in value:
+        return True
+    agents = list_in(value, "agents")
+    return bool(agents) and ("blocks" in value or any(_is_letta(a) for a in agents if _object(a)))
+
+
+def read_letta(value: Any) -> Items:
+    """An agent file: memory blocks, archival passages, and what was said.
+
+    System prompts, tools and their results are no memories. What the agent
+    said through its `send_message` tool is what it said.
+    """
+    files = value if isinstance(value, list) else [value]
+    for file in files:
+        if not isinstance(file, Mapping):
+            yield LeftOut(reason="not an object")
+            continue
+        if not _is_letta(file):
+            yield LeftOut(reason="not an agent")
+            continue
+        agents = list_in(file, "agents") or [file]
+        shared = [*list_in(file, "blocks")] if list_in(file, "agents") else []
+        for block in shared:
+            yield from _letta_block(block)
+        for agent in agents:
+            if not isinstance(agent, Mapping):
+                yield LeftOut(reason="not an object")
+                continue
+            name = text_in(agent, "name", "id") or "agent"
+            for block in (
+                *list_in(agent, "core_memory", "memory_blocks", "blocks"),
+                *list_in(mapping_in(agent, "memory"), "blocks"),
+            ):
+                yield from _letta_block(block)
+            for passage in list_in(agent, *_PASSAGES):
+                yield from _letta_passage(passage)
+            session = text_in(agent, "id", "name") or "letta"
+            for position, message in enumerate(list_in(agent, "messages")):
+                yield from _letta_message(message, session, position, name)
+        if list_in(file, "agents"):
+            for passage in list_in(file, *_PASSAGES):
+                yield from _letta_passage(passage)
+        for _ in (*list_in(file, "tools"), *list_in(file, "mcp_servers")):
+            yield LeftOut(reason="a tool")
+        for _ in list_in(file, "files"):
+            yield LeftOut(reason="a file")
+
+
+_PASSAGES = ("archival_memory", "passages", "archival_passages", "archival")
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _letta_block(block: Any) -> Items:
+    text = text_in(block, "value", "text")
+    if not text.strip():
+        yield LeftOut(reason="an empty block")
+        return
+    label = text_in(block, "label", "name")
+    yield Found(
+        text=text.strip(),
+        title=label,
+        key=f"block {text_in(block, 'id') or label}",
+        created_at=moment_in(block, "created_at", "updated_at"),
+        metadata={"label": label, "description": text_in(block, "description")},
+    )
+
+
+def _letta_passage(passage: Any) -> Items:
+    text = passage if isinstance(passage, str) else text_in(passage, "text", "content")
+    if not text.strip():
+        yield LeftOut(reason="no text")
+        return
+    tags = list_in(passage, "tags")
+    yield Found(
+        text=text,
+        key=f"passage {text_in(passage, 'id') or text}",
+        created_at=moment_in(passage, "created_at", "timestamp"),
+        metadata={
+            **mapping_in(passage, "metadata"),
+            **({"tags": [str(tag) for tag in tags]} if tags else {}),
+        },
+    )
+
+
+def _letta_message(message: Any, session: str, position: int, agent: str) -> Items:
+    role = text_in(message, "role")
+    kind = text_in(message, "message_type")
+    role = role or {"user_message": "user", "assistant_message": "assistant"}.get(kind, kind)
+    if role not in ("user", "assistant"):
+        yield LeftOut(reason=f"a {role.replace('_message', '') or 'nameless'} message")
+        return
+    text = text_of_parts(message.get("content")) or text_in(message, "text")
+    if role == "user":
+        text, machine = _letta_user_text(text)
+        if machine:
+            yield LeftOut(reason="an event of the machine")
+            return
+    else:
+        sent = _letta_sent(message)
+        if sent:
+            text = sent
+        elif list_in(message, "tool_calls"):
+            yield LeftOut(reason="a tool call")
+            return
+    if not text.strip():
+        yield LeftOut(reason="no text")
+        return
+    yield Found(
+        text=text,
+        kind="message",
+        key=f"message {text_in(message, 'id') or f'{session} {position}'}",
+        origin="user" if role == "user" else "assistant",
+        speaker=text_in(message, "name") or (role if role == "user" else agent),
+        session=session,
+        position=position,
+        created_at=moment_in(message, "created_at", "date"),
+    )
+
+
+def _letta_user_text(text: str) -> tuple[str, bool]:
+    """What the user said, out of the JSON it is packed in; or that a machine said it."""
+    packed = _json(text)
+    if not isinstance(packed, Mapping) or "type" not in packed:
+        return text, False
+    if packed["type"] == "user_message":
+        return text_in(packed, "message"), False
+    return "", packed["type"] in _HEARTBEATS or "message" not in packed
+
+
+def _letta_sent(message: Mapping[str, Any]) -> str:
+    """What an agent told the user by its `send_message` tool."""
+    said = []
+    for call in list_in(message, "tool_calls"):
+        function = mapping_in(call, "function") or (call if isinstance(call, Mapping) else {})
+        if text_in(function, "name") == "send_message":
+            given = function.get("arguments")
+            arguments = _json(given) if isinstance(given, str) else given
+            said.append(text_in(arguments, "message"))
+    return "\n\n".join(part for part in said if part)
+
+
+def _json(text: str) -> Any:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+# -- Zep and Graphiti ------------------------------------------------------------------
+
+
+_EDGES = ("edges", "entity_edges", "facts", "relevant_facts")
+_NODES = ("nodes", "entity_nodes", "entities")
+_EPISODES = ("episodes", "episodic_nodes")
+
+
+def _is_zep(value: Mapping[str, Any]) -> bool:
+    known = {*_EDGES, *_NODES, *_EPISODES, "source_node_uuid", "fact"}
+    return bool(known & set(value)) and not {"mapping", "chat_messages"} & set(value)
+
+
+def read_zep(value: Any) -> Items:
+    """A graph: facts with when they held, what is known of entities, and the episodes.
+
+    A fact that was invalidated is kept as ended, in place of which the newest
+    fact of the same relation stands if there is one.
+    """
+    edges: list[Any] = []
+    nodes: list[Any] = []
+    episodes: list[Any] = []
+    for item in value if isinstance(value, list) else [value]:
+        edges += list_in(item, *_EDGES)
+        nodes += list_in(item, *_NODES)
+        episodes += [*list_in(item, *_EPISODES), *list_in(item, "messages")]
+        if isinstance(item, Mapping) and item.get("fact") is not None:
+            edges.append(item)
+        elif isinstance(item, Mapping) and {"episode_body", "source_description"} & set(item):
+            episodes.append(item)
+        elif isinstance(item, Mapping) and "summary" in item and "name" in item:
+            nodes.append(item)
+        elif not isinstance(item, Mapping):
+            yield LeftOut(reason="not an object")
+        elif not {*_EDGES, *_NODES, *_EPISODES, "messages"} & set(item):
+            yield LeftOut(reason="no part of a graph")
+    names = {text_in(node, "uuid", "id"): text_in(node, "name") for node in nodes}
+    current = _current_edges(edges)
+    for edge in edges:
+        yield from _zep_edge(edge, names, current)
+    for node in nodes:
+        yield from _zep_node(node)
+    for position, episode in enumerate(episodes):
+        yield from _zep_episode(episode, position)
+
+
+def _relation(edge: Any) -> tuple[str, str]:
+    return text_in(edge, "source_node_uuid"), text_in(edge, "name")
+
+
+def _ended(edge: Any) -> datetime | None:
+    return moment_in(edge, "invalid_at", "expired_at")
+
+
+def _current_edges(edges: list[Any]) -> dict[tuple[str, str], str]:
+    """The newest fact of each relation of an entity that still holds."""
+    found: dict[tuple[str, str], tuple[datetime, str]] = {}
+    for edge in edges:
+        relation = _relation(edge)
+        if all(relation) and _ended(edge) is None and text_in(edge, "fact"):
+            since = moment_in(edge, "valid_at", "created_at") or _FIRST
+            key = text_in(edge, "uuid", "id")
+            if key and (relation not in found or since > found[relation][0]):
+                found[relation] = (since, key)
+    return {relation: key for relation, (_, key) in found.items()}
+
+
+def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, str], str]) -> Items:
+    text = edge if isinstance(edge, str) else text_in(edge, "fact", "content")
+    if not text.strip():
+        yield LeftOut(reason="no fact")
+        return
+    if isinstance(edge, str):
+        yield Found(text=text, key=f"fact {text}")
+        return
+    began, ended = moment_in(edge, "valid_at"), _ended(edge)
+    if began is not None and ended is not None and ended < began:
+        began = None
+    ends = {
+        side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
+    }
+    yield Found(
+        text=text,
+        key=text_in(edge, "uuid", "id"),
+        created_at=moment_in(edge, "created_at", "valid_at"),
+        valid_from=began,
+        valid_to=ended,
+        ended=ended is not None,
+        replaced_by=current.get(_relation(edge), "") if ended is not None else "",
+        metadata={
+            **mapping_in(edge, "attributes"),
+            **{side: name for side, name in ends.items() if name},
+            **({"relation": edge["name"]} if text_in(edge, "name") else {}),
+        },
+    )
+
+
+def _zep_node(node: Any) -> Items:
+    name, summary = text_in(node, "name"), text_in(node, "summary")
+    if not name or not summary:
+        yield LeftOut(reason="an entity without a summary")
+        return
+    labels = [str(label) for label in list_in(node, "labels")]
+    yield Found(
+        text=summary if name.lower() in summary.lower() else f"{name}: {summary}",
+        title=name,
+        key=f"node {text_in(node, 'uuid', 'id') or name}",
+        created_at=moment_in(node, "created_at"),
+        metadata={**mapping_in(node, "attributes"), **({"labels": labels} if labels else {})},
+    )
+
+
+def _zep_episode(episode: Any, position: int) -> Items:
+    text = text_in(episode, "content", "episode_body", "body")
+    if not text:
+        yield LeftOut(reason="no text")
+        return
+    role = text_in(episode, "role_type").lower()
+    speaker = text_in(episode, "role", "name")
+    source = text_in(episode, "source").lower()
+    if not role and source == "message":
+        said, _, rest = text.partition(":")
+        if rest.strip() and len(said) <= 80 and "\n" not in said:
+            speaker, text = said.strip(), rest.strip()
+            role = speaker.lower()
+    message = bool(role) or source == "message"
+    if role in ("system", "tool", "function"):
+        yield LeftOut(reason=f"a {role} message")
+        return
+    yield Found(
+        text=text,
+        kind="message" if message else "episode",
+        key=f"episode {text_in(episode, 'uuid', 'id') or text}",
+        origin=("assistant" if role in ("assistant", "ai") else "user") if message else "import",
+        title="" if message else text_in(episode, "name", "source_description"),
+        speaker=speaker if message else "",
+        session=text_in(episode, "session_id", "thread_id", "group_id"),
+        position=position if message else None,
+        created_at=moment_in(episode, "valid_at", "reference_time", "created_at"),
+    )

@@ -1,0 +1,311 @@
+"""Put what an export holds into a memory, in batches, the same thing only once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, get_args
+
+from agentmem.core.charsets import sound_values
+from agentmem.core.checks import require_choice
+from agentmem.core.chunker import chunk
+from agentmem.core.content import content_hash
+from agentmem.core.estimate import estimate_tokens
+from agentmem.core.filters import Compare, Selection
+from agentmem.core.living.import_formats import detect_source, reader_of
+from agentmem.core.living.import_values import Foreign, Found, Item, LeftOut
+from agentmem.core.strip import strip
+from agentmem.errors import FileRefused
+from agentmem.importing.reading import LIMIT_BYTES, read_export
+from agentmem.preparing import prepare
+from agentmem.stores.jsonl import FORMAT
+from agentmem.stores.values import ERASED, Version
+from agentmem.types import EMPTY, Document, Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+Source = Literal["auto", "agentmem", "mem0", "letta", "zep", "chatgpt", "claude"]
+Progress = Callable[[int, int], None]
+"""Called with how many were looked at, and how many there are."""
+
+BATCH = 500
+LONGEST_TEXT = 200_000
+"""Longer texts are cut into pages; no system exports single memories of that size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSummary:
+    """What an import took and what it did not, with the reasons.
+
+    `found` counts everything that was looked at: what was `taken`, what was
+    there already, and what was `left_out` by reason. `ended` counts those
+    taken that hold no longer. A dry run counts what it would take.
+    """
+
+    source: str
+    found: int = 0
+    taken: int = 0
+    already: int = 0
+    ended: int = 0
+    left_out: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    kinds: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    sessions: int = 0
+    dry_run: bool = False
+
+
+def import_from(
+    memory: MemoryManager,
+    path: str | os.PathLike[str],
+    *,
+    source: Source = "auto",
+    scope: Scope | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> ImportSummary:
+    """Add what another system exported; what is there already is skipped.
+
+    With `scope` everything becomes that owner's; without, what names its user
+    is that user's. Each batch is one transaction, so an interrupted import is
+    finished by doing it again. A dry run writes nothing.
+    """
+    require_choice(source, get_args(Source), "source")
+    if source == "agentmem" or (source == "auto" and is_ours(path)):
+        return _import_ours(memory, path, scope=scope, dry_run=dry_run)
+    values = list(read_export(path, limit_bytes=limit_bytes))
+    wanted: Foreign | None = None if source == "auto" else source
+    if wanted is None:
+        wanted = next(filter(None, map(detect_source, values)), None)
+        if wanted is None:
+            raise FileRefused(
+                os.fspath(path), "is no export that is known",
+                remedy=f"Say which it is: source={', '.join(get_args(Foreign))}.",
+            )  # fmt: skip
+    read = reader_of(wanted)
+    items = [item for value in values for item in read(value)]
+    loading = _Loading(memory, wanted, scope, dry_run=dry_run)
+    if progress:
+        progress(0, len(items))
+    for batch in _batches(items, BATCH):
+        loading.take(batch)
+        if progress:
+            progress(loading.found, len(items))
+    if loading.taken and not dry_run and memory.settings.embed_in_background:
+        memory.embedding.fill_gaps_in_background()
+    return loading.summary()
+
+
+class _Loading:
+    def __init__(
+        self, memory: MemoryManager, source: str, scope: Scope | None, *, dry_run: bool
+    ) -> None:
+        self._memory = memory
+        self._source = source
+        self._scope = scope
+        self._dry_run = dry_run
+        self._now = memory.clock.now()
+        self._seen: set[str] = set()
+        self._sessions: set[str] = set()
+        self._left_out: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+        self.found = self.taken = self._already = self._ended = 0
+
+    def take(self, batch: Sequence[Item]) -> None:
+        """Put the new ones of a batch into the store, all or none."""
+        self.found += len(batch)
+        made: list[tuple[Memory, tuple[Version, ...]]] = []
+        for item in batch:
+            if isinstance(item, LeftOut):
+                self._left_out[item.reason] += 1
+                continue
+            memories = self._memories(item)
+            if not memories:
+                self._left_out["no text"] += 1
+            made += memories
+        fresh = self._fresh(made)
+        if fresh and not self._dry_run:
+            self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+        self.taken += len(fresh)
+        for memory, _ in fresh:
+            self._kinds[memory.kind] += 1
+            self._ended += memory.superseded_by is not None
+            if memory.session:
+                self._sessions.add(memory.session)
+
+    def summary(self) -> ImportSummary:
+        return ImportSummary(
+            source=self._source,
+            found=self.found,
+            taken=self.taken,
+            already=self._already,
+            ended=self._ended,
+            left_out=dict(sorted(self._left_out.items(), key=lambda x: (-x[1], x[0]))),
+            kinds=dict(sorted(self._kinds.items())),
+            sessions=len(self._sessions),
+            dry_run=self._dry_run,
+        )
+
+    def _fresh(
+        self, made: Sequence[tuple[Memory, tuple[Version, ...]]]
+    ) -> list[tuple[Memory, tuple[Version, ...]]]:
+        """Those that are not there: neither under their id nor, facts, with the same words."""
+        taken = self._memory.store.feed.taken([memory.id for memory, _ in made]) | self._seen
+        known = self._known([memory for memory, _ in made])
+        fresh = []
+        for memory, versions in made:
+            same = (memory.scope, memory.kind, memory.content_hash)
+            if memory.id in taken or (memory.kind != "message" and same in known):
+                self._already += 1
+                continue
+            taken.add(memory.id)
+            known.add(same)
+            self._seen.add(memory.id)
+            fresh.append((memory, versions))
+        return fresh
+
+    def _known(self, memories: Sequence[Memory]) -> set[tuple[Scope, str, str]]:
+        found: set[tuple[Scope, str, str]] = set()
+        statements = [memory for memory in memories if memory.kind != "message"]
+        hashes = tuple({memory.content_hash for memory in statements})
+        if not hashes:
+            return found
+        where = Compare(field="content_hash", operator="in", value=hashes)
+        for scope in {memory.scope for memory in statements}:
+            selection = Selection(reader=scope, where=where, superseded=True)
+            for memory in self._memory.store.scan(selection):
+                if memory.visibility == "private":
+                    found.add((memory.scope, memory.kind, memory.content_hash))
+        return found
+
+    def _memories(self, item: Found) -> list[tuple[Memory, tuple[Version, ...]]]:
+        """What is remembered of one thing: one memory, or several of a long text."""
+        text = strip(item.text).strip()
+        if not text:
+            return []
+        scope = self._scope or Scope(**item.whose)
+        if item.kind == "page" or len(text) > LONGEST_TEXT:
+            parts = chunk(
+                Document(text=text, title=item.title),
+                count=estimate_tokens,
+                target_tokens=self._memory.settings.chunk_tokens,
+                limit_tokens=self._memory.settings.chunk_limit_tokens,
+            )
+            return [
+                (self._memory_of(item, part.text, scope, part=number), ())
+                for number, part in enumerate(parts)
+            ]
+        made = self._memory_of(item, text, scope)
+        versions = tuple(
+            Version(
+                memory=replace(made, text=strip(old), content_hash=content_hash(strip(old))),
+                replaced_at=at or made.created_at,
+            )
+            for old, at in item.earlier
+            if strip(old).strip()
+        )
+        return [(made, versions)]
+
+    def _memory_of(
+        self, item: Found, text: str, scope: Scope, *, part: int | None = None
+    ) -> Memory:
+        created = item.created_at or self._now
+        replaced = self._id(item.replaced_by, scope) if item.replaced_by else ERASED
+        return Memory(
+            id=self._id(self._key(item, text, part), scope),
+            text=text,
+            kind=item.kind,
+            scope=scope,
+            origin=item.origin,
+            title=item.title[:500],
+            speaker=item.speaker[:200],
+            session=item.session[:200],
+            position=part if part is not None else item.position,
+            source_url=f"import:{self._source}/{item.key}"[:500] if item.kind == "page" else "",
+            created_at=created,
+            valid_from=item.valid_from,
+            valid_to=item.valid_to,
+            superseded_by=replaced if item.ended else None,
+            content_hash=content_hash(text),
+            metadata=_metadata(self._source, item),
+        )
+
+    def _key(self, item: Found, text: str, part: int | None) -> str:
+        if item.key:
+            return item.key if part is None else f"{item.key} {part}"
+        moment: datetime | None = item.created_at
+        return ascii((item.session, item.position, text, moment and moment.isoformat(), part))
+
+    def _id(self, key: str, scope: Scope) -> str:
+        """An id that is the same whenever the same thing is imported for the same owner."""
+        owner = [getattr(scope, name) for name in Scope.__slots__]
+        written = ascii((self._source, key, owner)).encode()
+        digest = hashlib.blake2b(written, digest_size=16).hexdigest()
+        return "-".join(digest[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+
+
+def _metadata(source: str, item: Found) -> dict[str, object]:
+    kept = {"imported_from": source}
+    if item.key:
+        kept["foreign_id"] = item.key[:200]
+    return {**sound_values(dict(item.metadata)), **kept}
+
+
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def is_ours(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as `export_jsonl` begins one."""
+    try:
+        with open(path, "rb") as file:
+            return FORMAT.encode() in file.read(200)
+    except (OSError, ValueError):
+        return False
+
+
+def _count_lines(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """How many memories a file of ours holds, and how many lines are no JSON."""
+    found = unreadable = 0
+    for value in read_export(path):
+        for line in value if isinstance(value, list) else [value]:
+            found += isinstance(line, Mapping) and "memory" in line
+            unreadable += not isinstance(line, Mapping)
+    return found, unreadable
+
+
+def _import_ours(
+    memory: MemoryManager,
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope | None,
+    dry_run: bool,
+) -> ImportSummary:
+    """What `export_jsonl` wrote; lines that cannot be read are left out and counted."""
+    if dry_run:
+        found, unreadable = _count_lines(path)
+        return ImportSummary(
+            source="agentmem",
+            found=found + unreadable,
+            taken=found,
+            left_out={"not readable": unreadable} if unreadable else {},
+            dry_run=True,
+        )
+    whose = {} if scope is None else {n: getattr(scope, n) for n in Scope.__slots__}
+    report = memory.import_jsonl(os.fspath(path), skip_bad_lines=True, **whose)
+    already = report.same_id + report.same_content
+    bad = len(report.bad_lines)
+    return ImportSummary(
+        source="agentmem",
+        found=report.imported + already + bad,
+        taken=report.imported,
+        already=already,
+        left_out={"not readable": bad} if bad else {},
+    )
