@@ -8,7 +8,8 @@
     │   ├── InvalidScope                      a scope or visibility that does not fit
     │   └── InvalidFilter                     a search filter that cannot be read
     ├── BudgetError
-    │   └── FixedContentTooLarge (ValueError) what must be sent is larger than the window
+    │   ├── FixedContentTooLarge (ValueError) what must be sent is larger than the window
+    │   └── RequestTooLong (ValueError)       a model refused the request, packed smaller too
     ├── BlockError
     │   ├── RoleRefused (ValueError)          a role the reference message may not have
     │   └── MalformedBlock (ValueError)       text that is not one of our blocks
@@ -123,6 +124,20 @@ class FixedContentTooLarge(BudgetError, ValueError):
         self.needed_tokens = needed_tokens
         self.limit_tokens = limit_tokens
         self.items = items
+
+
+class RequestTooLong(BudgetError, ValueError):
+    """A model refused a request as too long, and again when it was packed smaller."""
+
+    def __init__(self, model: str, *, estimated_tokens: int, said: str) -> None:
+        super().__init__(
+            f"{model or 'The model'} refuses the request as too long, by our count "
+            f"{estimated_tokens:,} tokens: {said}",
+            remedy="Shorten the system prompt, the question or the tools, "
+            "or use a model with a larger window.",
+        )
+        self.model = model
+        self.estimated_tokens = estimated_tokens
 
 
 class BlockError(AgentMemError):

@@ -35,6 +35,7 @@ class ExtractiveModel:
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] = (),
+        tools_off: bool = False,
         on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
     ) -> Reply:
         text = answer_from(messages)

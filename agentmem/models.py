@@ -25,6 +25,7 @@ class Model(Protocol):
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] = (),
+        tools_off: bool = False,
         on_chunk: OnChunk | None = None,
     ) -> Reply: ...
 
@@ -32,7 +33,8 @@ class Model(Protocol):
 class CallableModel:
     """A chat-completions callable as a model: sync or async, streaming or not.
 
-    It is called with `messages=`, and with `tools=`, `stream=` and `model=`
+    It is called with `messages=` (its first argument if it has none of that
+    name), and with `tools=`, `stream=` and `model=`
     where it takes them. A sync one runs on a thread.
     """
 
@@ -42,6 +44,7 @@ class CallableModel:
         self._call = call
         self._options = dict(options or {})
         self._takes = parameters_of(call)
+        self._by_place = self._takes is not None and "messages" not in self._takes
         self.name = name
 
     async def __call__(
@@ -49,21 +52,25 @@ class CallableModel:
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] = (),
+        tools_off: bool = False,
         on_chunk: OnChunk | None = None,
     ) -> Reply:
         request: dict[str, Any] = {"messages": list(messages), **self._options}
         if tools and self._accepts("tools"):
             request["tools"] = list(tools)
+            if tools_off and self._accepts("tool_choice"):
+                request["tool_choice"] = "none"
         if self.name and self._accepts("model"):
             request["model"] = self.name
         if on_chunk is not None and self._accepts("stream"):
             request["stream"] = True
             if self._accepts("stream_options"):
                 request.setdefault("stream_options", {"include_usage": True})
+        first = (request.pop("messages"),) if self._by_place else ()
         if is_async(self._call):
-            response = await awaited(self._call(**request))
+            response = await awaited(self._call(*first, **request))
         else:
-            response = await awaited(await in_thread(lambda: self._call(**request)))
+            response = await awaited(await in_thread(lambda: self._call(*first, **request)))
         return await read_response(response, on_chunk)
 
     def _accepts(self, name: str) -> bool:

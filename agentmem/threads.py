@@ -84,6 +84,10 @@ async def unless_stopped(work: Awaitable[T], signal: Any) -> T:
     task = asyncio.ensure_future(work)
     if signal is None:
         return await task
+    if signal.is_set():  # before anything of `work` has run
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise Stopped
     stop = asyncio.ensure_future(_set(signal))
     try:
         await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)

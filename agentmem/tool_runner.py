@@ -97,6 +97,8 @@ class ToolRunner:
         self._room: asyncio.Semaphore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.degradations: list[str] = []
+        self.outcomes: list[ToolOutcome] = []
+        """All so far, in the order in which they ended; also of a run that was cancelled."""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -120,6 +122,11 @@ class ToolRunner:
         return tuple(await asyncio.gather(*(self._answer(call) for call in parsed)))
 
     async def _answer(self, call: ParsedCall) -> ToolOutcome:
+        outcome = await self._outcome(call)
+        self.outcomes.append(outcome)
+        return outcome
+
+    async def _outcome(self, call: ParsedCall) -> ToolOutcome:
         tool = self._tools.get(call.name)
         if tool is not None and not call.problem:
             call = replace(call, arguments=without_nulls(tool, call.arguments))

@@ -13,7 +13,14 @@ import pytest
 import agentmem
 from agentmem.config import LoopConfig
 from agentmem.errors import BudgetError, InvalidInput, InvalidNumber
-from agentmem.loop import BEST_ANSWER, AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
+from agentmem.loop import (
+    BEST_ANSWER,
+    NOT_ENDED,
+    AgentLoopResult,
+    Status,
+    run_agent_loop,
+    run_agent_loop_sync,
+)
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
 FACT = "Deploys go out on Thursdays at 10:00."
@@ -105,7 +112,9 @@ def test_after_the_last_round_the_model_is_asked_for_its_best_answer(
     model = ScriptedModel(*calls[:2], "I do not know.")
     result = run("Poke it.", memory, model, tools=[poke], config=LoopConfig(max_iterations=2))
     assert (result.answer, result.why, result.iterations) == ("I do not know.", "limit", 3)
-    assert "tools" not in model.requests[2]
+    # A provider that sees tool calls in the history wants to see the tools too.
+    assert model.requests[2]["tools"] == model.requests[0]["tools"]
+    assert model.requests[2]["tool_choice"] == "none"
     assert model.requests[2]["messages"][-1] == {"role": "user", "content": BEST_ANSWER}
     assert all(m.get("content") != BEST_ANSWER for m in result.messages)
 
@@ -209,7 +218,9 @@ def test_pages_are_indexed_in_the_background(memory: agentmem.MemoryManager) -> 
 def test_the_steps_are_told_in_order(memory: agentmem.MemoryManager) -> None:
     told: list[Status] = []
     run("I prefer tea. When do deploys go out?", memory, ScriptedModel("x"), on_status=told.append)
-    assert [s.step for s in told] == ["ready", "preferences", "context", "model", "answer"]
+    assert [s.step for s in told] == [
+        "ready", "preferences", "context", "model", "indexing", "answer"
+    ]  # fmt: skip
 
 
 def test_history_gives_way_to_a_small_window_and_the_goal_never_does(
@@ -259,3 +270,98 @@ def test_settings_are_checked() -> None:
 def test_without_memory_the_loop_still_answers() -> None:
     result = run("hi", None, ScriptedModel("hello"))
     assert (result.answer, result.degradations, result.snapshot_id) == ("hello", (), "")
+
+
+def test_stopped_among_tools_each_call_has_an_answer_to_go_on_with(
+    memory: agentmem.MemoryManager,
+) -> None:
+    async def go() -> AgentLoopResult:
+        signal, quick_ended = asyncio.Event(), asyncio.Event()
+
+        async def quick() -> str:
+            quick_ended.set()
+            return "quick result"
+
+        async def slow() -> str:
+            await quick_ended.wait()
+            asyncio.get_running_loop().call_later(0.05, signal.set)
+            await asyncio.Event().wait()
+            return "never"
+
+        both = call("quick", call_id="a")
+        both["tool_calls"] += call("slow", call_id="b")["tool_calls"]
+        return await run_agent_loop(
+            "Do both.", memory=memory, model=ScriptedModel(both), tools=[quick, slow],
+            signal=signal, user_id="sam",
+        )  # fmt: skip
+
+    result = asyncio.run(go())
+    assert result.why == "stopped"
+    assert [m["role"] for m in result.messages] == ["user", "assistant", "tool", "tool"]
+    assert [m.get("tool_call_id") for m in result.messages[2:]] == ["a", "b"]
+    assert result.messages[2]["content"] == "quick result"
+    assert result.messages[3]["content"] == NOT_ENDED
+    assert [outcome.name for outcome in result.tool_calls] == ["quick"]
+
+
+def test_a_signal_that_is_set_already_asks_nobody_and_keeps_what_the_user_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    signal = threading.Event()
+    signal.set()
+    model = ScriptedModel("never")
+    assert run("My boat is called Ida.", memory, model, signal=signal).why == "stopped"
+    assert model.requests == []
+
+
+def test_a_signal_does_not_wait_for_a_search_and_what_the_user_said_is_kept(
+    tmp_path: Path,
+) -> None:
+    released = threading.Event()
+
+    class Slow(HashEmbedder):
+        def embed_query(self, text: str, /) -> Any:
+            released.wait(30)
+            return super().embed_query(text)
+
+    with agentmem.open(tmp_path / "slow.db", embedder=Slow()) as memory:
+        memory.add(FACT, user_id="sam")
+        signal = threading.Event()
+        threading.Timer(0.1, signal.set).start()
+        result = run("My boat is called Ida.", memory, ScriptedModel("x"), signal=signal)
+        assert (result.why, released.is_set()) == ("stopped", False)
+        released.set()
+        for _ in range(500):
+            if any(m.text == "My boat is called Ida." for m in memory.get_all(user_id="sam")):
+                break
+            memory.flush(0.02)
+            threading.Event().wait(0.01)
+        else:
+            raise AssertionError
+
+
+def test_of_a_stream_that_breaks_the_words_so_far_are_kept(memory: agentmem.MemoryManager) -> None:
+    def breaks(messages: Any, stream: bool = False) -> Iterator[Any]:
+        yield {"choices": [{"delta": {"content": "The ferry to Mull leaves at"}}]}
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        run("When does the ferry leave?", memory, breaks, on_chunk=lambda text: None)
+    assert memory.flush(10)
+    kept = [m.text for m in memory.get_all(user_id="sam")]
+    assert "The ferry to Mull leaves at" in kept
+
+
+@pytest.mark.parametrize(
+    "model", [lambda m: "fine", lambda chat, /: "fine", lambda *chat: "fine" if chat else "none"]
+)
+def test_a_callable_without_messages_gets_them_first(model: Any) -> None:
+    assert run("Hello.", None, model).answer == "fine"
+
+
+def test_the_sync_form_says_what_to_write_where_a_loop_runs() -> None:
+    async def go() -> None:
+        with pytest.raises(InvalidInput, match="await run_agent_loop"):
+            run("Hello.", None, "extractive")
+
+    asyncio.run(go())

@@ -1,0 +1,144 @@
+"""Tell from a model's error what can be done about it: wait, send less, or nothing.
+
+Errors are recognised by litellm's and OpenAI's class names and HTTP status, so
+neither package is needed to read them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agentmem.core.replies import get
+
+Trouble = Literal["rate limit", "too long", "other"]
+
+RETRIES = 3
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 60.0
+"""Nobody sits through more than this for one answer; the error is raised instead."""
+GUESSED_SHARE = 0.6
+"""Of a request that was refused without figures, what is tried the second time."""
+_READ_CHARACTERS = 4_000
+
+_TOO_LONG_NAMES = frozenset({"ContextWindowExceededError"})
+_RATE_NAMES = frozenset({"RateLimitError"})
+_REFUSED = frozenset({400, 413, 422, None})
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size|limit)|maximum context|"
+    r"(?:prompt|input|request|messages?)\s+(?:\w+\s+){0,3}too (?:long|large)|"
+    r"too many (?:input )?tokens|"
+    r"exceeds?\s+(?:\w+\s+){0,6}(?:number of tokens|token limit|tokens allowed)",
+    re.IGNORECASE,
+)
+_OUT_OF_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_NUMBER = r"(\d[\d,]{2,11})"
+_WINDOWS = (
+    re.compile(rf"[>≥]\s*{_NUMBER}"),
+    re.compile(rf"{_NUMBER}\s*(?:tokens?\s*)?maximum", re.IGNORECASE),
+    re.compile(
+        rf"(?:context (?:length|window|size|limit)|maximum|limit|allowed)[^\d\n]{{0,40}}?{_NUMBER}",
+        re.IGNORECASE,
+    ),
+)
+_COUNTED = re.compile(
+    r"(?:resulted in|requested|your (?:prompt|messages|input)[^\d\n]{0,30}|"
+    r"prompt is too long:|request|input token count|contains?)[^\d\n]{0,20}?"
+    rf"{_NUMBER}\s*(?:input )?(?:tokens|\)|[>≥])",
+    re.IGNORECASE,
+)
+_IN_MESSAGES = re.compile(
+    rf"{_NUMBER}\s*(?:tokens\s*)?in (?:the|your) (?:messages|prompt)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a refusal says of the request's tokens and of the window; `None` where it does not."""
+
+    counted_tokens: int | None = None
+    window_tokens: int | None = None
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """What an error of a model is about, as far as one can act on it."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    status = _status(error)
+    said = _said(error)
+    if names & _TOO_LONG_NAMES or (status in _REFUSED and _TOO_LONG.search(said)):
+        return "too long"
+    if (names & _RATE_NAMES or status == 429) and not _OUT_OF_MONEY.search(said):
+        return "rate limit"
+    return "other"
+
+
+def wait_seconds(error: BaseException, attempt: int) -> float | None:
+    """How long to wait before attempt number `attempt` + 1, or `None` for too long.
+
+    The provider's `retry-after` counts; else one second, doubled each time.
+    """
+    asked = _header(error, "retry-after-ms")
+    seconds = None if asked is None else asked / 1000
+    if seconds is None:
+        seconds = _header(error, "retry-after")
+    if seconds is None:
+        seconds = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
+    return seconds if 0 <= seconds <= LONGEST_WAIT_SECONDS else None
+
+
+def figures_of(error: BaseException) -> Figures:
+    """The token counts in a refusal's words."""
+    said = _said(error)
+    counted = _IN_MESSAGES.search(said) or _COUNTED.search(said)
+    window = next(filter(None, (pattern.search(said) for pattern in _WINDOWS)), None)
+    found = Figures(counted_tokens=_integer(counted), window_tokens=_integer(window))
+    if found.counted_tokens == found.window_tokens:  # one figure read twice says nothing of both
+        return Figures(window_tokens=found.window_tokens)
+    return found
+
+
+def repack_limit(figures: Figures, *, estimated_tokens: int, reserve_tokens: int) -> int:
+    """How many of our tokens to send the second time; always fewer than before."""
+    limit = int(estimated_tokens * GUESSED_SHARE)
+    window, counted = figures.window_tokens, figures.counted_tokens
+    if window is not None:
+        free = window - min(reserve_tokens, window // 2)
+        ratio = counted / estimated_tokens if counted and estimated_tokens else 1.0
+        limit = min(int(free / max(ratio, 1.0)), int(estimated_tokens * 0.95))
+    return max(1, limit)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)[:_READ_CHARACTERS]
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return ""
+
+
+def _status(error: BaseException) -> int | None:
+    status: Any = get(error, "status_code")
+    if status is None:
+        status = get(get(error, "response"), "status_code")
+    try:
+        return None if status is None else int(status)
+    except (TypeError, ValueError):
+        return None
+
+
+def _header(error: BaseException, name: str) -> float | None:
+    for headers in (get(get(error, "response"), "headers"), get(error, "headers")):
+        read = getattr(headers, "get", None)
+        value = read(name) if callable(read) else None
+        if value is not None:
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                return None
+    return None
+
+
+def _integer(match: re.Match[str] | None) -> int | None:
+    if match is None:
+        return None
+    return int(match[1].replace(",", ""))
