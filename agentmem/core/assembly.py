@@ -91,6 +91,9 @@ def build_block(
             count=counted,
             show=clean_profile_line,
             render=render_profile_line,
+            cut=lambda line, room: truncate(
+                line, room, lambda part: counted(f"{render_profile_line(part)}\n")
+            ),
         )
         left = max(0, left - spent - margin)
         most = left if knowledge_tokens is None else min(left, knowledge_tokens)
@@ -196,10 +199,12 @@ def _fill_section(
     count: TokenCounter,
     show: Callable[[Item], Item],
     render: Callable[[Item], str],
+    cut: Callable[[Item, int], Item] | None = None,
 ) -> tuple[tuple[Item, ...], tuple[Fate, ...], int]:
     """The items that fit in order, what became of each, and what the section costs.
 
     One that is too large is passed over; smaller ones after it are still tried.
+    Where none fits, `cut` may make the first that it can fit.
     """
     kept: list[Item] = []
     fates: list[Fate] = []
@@ -218,7 +223,18 @@ def _fill_section(
             left = max(0, limit_tokens - spent)
             reason = f"does not fit in the {left:,} tokens left"
             fates.append(Fate(id=name, outcome="dropped", reason=reason, tokens=tokens))
+    if cut is not None and not kept:
+        for at, item in enumerate(items):
+            part = cut(show(item), max(0, limit_tokens - spent))
+            tokens = count(f"{render(part)}\n")
+            if _says_something(part) and spent + tokens <= limit_tokens:
+                fates[at] = Fate(id=fates[at].id, outcome="cut", reason="cut to fit", tokens=tokens)
+                return (part,), tuple(fates), spent + tokens
     return tuple(kept), tuple(fates), spent if kept else 0
+
+
+def _says_something(item: str | Pointer) -> bool:
+    return isinstance(item, str) and any(map(str.isalnum, item))
 
 
 def _fit_summary(summary: str, limit_tokens: int, count: TokenCounter, truncate: Truncate) -> str:

@@ -103,13 +103,13 @@ def looked_at_profile(
     looked = []
     for at, memory in enumerate(profile):
         fate = built.profile[at] if at < len(built.profile) else None
-        dropped = fate is None or fate.outcome == "dropped"
+        outcome = "dropped" if fate is None else fate.outcome
         reason = "no room for a block" if fate is None else fate.reason
         looked.append(
             looked_at(
                 memory,
                 section="profile",
-                decision="dropped" if dropped else "kept",
+                decision="kept" if outcome == "included" else outcome,
                 reason=f"{reason}; heard in this turn" if memory.id in heard else reason,
                 tokens=0 if fate is None else fate.tokens,
             )

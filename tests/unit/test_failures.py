@@ -114,6 +114,22 @@ def test_preferences_over_budget_are_cut_to_it() -> None:
     assert FACT in result.block
 
 
+def test_one_preference_over_budget_is_cut_at_a_sentence() -> None:
+    memory = MemoryManager(MemoryStore(), embedder=HashEmbedder(), clock=ManualClock())
+    long = "I prefer short answers. " + "They must be kind, and they must be true as well. " * 30
+    memory.preferences.add(long.strip(), user_id="sam")
+    turn = memory.turn(
+        [{"role": "user", "content": QUESTION}], user_id="sam",
+        config=LoopConfig(preference_budget=40),
+    )  # fmt: skip
+    assert turn.block is not None
+    (line,) = turn.block.user_profile
+    assert long.startswith(line)
+    assert line.endswith(".")
+    assert turn.snapshot is not None
+    assert [seen.decision for seen in turn.snapshot.looked_at] == ["dropped", "cut"]
+
+
 def test_one_memory_over_budget_is_cut_at_a_sentence() -> None:
     memory = filled()
     long = " ".join(f"Deploys go out in wave {n} of the rollout." for n in range(200))
