@@ -23,7 +23,8 @@ class LoopConfig:
     `top_k`, `similarity_threshold` and `search_mode` say what may be recalled,
     the budgets how many tokens of the prompt it may take. What is seen is
     remembered afterwards when `enable_auto_index` is on, and with `learn_facts`
-    the facts that the user states are kept as such, too. A tool result of at
+    the facts that the user states are kept as such, too. A process that lives
+    through the night consolidates (`consolidate_nightly`). A tool result of at
     most `stand_in_tokens` goes to the model whole; results are kept for
     `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
     With `assembly="tiers"` the knowledge is what the tiers hold, its budget
@@ -43,6 +44,7 @@ class LoopConfig:
     enable_auto_index: bool = True
     detect_preferences: bool = True
     learn_facts: bool = False
+    consolidate_nightly: bool = True
     memory_tools: bool = True
     memory_save_tool: bool = False
     max_iterations: int = 8

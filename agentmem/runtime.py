@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agentmem.contexts import Context
     from agentmem.core.living.prediction import Signal
     from agentmem.indexer import Indexer
+    from agentmem.living.schedule import Nightly
     from agentmem.manager import MemoryManager
     from agentmem.predicting import Predictions
     from agentmem.tiering import Tiers
@@ -73,6 +74,7 @@ class Runtime:
         worker.handle("usage", self._count_use)
         worker.handle("judge", self._judge)
         worker.handle("learn", self._learn)
+        worker.handle("consolidate", self._consolidate)
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         return worker
@@ -247,6 +249,19 @@ class Runtime:
 
         Settler(self.memory).judge_new(scope)
 
+    @cached_property
+    def nightly(self) -> Nightly:
+        """Consolidates every night while the process lives; started by a turn."""
+        from agentmem.living.schedule import Nightly
+
+        return Nightly(self.memory)
+
+    def _consolidate(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Consolidate everybody's memories."""
+        from agentmem.living.schedule import run_nightly
+
+        run_nightly(self.memory)
+
     def _learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Keep what the user's turns state."""
         from agentmem.living.learning import Learner
@@ -256,6 +271,8 @@ class Runtime:
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""
+        if "nightly" in self.__dict__:
+            self.nightly.close()
         if "worker" in self.__dict__:
             self.worker.close()
         if "predictions" in self.__dict__:

@@ -293,6 +293,8 @@ class Turn:
         if self.config.enable_auto_index:
             self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
+        if self.config.consolidate_nightly:
+            self._try("schedule", self.memory.runtime.nightly.start)
         if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 

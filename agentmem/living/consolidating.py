@@ -23,16 +23,19 @@ from agentmem.core.living.plans import (
     LivingState,
     OpenContradiction,
     Pair,
+    SimilarPair,
     apply_plan,
     pair_of,
 )
 from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.living.co_citing import co_cited
 from agentmem.living.contradictions import opened
+from agentmem.living.model_help import Model, ModelHelp, Spend
 from agentmem.living.reports import ConsolidationReport, report_of
 from agentmem.living.similar import find_similar
 from agentmem.stores.revisions import Relation, Revision, Undone
 from agentmem.stores.values import Link
+from agentmem.tokenizer import tokenizer_for
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 KIND = "consolidate"
+COUNTED_FOR = "gpt-4o"
+"""Whose tokens are counted to know what a level saves."""
 RELATED = "related"
 """The relation of links that consolidation discovers."""
 TRIES = 3
@@ -71,12 +76,14 @@ class Consolidator:
         dry_run: bool = False,
         settings: ConsolidationSettings | None = None,
         full: bool = False,
+        model: Model | None = None,
+        spend: Spend | None = None,
     ) -> ConsolidationReport:
         """Consolidate what `scope` sees.
 
         Only what changed since the last run with these settings is compared
         again, unless `full`. When somebody else writes meanwhile, it is
-        planned anew.
+        planned anew. A dry run asks no model.
         """
         chosen = settings or ConsolidationSettings()
         if not isinstance(chosen, ConsolidationSettings):
@@ -84,7 +91,15 @@ class Consolidator:
         began = time.perf_counter()
         for attempt in range(TRIES):
             try:
-                report = self._once(scope, chosen, dry_run=dry_run, full=full)
+                help_ = None
+                if model is not None and not dry_run:
+                    help_ = ModelHelp(
+                        model,
+                        spend=spend or Spend(),
+                        count=tokenizer_for(COUNTED_FOR),
+                        kept=self._memory.store.settings,
+                    )
+                report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
             except ChangedMeanwhile as error:
                 if attempt == TRIES - 1:
                     raise
@@ -98,7 +113,13 @@ class Consolidator:
         return self._memory.store.journal.undo(scope, journal_id, at=self._memory.clock.now())
 
     def _once(
-        self, scope: Scope, settings: ConsolidationSettings, *, dry_run: bool, full: bool
+        self,
+        scope: Scope,
+        settings: ConsolidationSettings,
+        *,
+        dry_run: bool,
+        full: bool,
+        help_: ModelHelp | None = None,
     ) -> ConsolidationReport:
         memory, now = self._memory, self._memory.clock.now()
         mark = mark_of(scope, settings)
@@ -107,10 +128,15 @@ class Consolidator:
         if settings.forget_unused and not _is_used(loaded.state.memories):
             settings = replace(settings, forget_unused=False)
             notes = ("use was never counted, so nothing is forgotten for not being used",)
-        plan = self._plan(loaded, settings, now)
+        plan, similar = self._plan(loaded, settings, now)
+        if help_ is not None:
+            plan = help_.improve(plan, loaded.state, similar=similar, settings=settings, now=now)
+            notes += tuple(help_.notes)
         looked = loaded.rows if loaded.changed is None else loaded.changed
         report = report_of(plan, memories=len(loaded.rows), looked_at=len(looked), dry_run=dry_run)
         report = replace(report, notes=notes)
+        if help_ is not None:
+            report = replace(report, model_calls=help_.calls, model_tokens=help_.tokens)
         if dry_run:
             return report
         if plan.empty:
@@ -148,9 +174,7 @@ class Consolidator:
 
     def _plan(
         self, loaded: Loaded, settings: ConsolidationSettings, now: datetime
-    ) -> ConsolidationPlan:
-        from agentmem.tokenizer import tokenizer_for
-
+    ) -> tuple[ConsolidationPlan, tuple[SimilarPair, ...]]:
         similar = find_similar(
             self._memory,
             loaded.rows,
@@ -158,14 +182,15 @@ class Consolidator:
             least=min(settings.merge_similarity, CONTRADICTION_SIMILARITY),
         )
         changed = loaded.changed
-        return plan_consolidation(
+        plan = plan_consolidation(
             loaded.state,
             now=now,
-            count=tokenizer_for("gpt-4o"),
+            count=tokenizer_for(COUNTED_FOR),
             similar=similar,
             settings=settings,
             changed=None if changed is None else frozenset(loaded.rows[r].id for r in changed),
         )
+        return plan, similar
 
 
 def revision_of(

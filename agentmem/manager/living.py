@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentmem.living.contradictions import Contradiction, Resolution
     from agentmem.living.learning import Learned
     from agentmem.living.merging_stores import MergeReport
+    from agentmem.living.model_help import Model, Spend
     from agentmem.living.reports import ConsolidationReport
     from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
@@ -41,18 +42,29 @@ class Living(Base):
         dry_run: bool = False,
         settings: ConsolidationSettings | None = None,
         full: bool = False,
+        model: Model | None = None,
+        spend: Spend | None = None,
         **whose: str | None,
     ) -> ConsolidationReport:
         """Merge, shorten, forget, link and look for contradictions, all in one step (P37).
 
         `undo(report.journal_id)` takes it back. A dry run changes nothing and
         reports what a run would do now. Only what changed since the last run
-        is compared again, unless `full`.
+        is compared again, unless `full`. A `model` (a litellm name or a
+        chat-completions callable) writes shorter summaries and looks at what
+        the rules are not sure of, within `spend`; a dry run asks none.
         """
         from agentmem.living.consolidating import Consolidator
 
         consolidator = Consolidator(cast("MemoryManager", self))
-        return consolidator.run(scope_of(whose), dry_run=dry_run, settings=settings, full=full)
+        return consolidator.run(
+            scope_of(whose),
+            dry_run=dry_run,
+            settings=settings,
+            full=full,
+            model=model,
+            spend=spend,
+        )
 
     def undo(self, journal_id: str, **whose: str | None) -> Undone:
         """Take a consolidation or a resolution back; what was changed since stays as it is."""
