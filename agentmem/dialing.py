@@ -88,7 +88,7 @@ class Dialer(httpcore.NetworkBackend):
                     host,
                     f"it leads to {address} ({reason})",
                     remedy="Addresses of this machine and its networks are refused; "
-                    "allow_private=True allows private ones.",
+                    "allow_private=True (--allow-private) allows private ones.",
                 )
         if not addresses:
             raise FetchFailed(host, "the name has no address")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agentmem.core.charsets import sound
 from agentmem.core.checks import require_text
 from agentmem.core.ignoring import IgnoreRule, read_ignore_rules, says
-from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
+from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.files import read_file
 from agentmem.indexed import FolderReport, IndexingResult, PassedOver, Progress
 from agentmem.types import Document, Scope
@@ -41,6 +41,10 @@ def index_path(
     files, symbolic links and what `.gitignore` names are left out. With
     `prune` the files that were remembered and are gone are forgotten.
     """
+    if not str(path).strip() or (isinstance(path, str) and "\x00" in path):
+        raise InvalidInput(
+            "path", path, "is no path", remedy='Name a file or a folder; "." is this one.'
+        )
     began = time.perf_counter()
     root = Path(require_text(os.fspath(path), "path") or ".")
     try:

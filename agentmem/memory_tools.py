@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from agentmem.core.cleaning import clean_line
 from agentmem.errors import AgentMemError
 from agentmem.tools import Tool
-from agentmem.types import Hit, utc
+from agentmem.types import Hit, Scope, utc
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
     from agentmem.working import WorkingMemory
 
 MOST_HITS = 20
+SHARE_WORDS = "Nothing in memory clearly answers that. These share words with it:"
 _HIT_CHARACTERS = 500
 _SAVED_KINDS = ("fact", "episode", "task", "workflow")
 
@@ -62,15 +63,19 @@ def memory_tools(
             return f"The result cannot be read: {error}"
 
     def search(query: str, top_k: int = 5) -> str:
-        scope = working.scope
+        whose: dict[str, Any] = {n: getattr(working.scope, n) for n in Scope.__slots__}
+        most = min(max(top_k, 1), MOST_HITS)
         try:
-            hits = manager.search(
-                query, top_k=min(max(top_k, 1), MOST_HITS), user_id=scope.user_id,
-                project_id=scope.project_id, agent_id=scope.agent_id, run_id=scope.run_id,
-            )  # fmt: skip
+            hits = list(manager.search(query, top_k=most, **whose))
+            if hits:
+                return _listed(hits, working)
+            # A few keywords seldom reach the threshold; the model can judge what shares them.
+            near = manager.search(query, top_k=most, threshold=0.0, **whose)
+            hits = [hit for hit in near if hit.lexical is not None]
         except AgentMemError as error:
             return f"Memory cannot be searched: {error}"
-        return _listed(list(hits), working)
+        listed = _listed(hits, working)
+        return f"{SHARE_WORDS}\n{listed}" if hits else listed
 
     def remember(text: str, kind: str = "fact") -> str:
         try:

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.config import LoopConfig
+from agentmem.core.choosing import is_own_question
 from agentmem.core.filters import Selection
 from agentmem.resilience import Guard, Lanes, TtlCache
 from agentmem.types import Hit, Memory, Scope
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
+    from agentmem.results import SearchResults
 
 FALLBACK_SCORE = 0.5
 OFFERED = 4
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 20
+WIDER = 5
+"""So many times more are looked at when most of them are questions that were asked before."""
 
 How = Literal["searched", "cached", "fallback", "nothing"]
 
@@ -81,16 +85,10 @@ class Recaller:
         best: dict[str, Hit] = {}
         degradations: dict[str, None] = {}
         for query in queries:
-            found = memory.search(
-                query,
-                top_k=wanted,
-                threshold=0.0,
-                mode=config.search_mode,
-                user_id=scope.user_id,
-                project_id=scope.project_id,
-                agent_id=scope.agent_id,
-                run_id=scope.run_id,
-            )
+            found = self._find(query, scope, config, wanted)
+            if len(found) == wanted and _usable(found) < wanted // 2:
+                # Questions asked before look most like a question and answer nothing.
+                found = self._find(query, scope, config, wanted * WIDER)
             degradations |= dict.fromkeys(found.degradations)
             for hit in found:
                 known = best.get(hit.memory.id)
@@ -101,6 +99,18 @@ class Recaller:
         if not degradations:
             self.cache.put(key, fresh)
         return fresh
+
+    def _find(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> SearchResults:
+        return self._memory.search(
+            query,
+            top_k=wanted,
+            threshold=0.0,
+            mode=config.search_mode,
+            user_id=scope.user_id,
+            project_id=scope.project_id,
+            agent_id=scope.agent_id,
+            run_id=scope.run_id,
+        )
 
     def _recent(self, scope: Scope, config: LoopConfig, problem: str) -> Recalled:
         """The newest memories in place of a search, each with the same middling score."""
@@ -118,3 +128,7 @@ class Recaller:
             how="fallback",
             degradations=(f"{problem}; the most recent memories stand in",),
         )
+
+
+def _usable(hits: Sequence[Hit]) -> int:
+    return sum(not is_own_question(hit.memory) for hit in hits)

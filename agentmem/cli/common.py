@@ -308,7 +308,10 @@ def confirm(at: Screen, question: str, *, yes: bool) -> None:
         return
     if not at.talks:
         raise InvalidInput(
-            "--yes", "", "is missing, and nobody can be asked here", remedy="Add it to go on."
+            "answer",
+            "none",
+            "is needed, and nobody can be asked here",
+            remedy="Add --yes to go on.",
         )
     if not typer.confirm(question, err=True):
         raise Refused("Nothing was changed.")

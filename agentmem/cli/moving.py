@@ -15,7 +15,7 @@ import typer
 
 from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, close_quietly, one_line
-from agentmem.errors import FileRefused, InvalidInput
+from agentmem.errors import FileRefused, FileUnreadable, InvalidInput
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
@@ -201,13 +201,22 @@ def temporary() -> Iterator[Path]:
 def readable(file: str) -> Iterator[Path]:
     """The file, or stdin as one: an import reads it twice."""
     if file != STREAM:
+        if not Path(file).is_file():
+            raise FileUnreadable(file, "is not there or no file", remedy="Check the path.")
         yield Path(file)
         return
     with temporary() as path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
-        yield path
+        try:
+            yield path
+        except InvalidInput as error:
+            if error.name != "path":
+                raise
+            raise InvalidInput(
+                "stdin", STREAM, error.problem, remedy="Pipe in what `agentmem export -` wrote."
+            ) from error
 
 
 def copy_to_stdout(at: Screen, path: Path) -> None:

@@ -108,6 +108,8 @@ def search(
 
     at = screen_of(ctx)
     asked = read_text(join(query), name="query")
+    if not asked.strip():
+        raise InvalidInput("query", asked, "is empty", remedy="Say what to look for.")
     with open_memory(ctx) as memory:
         found = memory.search(
             asked, top_k=limit, threshold=threshold, kinds=kind or None, since=since, until=until,

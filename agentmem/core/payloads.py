@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from enum import Enum
 from typing import Any, Literal
 
 from agentmem.core.shapes import sniff
@@ -117,6 +118,8 @@ def _jsonable(value: object) -> object:
         return dump(mode="json")
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bytes | bytearray | memoryview):

@@ -172,7 +172,8 @@ def _plain(text: str, lines: Sequence[str]) -> Shape:
         notes = (*notes, f"first error: {flagged.strip()[:LINE_CHARACTERS]}")
     if len(lines) > 4:
         notes = (*notes, telling(lines[len(lines) // 2 :][:MOST_LINES]))
-    return Shape(kind="text", what="text", first=first, last=last, notes=notes[:2])
+    shape = Shape(kind="text", what="text", first=first, last=last, notes=notes[:2])
+    return shape if len(lines) > 1 else replace(shape, reads=('range="0-2000"', 'grep="…"'))
 
 
 def _binary(data: bytes, media_type: str) -> Shape:

@@ -309,7 +309,9 @@ def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]
                 bad.append(BadLine(number=number, reason=str(error)))
             except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
                 if number == 1:
-                    raise InvalidInput("path", str(path), "is not an agentmem export") from error
+                    raise InvalidInput(
+                        "path", str(path), "is not an agentmem export", remedy="Export it again."
+                    ) from error
                 bad.append(BadLine(number=number, reason=f"not readable: {error}"))
     if not ended:
         if number == 0:

@@ -272,7 +272,7 @@ def test_a_broken_import_changes_nothing_unless_asked(cli: Cli, tmp_path: Path) 
     assert cli("import", "-", "--skip-bad-lines", *other, stdin=broken).code == 0
     assert cli("list", *other, "--json").json["count"] == 1
     assert cli("import", "-", *other, stdin="no export at all").code == 2
-    assert cli("import", "missing.jsonl", *other).code == 4
+    assert cli("import", "missing.jsonl", *other).code == 1
 
 
 def test_an_export_to_stdout_leaves_no_room_for_a_document(cli: Cli) -> None:
@@ -486,3 +486,31 @@ def test_private_addresses_are_refused(cli: Cli) -> None:
         ran = cli("index", url, "--json")
         assert (ran.code, ran.out) == (1, "")
         assert json.loads(ran.err)["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["", "  "])
+def test_an_empty_path_does_not_index_the_working_folder(cli: Cli, path: str) -> None:
+    ran = cli("index", path)
+    assert (ran.code, "is no path" in ran.err) == (2, True)
+    assert cli("list", "--json").json["memories"] == []
+
+
+def test_an_empty_query_is_wrong_usage(cli: Cli) -> None:
+    assert cli("search", stdin="\n").code == 2
+
+
+def test_a_file_that_is_not_there_is_no_problem_of_the_store(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("import", str(tmp_path / "nowhere.jsonl"))
+    assert (ran.code, "is not there" in ran.err) == (1, True)
+
+
+def test_what_was_piped_in_and_cannot_be_imported_is_called_stdin(cli: Cli) -> None:
+    ran = cli("import", "-", "--json", stdin="garbage\n")
+    assert ran.code == 2
+    assert ran.error["message"] == "stdin is not an agentmem export: '-'."
+    assert "agentmem export -" in ran.error["remedy"]
+
+
+def test_a_missing_yes_is_said_in_words(cli: Cli) -> None:
+    ran = cli("delete", cli.add("Tea is hot."))
+    assert (ran.code, "Add --yes" in ran.err, "''" in ran.err) == (2, True, False)

@@ -296,3 +296,19 @@ def test_what_was_heard_is_in_the_trace_and_can_be_undone(memory: agentmem.Memor
     assert seen.reason.endswith("heard in this turn")
     memory.preferences.undo(heard.id, user_id="sam")
     assert memory.preferences.get_all(user_id="sam") == ()
+
+
+def test_questions_asked_before_do_not_crowd_out_the_answer(
+    memory: agentmem.MemoryManager,
+) -> None:
+    memory.add("Boat number 7 is moored at pier 3 and is painted red.", user_id="sam")
+    for number in range(60):
+        with memory.turn(
+            [{"role": "user", "content": f"Where is boat number {number} moored now?"}],
+            user_id="sam",
+        ) as turn:
+            turn.done("No idea.")
+    assert memory.flush(10)
+    asked = [{"role": "user", "content": "Where is boat number 7 moored now?"}]
+    with memory.turn(asked, user_id="sam") as turn:
+        assert "Boat number 7 is moored at pier 3" in turn.block_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import agentmem
 from agentmem.core.block import ContextBlock
 from agentmem.core.context import render_context
 from agentmem.core.estimate import estimate_tokens
+from agentmem.core.payloads import to_payload
+from agentmem.core.shapes import shape_of
 from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
 from agentmem.testing import ManualClock
 from agentmem.types import Scope
@@ -379,3 +382,24 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
         working = working_of(memory)
         assert working.data(kept.id) == LINES.encode()
         assert working.pointers()[0].id == kept.id
+
+
+def test_keywords_that_miss_the_threshold_still_find_what_shares_them(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "m.db", embedder=None) as memory:
+        working = WorkingMemory(memory, scope=Scope(user_id="u"), count=estimate_tokens)
+        log = "".join(f"step {n} of the start-up was done\n" for n in range(60))
+        kept = working.keep("start", {}, f"{log}ValueError: the pump is not primed\n")
+        search = next(tool for tool in working.tools() if tool.name == "memory_search")
+        assert kept.id in search.call(query="pump pressure valves 2024")
+        assert search.call(query="quantum lattice") == "Nothing in memory answers that."
+
+
+def test_an_enum_is_told_by_its_value() -> None:
+    class Colour(Enum):
+        RED = "red"
+
+    assert to_payload([Colour.RED]).text == '["red"]'
+
+
+def test_of_one_endless_line_a_range_is_offered() -> None:
+    assert shape_of("A" * 50_000).reads[0].startswith("range=")
