@@ -298,6 +298,29 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     assert {f.name: f.count for f in later.findings}["never used"] == 0
 
 
+def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryManager) -> None:
+    first = memory.add("We use Postgres 15 for everything.", user_id="ann").ids[0]
+    for text in ("we use  Postgres 15 for everything", "We use Postgres 15 for everything!"):
+        memory.add(text, user_id="ann")
+    memory.add_text("We use Postgres 15 for everything.", kind="episode", user_id="ann")
+    memory.add("We use Postgres 16 for everything.", user_id="ann")
+    memory.add("Do we use Postgres 15 for everything?", user_id="ann")
+    memory.add("We use Postgres 15 for everything.", user_id="bob")
+    told: list[int] = []
+    report = audit(memory, now=NOW, on_progress=told.append)
+    found = {finding.name: finding for finding in report.findings}["duplicates"]
+    assert found.count == 3
+    assert all(first in example.note for example in found.examples)
+    # What follows the `>` can be copied into a shell as it stands.
+    lines = render_audit(report, width=60).splitlines()
+    at = next(at for at, line in enumerate(lines) if line.lstrip().startswith("> "))
+    command = lines[at].replace("> ", "", 1)
+    while command.endswith("\\"):
+        at += 1
+        command = command[:-1] + lines[at]
+    assert " ".join(command.split()) == found.remedy
+
+
 def _store_raw(memory: MemoryManager, text: str, name: str, **fields: Any) -> None:
     from agentmem.stores.entries import make_entry
     from agentmem.types import Memory
