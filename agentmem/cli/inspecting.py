@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentmem.cli.common import columns, common_of, open_memory, pen_of, print_json
+from agentmem.cli.common import (
+    columns,
+    common_of,
+    open_memory,
+    pen_of,
+    print_json,
+    screen_of,
+)
 from agentmem.errors import AgentMemError, InvalidInput
 
 if TYPE_CHECKING:
@@ -204,11 +211,17 @@ def stats(
 
 def audit(ctx: typer.Context) -> None:
     """Look for trouble in what is stored; nothing is changed."""
+    from agentmem.cli.progress import steps
     from agentmem.inspector.auditing import audit as look
     from agentmem.inspector.rendering_reports import render_audit
 
-    with open_memory(ctx) as memory:
-        found = look(memory, now=datetime.now(UTC), scope=common_of(ctx).reader)
+    with open_memory(ctx) as memory, steps(screen_of(ctx), "looking") as tell:
+        found = look(
+            memory,
+            now=datetime.now(UTC),
+            scope=common_of(ctx).reader,
+            on_progress=lambda seen: tell(f"{seen:,} memories looked at"),
+        )
     say(ctx, "audit", found, render_audit)
 
 

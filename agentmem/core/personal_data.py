@@ -30,6 +30,9 @@ _PHONE = re.compile(
     r")(?![\w-]|[.,/:]\d)"
 )
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{4}")
+# All numbers but an IBAN have seven digits with little between them; most texts have none.
+_MANY_DIGITS = re.compile(r"\d(?:[ .\-/()+]{0,3}\d){6}")
+_IBAN_START = re.compile(r"[A-Z]{2}\d{2}")
 _CARD_STARTS = re.compile(r"3[0-9]|4|5[0-9]|6|2[2-7]")
 _LONGEST = 100_000
 
@@ -75,12 +78,12 @@ def _all(text: str) -> Iterator[Personal]:
     if "@" in text:
         for match in _EMAIL.finditer(text):
             yield Personal(kind="e-mail", start=match.start(), end=match.end())
-    if not any(character.isdigit() for character in text):
-        return
-    for match in _IBAN.finditer(text):
+    for match in _IBAN.finditer(text) if _IBAN_START.search(text) else ():
         length = _iban_length(match[0])
         if length:
             yield Personal(kind="IBAN", start=match.start(), end=match.start() + length)
+    if _MANY_DIGITS.search(text) is None:
+        return
     for match in _CARD.finditer(text):
         digits = re.sub(r"\D", "", match[0])
         if _CARD_STARTS.match(digits) and len(set(digits)) > 1 and _luhn(digits):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +26,9 @@ Trouble = Literal[
 EXAMPLES = 5
 SHOWN_CHARACTERS = 160
 _BATCH = 2_000
+_TOLD_EVERY = 100
+_OWN_KINDS = frozenset({"message", "preference"})
+"""The same words of another kind are no duplicate of these: they have a part of their own."""
 _DELETED = 1
 
 
@@ -106,8 +109,12 @@ def audit(
     now: datetime,
     scope: Scope | None = None,
     limits: Limits | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
-    """Look at every memory of one reader, or of the whole store. Nothing is changed."""
+    """Look at every memory of one reader, or of the whole store. Nothing is changed.
+
+    `on_progress` is told now and then how many were looked at.
+    """
     bounds = limits or Limits()
     found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
     first: dict[tuple[object, str], str] = {}
@@ -115,6 +122,8 @@ def audit(
     owners: dict[Scope, None] = {}
     for one in memories_of(memory, scope):
         seen += 1
+        if on_progress is not None and seen % _TOLD_EVERY == 0:
+            on_progress(seen)
         owners[Scope(user_id=one.scope.user_id, project_id=one.scope.project_id)] = None
         hidden, personal = secrets.find_secrets(one.text), find_personal(one.text)
         troubles = [*_look(one, now=now, limits=bounds, first=first)]
@@ -170,8 +179,9 @@ def _look(
 ) -> Iterator[tuple[Trouble, str]]:
     current = one.superseded_by is None
     if current:
-        owner = (one.visibility, one.scope.user_id, one.scope.project_id, one.kind)
-        earlier = first.setdefault((owner, one.content_hash or one.text), one.id)
+        kind = one.kind if one.kind in _OWN_KINDS else ""
+        owner = (one.visibility, one.scope.user_id, one.scope.project_id, kind)
+        earlier = first.setdefault((owner, _words(one.text)), one.id)
         if earlier != one.id:
             yield "duplicates", f"the same as {earlier}"
     if strip(one.text) != one.text:
@@ -187,6 +197,11 @@ def _look(
         yield "never used", f"stored on {one.created_at.date()}"
     if len(one.text) > limits.oversized_characters:
         yield "oversized", f"{len(one.text):,} characters"
+
+
+def _words(text: str) -> str:
+    """What two texts share that differ only in case, spaces and the sign at their end."""
+    return " ".join(text.casefold().split()).rstrip(".!;, ") or text
 
 
 def _stale(one: Memory, now: datetime, limits: Limits) -> str:
@@ -232,7 +247,7 @@ def _remedy(name: Trouble, found: _Found) -> str:
     if name in ("secrets", "personal data", "echoes"):
         return f"agentmem erase{whose} {ids}"
     if name == "contradicted":
-        return f"agentmem delete{whose} {shlex.quote(listed[0])}   # if the other one is right"
+        return f"agentmem contradictions list{whose}   # then: agentmem contradictions resolve"
     if name == "oversized":
         return f"agentmem erase{whose} {ids}   # and store each again: agentmem index FILE"
     return f"agentmem delete{whose} {ids}"

@@ -93,7 +93,7 @@ def render_audit(report: AuditReport, *, width: int = 80, pen: Pen | None = None
             shown = pen.wrap(text, width - 10)[:3]
             lines += [pen.paint(f"{' ' * 10}{line}", "dim") for line in shown]
         if finding.remedy:
-            lines += [f"{' ' * 8}> {line}" for line in pen.wrap(finding.remedy, width - 10)]
+            lines += _command(finding.remedy, pen, indent=8, width=width)
     for note in report.notes:
         lines += ["", *pen.wrap(f"! {note}", width)]
     if report.clean:
@@ -115,6 +115,17 @@ def render_doctor(report: DoctorReport, *, width: int = 80, pen: Pen | None = No
         if check.remedy:
             lines += [f"{indent}> {line}" for line in pen.wrap(check.remedy, width - size - 10)]
     return "\n".join(lines)
+
+
+def _command(command: str, pen: Pen, *, indent: int, width: int) -> list[str]:
+    """A command behind a `>`; a shell reads what is copied from there as one line."""
+    code, hash_sign, comment = command.partition("   # ")
+    lines = [f"{line} \\" for line in pen.wrap(code, width - indent - 4)]
+    lines[-1] = lines[-1].removesuffix(" \\")
+    shown = [f"{' ' * indent}{'> ' if at == 0 else '  '}{line}" for at, line in enumerate(lines)]
+    if hash_sign:
+        shown += [f"{' ' * indent}  # {line}" for line in pen.wrap(comment, width - indent - 4)]
+    return shown
 
 
 def render_estimate(estimate: BudgetEstimate, *, width: int = 80, pen: Pen | None = None) -> str:

@@ -298,6 +298,29 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     assert {f.name: f.count for f in later.findings}["never used"] == 0
 
 
+def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryManager) -> None:
+    first = memory.add("We use Postgres 15 for everything.", user_id="ann").ids[0]
+    for text in ("we use  Postgres 15 for everything", "We use Postgres 15 for everything!"):
+        memory.add(text, user_id="ann")
+    memory.add_text("We use Postgres 15 for everything.", kind="episode", user_id="ann")
+    memory.add("We use Postgres 16 for everything.", user_id="ann")
+    memory.add("Do we use Postgres 15 for everything?", user_id="ann")
+    memory.add("We use Postgres 15 for everything.", user_id="bob")
+    told: list[int] = []
+    report = audit(memory, now=NOW, on_progress=told.append)
+    found = {finding.name: finding for finding in report.findings}["duplicates"]
+    assert found.count == 3
+    assert all(first in example.note for example in found.examples)
+    # What follows the `>` can be copied into a shell as it stands.
+    lines = render_audit(report, width=60).splitlines()
+    at = next(at for at, line in enumerate(lines) if line.lstrip().startswith("> "))
+    command = lines[at].replace("> ", "", 1)
+    while command.endswith("\\"):
+        at += 1
+        command = command[:-1] + lines[at]
+    assert " ".join(command.split()) == found.remedy
+
+
 def _store_raw(memory: MemoryManager, text: str, name: str, **fields: Any) -> None:
     from agentmem.stores.entries import make_entry
     from agentmem.types import Memory
@@ -317,10 +340,35 @@ def _store_raw(memory: MemoryManager, text: str, name: str, **fields: Any) -> No
         ("The key to the harbour is under the mat.", False),
         ('<source retrieved="2026-11-16" origin="user" api="x">', False),
         ("see 0190a1b2-1234-7abc-8def-0123456789ab for the api", False),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzKEYQQQ", True),
+        ("use sk-proj-" + "abcd1234EFGH5678ijkl9012MNOP3456", True),
+        ("sk-ant-api03-" + "AbCdEfGhIjKlMnOpQrStUvWxYz-0123456789_AA", True),
+        ("AIza" + "SyA1234567890abcdefGHIJKLMNOPqrstuvw", True),
+        ("it is hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567", True),
+        ("ftp://bob:hunter2@files.example.org", True),
+        ("The sk-learn-contrib-version-2 package, a task-force-for-1234567890.", False),
+        ("Key findings, the author's account and a passenger began at the private pass.", False),
+        ("commit 3f786850e387550fdab836ed7e6dc881de23001b", False),
     ],
 )
 def test_secrets_are_told_from_prose(text: str, found: bool) -> None:
     assert bool(secrets.find_secrets(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("my token is ghp_" + "a1B2" * 9 + ".", "a1B2a1B2"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKC\nQmFzZTY0\n-----END", "MIIEpAIBAAKC"),
+        ("cut off: -----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA1", "MIIEpAIB"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzKEYQQQ", "K7MDENG"),
+        ("xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx", "AbCdEfGh"),
+    ],
+)
+def test_no_part_of_a_secret_is_shown(text: str, hidden: str) -> None:
+    masked = secrets.mask_secrets(text, secrets.find_secrets(text))
+    assert hidden in text
+    assert hidden not in masked
 
 
 def test_the_doctor_finds_a_healthy_memory_healthy(memory: MemoryManager) -> None:
