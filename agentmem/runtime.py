@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from agentmem.types import Memory, Scope
 if TYPE_CHECKING:
     from agentmem.background import Worker
     from agentmem.contexts import Context
+    from agentmem.core.block import ContextBlock
     from agentmem.core.living.prediction import Signal
     from agentmem.indexer import Indexer
     from agentmem.living.schedule import Nightly
@@ -46,6 +47,41 @@ SHOWN_BLOCKS = 50
 """The echoes of so many blocks are recognised when an answer is remembered."""
 
 
+class Prints:
+    """The fingerprints of one block, taken when they are first asked for: the send is waiting."""
+
+    def __init__(self, block: ContextBlock) -> None:
+        self._block = block
+
+    @cached_property
+    def found(self) -> frozenset[bytes]:
+        from agentmem.core.echoes import fingerprints
+
+        return fingerprints(self._block)
+
+
+class AnyPrints(Collection[bytes]):
+    """The fingerprints of several blocks, not copied together."""
+
+    def __init__(self, prints: Sequence[Prints]) -> None:
+        self._prints = prints
+
+    def __contains__(self, one: object) -> bool:
+        return any(one in prints.found for prints in self._prints)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._joined())
+
+    def __len__(self) -> int:
+        return len(self._joined())
+
+    def __bool__(self) -> bool:
+        return any(prints.found for prints in self._prints)
+
+    def _joined(self) -> frozenset[bytes]:
+        return frozenset().union(*(prints.found for prints in self._prints))
+
+
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
@@ -56,7 +92,7 @@ class Runtime:
         self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._tokenizers: dict[str, tuple[Tokenizer, tuple[str, ...]]] = {}
-        self._shown: TtlCache[frozenset[bytes]] = TtlCache(
+        self._shown: TtlCache[Prints] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
@@ -182,20 +218,17 @@ class Runtime:
         self.tokenizer(model)[0].observe(estimated, actual)
         self.worker.submit("corrections", self.corrections.export(), key=CORRECTIONS)
 
-    def remember_shown(self, scope: Scope, name: str, prints: frozenset[bytes]) -> None:
-        """Keep the fingerprints of a block, to know its echoes in what comes back."""
+    def remember_shown(self, scope: Scope, name: str, block: ContextBlock) -> None:
+        """Keep a block, to know its echoes in what comes back."""
         with self._lock:
-            self._shown.put((scope, name), prints)
+            self._shown.put((scope, name), Prints(block))
             self._shown_keys = [*self._shown_keys, (scope, name)][-SHOWN_BLOCKS:]
 
     def shown_to(self, scope: Scope) -> Collection[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""
-        found: set[bytes] = set()
         with self._lock:
-            for key in self._shown_keys:
-                if key[0] == scope:
-                    found |= self._shown.get(key) or frozenset()
-        return found
+            kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
+        return AnyPrints([prints for prints in kept if prints is not None])
 
     def _keep_corrections(self, payload: Mapping[str, Any], scope: Scope) -> None:
         self.memory.store.settings.set(CORRECTIONS, json.dumps(dict(payload)))

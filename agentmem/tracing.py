@@ -123,7 +123,13 @@ class Trace:
 
     def record(self, snapshot: Snapshot) -> None:
         """Keep `snapshot`, soon; never raises."""
-        self._submit(snapshot.scope, snapshot.id, lambda: {"snapshot": to_fields(snapshot)})
+        from agentmem.core.waiting import Late
+
+        self._submit(
+            snapshot.scope,
+            snapshot.id,
+            lambda: {"snapshot": Late(lambda: to_fields(snapshot), characters=_size(snapshot))},
+        )
 
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
         """Add what the model answered to a snapshot of `scope`, soon; never raises."""
@@ -207,11 +213,13 @@ class Trace:
             _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
 
     def _handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        from agentmem.core.waiting import made
+
         try:
             if "outcome" in payload:
                 self._write_outcome(payload, scope)
             else:
-                self._write(from_fields(payload["snapshot"]))
+                self._write(from_fields(made(payload["snapshot"])))
         finally:
             with self._lock:
                 self._waiting = max(0, self._waiting - 1)
@@ -267,6 +275,10 @@ class Trace:
         shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
         known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
         return tuple(unpack(record.data, known) for record in found)
+
+
+def _size(snapshot: Snapshot) -> int:
+    return len(snapshot.message) + sum(len(seen.text) for seen in snapshot.looked_at)
 
 
 def _record(

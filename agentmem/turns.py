@@ -180,9 +180,7 @@ class Turn:
             return
         runtime.blocks.put(key, self._context)
         if self.block is not None and self.snapshot is not None:
-            from agentmem.core.echoes import fingerprints
-
-            runtime.remember_shown(self.scope, self.snapshot.id, fingerprints(self.block))
+            runtime.remember_shown(self.scope, self.snapshot.id, self.block)
         snapshot = self.snapshot
         if snapshot is not None:
             self._try("trace", lambda: runtime.trace.record(snapshot))

@@ -6,9 +6,10 @@ Nothing here runs, sleeps or stores anything: moments come in as arguments.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -43,6 +44,27 @@ class WorkerState:
     alive: bool = False
     closed: bool = False
     last_error: str = ""
+
+
+class Late:
+    """A value of a payload that is made by whoever does the job, not by who submits it.
+
+    `make` may use only what does not change; `characters` is about how much it
+    keeps in memory.
+    """
+
+    def __init__(self, make: Callable[[], Any], *, characters: int) -> None:
+        self._make = make
+        self.characters = characters
+
+    @cached_property
+    def value(self) -> Any:
+        return self._make()
+
+
+def made(value: Any) -> Any:
+    """A value of a payload, one that was put off included."""
+    return value.value if isinstance(value, Late) else value
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -271,6 +293,7 @@ def from_stored(
 
 def as_json(value: Any) -> Any:
     """A value of a payload as JSON: bytes and sets of bytes become hexadecimal digits."""
+    value = made(value)
     if isinstance(value, bytes):
         return {_BYTES: value.hex()}
     if isinstance(value, set | frozenset) and all(isinstance(item, bytes) for item in value):
@@ -292,6 +315,8 @@ def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
     if isinstance(value, str | bytes):
         return len(value)
+    if isinstance(value, Late):
+        return value.characters
     if isinstance(value, set | frozenset):
         return 8 * len(value)  # what is in it is usually shared with other payloads
     if depth and isinstance(value, Mapping):
