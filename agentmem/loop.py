@@ -20,11 +20,13 @@ from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
 from agentmem.core.cleaning import clean_line
 from agentmem.core.injection import last_question
+from agentmem.core.living.prediction import Signal
 from agentmem.core.replies import Reply
 from agentmem.core.trimming import trim
 from agentmem.errors import AgentMemWarning, BudgetError, InvalidInput, RequestTooLong
 from agentmem.model_errors import RETRIES, figures_of, repack_limit, trouble_of, wait_seconds
 from agentmem.models import Model, as_model
+from agentmem.predicting import read_signals
 from agentmem.preferences import Preference
 from agentmem.runtime import DEFAULT_MODEL
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
@@ -102,6 +104,7 @@ async def run_agent_loop(
     pages: Sequence[Page] = (),
     scope: Whose = None,
     config: LoopConfig | None = None,
+    signals: Sequence[Signal | tuple[str, str]] = (),
     on_status: Callable[[Status], Awaitable[None] | None] | None = None,
     on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
     signal: Any = None,
@@ -112,7 +115,8 @@ async def run_agent_loop(
 
     `goal` is what the user says now, a text or content parts; `messages` what
     was said before. `model` is a litellm name, a chat-completions callable, or
-    `"extractive"`. With `on_chunk` the answer streams. A set `signal` ends the
+    `"extractive"`. `signals` say what is going on (a file that is open, an
+    error seen). With `on_chunk` the answer streams. A set `signal` ends the
     loop at once; what was said and seen until then is kept. A failing memory
     never fails the loop: see `degradations`. What the model raises is raised.
     """
@@ -123,6 +127,7 @@ async def run_agent_loop(
         on_status=on_status,
         on_chunk=on_chunk,
         signal=signal,
+        signals=read_signals(signals),
     )
     given = [*messages, {"role": "user", "content": _goal(goal)}]
     own_tools = [as_tool(tool) for tool in tools]
@@ -159,8 +164,10 @@ class _Loop:
         on_status: Callable[[Status], Awaitable[None] | None] | None,
         on_chunk: Callable[[str], Awaitable[None] | None] | None,
         signal: Any,
+        signals: tuple[Signal, ...] = (),
     ) -> None:
         self.memory = memory
+        self.signals = signals
         self.model = model
         self.config = config
         self.on_status = on_status
@@ -225,6 +232,7 @@ class _Loop:
                 config=self.config,
                 trim=True,
                 working=self.working,
+                signals=self.signals,
             )
             with handing:
                 made.append(turn)
@@ -468,6 +476,9 @@ class _Loop:
         began: float,
     ) -> None:
         if turn is not None:
+            for outcome in self.outcomes:
+                if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
+                    turn.note_call(outcome.name, outcome.arguments)
             turn.done(
                 answer,
                 usage=self.usage,

@@ -151,16 +151,14 @@ class Predictions:
 
     def relate(self, graph: Mapping[str, Sequence[str]], scope: Scope) -> None:
         """Keep which files belong together; what was kept before is replaced."""
-        name = _name(scope).replace("predictor", "relations", 1)
-        self._memory.store.settings.set(name, pack(dict(graph)))
-        self._register(_name(scope), scope)
+        self.set_kept("relations", pack(dict(graph)), scope)
 
     def related(self, signals: Iterable[Signal], scope: Scope) -> dict[str, tuple[str, ...]]:
         """For each file of `signals`, the files that import it or are imported by it."""
         files = [plain_path(signal.value) for signal in signals if signal.kind == "file"]
         if not files:
             return {}
-        raw = self._memory.store.settings.get(_name(scope).replace("predictor", "relations", 1))
+        raw = self.get_kept("relations", scope)
         graph = unpack(raw) if raw else {}
         found: dict[str, tuple[str, ...]] = {}
         for path in files:
@@ -171,6 +169,22 @@ class Predictions:
                 )
             found[path] = tuple(str(other) for other in near)
         return found
+
+    # -- what else is kept for a user and project ----------------------------------------
+
+    def get_kept(self, sort: str, scope: Scope) -> str | None:
+        """A setting of this user and project; it goes when all of the user's is erased."""
+        return self._memory.store.settings.get(_name(scope).replace("predictor", sort, 1))
+
+    def set_kept(self, sort: str, value: str | None, scope: Scope) -> None:
+        """Keep a setting of this user and project."""
+        self._register(_name(scope), scope)
+        self._memory.store.settings.set(_name(scope).replace("predictor", sort, 1), value)
+
+    def digest(self, text: str) -> str:
+        """What stands for a text where the text itself must not be kept."""
+        secret = self._memory.store.settings.secret()
+        return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:16]
 
     # -- forgetting --------------------------------------------------------------------
 
@@ -222,8 +236,8 @@ class Predictions:
 
     def _remove(self, name: str, user_id: str | None) -> None:
         settings = self._memory.store.settings
-        settings.set(name, None)
-        settings.set(name.replace("predictor", "relations", 1), None)
+        for sort in ("predictor", "relations", "runs"):
+            settings.set(name.replace("predictor", sort, 1), None)
         self._known.pop(name, None)
         self._unsaved.pop(name, None)
         part = _digest(user_id)[:2]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentmem.predicting import Predictions
     from agentmem.tiering import Tiers
     from agentmem.tracing import Trace
+    from agentmem.workflow_learning import Workflows
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ DEFAULT_MODEL = "gpt-4o"
 """Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
 LEARN_CITED = "learn what was cited"
+LEARN_WORKFLOW = "learn a workflow"
 SETTLE_SECONDS = 10.0
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
@@ -113,6 +115,7 @@ class Runtime:
         worker.handle("consolidate", self._consolidate)
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
+        worker.handle(LEARN_WORKFLOW, self._learn_workflow)
         return worker
 
     @cached_property
@@ -139,6 +142,13 @@ class Runtime:
         from agentmem.tiering import Tiers
 
         return Tiers(self.memory, self.predictions)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        """What worked before."""
+        from agentmem.workflow_learning import Workflows
+
+        return Workflows(self.memory, self.predictions)
 
     @cached_property
     def corrections(self) -> Corrections:
@@ -247,6 +257,9 @@ class Runtime:
 
     def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
         self.predictions.learn(payload, scope)
+
+    def _learn_workflow(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.workflows.learn(payload, scope)
 
     def tidy_results(self, scope: Scope, config: LoopConfig) -> None:
         """Let old tool results of this scope go, in the background and at most once an hour."""

@@ -22,6 +22,7 @@ from agentmem.core.filters import Selection
 from agentmem.core.injection import inject, last_question
 from agentmem.core.living.prediction import Signal
 from agentmem.core.living.serving import served_text
+from agentmem.core.living.workflows import Call, read_call
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
@@ -87,6 +88,7 @@ class Turn:
         self._extra: list[str] = []
         self._signals = tuple(signals)
         self._features: tuple[str, ...] = ()
+        self._calls: list[Call] = []
         try:
             self._build(tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
@@ -247,6 +249,8 @@ class Turn:
 
         A large one is kept whole and stood in for by a few lines with its id.
         """
+        if not error:
+            self.note_call(name, arguments or {})
         kept = self._try(
             "working memory",
             lambda: self.working.keep(name, dict(arguments or {}), output, error=error),
@@ -254,6 +258,11 @@ class Turn:
         if kept is not None:
             return str(kept.content)
         return error or (output if isinstance(output, str) else repr(output))
+
+    def note_call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned."""
+        if self.config.learn_workflows:
+            self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
 
     # -- afterwards --------------------------------------------------------------------
 
@@ -293,6 +302,12 @@ class Turn:
         self._try("usage", lambda: self._count_use(answer))
         if self.config.consolidate_nightly:
             self._try("schedule", self.memory.runtime.nightly.start)
+        if self._calls and not error and answer and self._asked is not None:
+            goal = text_of(self._asked)
+            self._try(
+                "workflows",
+                lambda: self.memory.runtime.workflows.remember(goal, self._calls, self.scope),
+            )
         if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 

@@ -89,7 +89,8 @@ def import_memories(
 
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
-        ours = source == "agentmem" or (source == "auto" and is_ours(path))
+        # What is not there is said as it always was.
+        ours = source == "agentmem" or (source == "auto" and (is_ours(path) or not path.exists()))
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return

@@ -16,6 +16,7 @@ from agentmem.manager.whose import scope_of
 
 if TYPE_CHECKING:
     from agentmem.background import Worker
+    from agentmem.code_reading import LearnedPatterns
     from agentmem.config import LoopConfig
     from agentmem.core.living.prediction import Signal, SignalKind
     from agentmem.core.living.tiers import Shares, TieredContext
@@ -219,6 +220,20 @@ class Agents(Base):
     def index_url(self, url: str, **options: Any) -> IndexingResult:
         """Fetch a page and remember it; private addresses are refused unless allowed."""
         return self.runtime.indexer.index_url(url, **options)
+
+    def learn_patterns(
+        self, path: str | Path, *, languages: bool = True, **whose: str | None
+    ) -> LearnedPatterns:
+        """Remember how code is written in a folder, and which files belong together.
+
+        Python is read as it is; other languages when tree-sitter is installed
+        (`agentmem-loop[code]`). What was learned of the folder before is replaced.
+        """
+        from agentmem.code_reading import learn_patterns
+
+        return learn_patterns(
+            cast("MemoryManager", self), path, scope=scope_of(whose), languages=languages
+        )
 
     def import_from(
         self,

@@ -1,0 +1,97 @@
+"""Learn workflows from turns whose tool calls worked, in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentmem.core.living.records import Workflow, from_memory, to_memory_fields
+from agentmem.core.living.workflows import (
+    Call,
+    Learned,
+    learn,
+    read_run,
+    run_from_json,
+    run_to_json,
+    same_workflow,
+)
+from agentmem.errors import InvalidInput
+from agentmem.predicting import Predictions, pack, unpack
+from agentmem.runtime import LEARN_WORKFLOW
+from agentmem.types import Memory, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+
+MOST_WORKFLOWS = 200
+_SEEN = 20
+"""So many runs are known by their id: a job may be done twice."""
+
+
+class Workflows:
+    """What worked before, for each user and project."""
+
+    def __init__(self, memory: MemoryManager, predictions: Predictions) -> None:
+        self._memory = memory
+        self._predictions = predictions
+
+    def remember(self, goal: str, calls: Sequence[Call], scope: Scope) -> bool:
+        """Learn from a turn in the background; whether there was anything to learn from."""
+        run = read_run(goal, calls)
+        if run is None:
+            return False
+        payload = {
+            "id": self._memory.ids.new(),
+            "goal": run.goal,
+            "calls": [[call.tool, dict(call.arguments)] for call in run.calls],
+        }
+        return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
+
+    def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Do what `remember` asked for."""
+        calls = [Call(tool=tool, arguments=dict(given)) for tool, given in payload["calls"]]
+        run = read_run(str(payload["goal"]), calls)
+        if run is None:
+            return
+        kept = self._load(scope)
+        seen = [str(one) for one in kept.get("seen", ())]
+        if payload["id"] in seen:
+            return
+        before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
+        learned, after = learn(run, before, digest=self._predictions.digest)
+        if learned is not None:
+            self._keep(learned, scope)
+        value = {
+            "runs": [run_to_json(one) for one in after],
+            "seen": [*seen, payload["id"]][-_SEEN:],
+        }
+        self._predictions.set_kept("runs", pack(value), scope)
+
+    def _load(self, scope: Scope) -> dict[str, Any]:
+        raw = self._predictions.get_kept("runs", scope)
+        try:
+            return unpack(raw) if raw else {}
+        except InvalidInput:
+            return {}
+
+    def _keep(self, learned: Learned, scope: Scope) -> None:
+        """Remember a workflow, in place of the one it makes more general."""
+        fields = to_memory_fields(learned.workflow)
+        whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}
+        metadata = {**fields.metadata, "learned": True}
+        known = self._memory.get_all(kinds=["workflow"], limit=MOST_WORKFLOWS, **whose)
+        for memory in known:
+            if self._is_older(memory, learned.workflow, whose):
+                self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
+                return
+        self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
+
+    def _is_older(self, memory: Memory, made: Workflow, whose: Mapping[str, str | None]) -> bool:
+        record = from_memory(memory)
+        own = memory.visibility == "private" and memory.scope == Scope(**whose)
+        return (
+            own
+            and memory.metadata.get("learned") is True
+            and isinstance(record, Workflow)
+            and same_workflow(record, made)
+        )
