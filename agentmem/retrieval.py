@@ -38,6 +38,8 @@ Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
 LEG = 100
 """How many rows each leg may bring in."""
 RERANKED = 50
+WEAK = 0.5
+"""A best score below this may mean that what was asked for has been put away."""
 _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
@@ -47,7 +49,11 @@ _KEPT_OWNERS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One search: the question, who asks, and what narrows it."""
+    """One search: the question, who asks, and what narrows it.
+
+    `cold` says whether memories that were put away are searched too; left
+    out, they are when the others do not answer well.
+    """
 
     query: str
     selection: Selection
@@ -55,6 +61,7 @@ class Request:
     threshold: float = 0.0
     mode: SearchMode = "hybrid"
     explain: bool = False
+    cold: bool | None = None
     now: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -86,18 +93,28 @@ class Retriever:
         *,
         rerank: Reranker | None = None,
         leg: int = LEG,
+        cold: Callable[[], Retriever] | None = None,
     ) -> None:
         self._store = store
-        self._index = index
+        self.index = index
         self._embedding = embedding
         self._rerank = rerank
         self._leg = require_count(leg, "leg", least=1)
+        self._cold = cold
         self._owners: OrderedDict[Scope, tuple[int, frozenset[int]]] = OrderedDict()
 
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
         if request.top_k == 0 or not request.query.strip():
             return SearchResults()
+        found = self._search(request)
+        if self._cold is None or request.cold is False or not self._store.feed.cold_count():
+            return found
+        if request.cold or request.selection.as_of is not None or is_thin(request, found):
+            return joined(request, found, self._cold().search(replace(request, cold=False)))
+        return found
+
+    def _search(self, request: Request) -> SearchResults:
         degradations: list[str] = []
         found = self._find(request, self._row_scope(request.selection), degradations)
         hits: list[Hit] = []
@@ -169,7 +186,7 @@ class Retriever:
     def _find(self, request: Request, scope: RowScope, degradations: list[str]) -> Found | None:
         import numpy as np
 
-        postings = self._index.postings
+        postings = self.index.postings
         question = read_question(
             request.query, self._speakers(request.query, scope), now=request.now
         )
@@ -200,11 +217,11 @@ class Retriever:
             if self._embedding.error:
                 degradations.append(f"embedder: {self._embedding.error}; words alone were searched")
             return None
-        return self._index.vectors(asked[0]), asked[1]
+        return self.index.vectors(asked[0]), asked[1]
 
     def _speakers(self, query: str, scope: RowScope) -> tuple[str, ...]:
         """Those whom the question may name: speakers of the scope that its words spell."""
-        speakers = self._index.table.speakers(scope)
+        speakers = self.index.table.speakers(scope)
         if not speakers:
             return ()
         return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
@@ -215,7 +232,7 @@ class Retriever:
         """The candidates and what stands around them, with neighbours as positions among them."""
         import numpy as np
 
-        table = self._index.table
+        table = self.index.table
         spoken = table.columns_of(candidates, ("kind",))["kind"] == _MESSAGE
         alone = np.full(int((~spoken).sum()), -1, dtype=np.int32)
         if not spoken.any():  # only turns of a conversation are judged by what surrounds them
@@ -252,7 +269,7 @@ class Retriever:
         import numpy as np
 
         rows, previous, after = around
-        columns = self._index.table.columns_of(rows, _RANKED_BY)
+        columns = self.index.table.columns_of(rows, _RANKED_BY)
         frequencies = match.counts_of(rows).astype(np.float32)
         if request.mode == "vector":
             frequencies[:] = 0
@@ -305,6 +322,21 @@ class Retriever:
         if self._rerank is not None and hits:
             hits = _reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
+
+
+def is_thin(request: Request, found: SearchResults) -> bool:
+    """Whether a search left so much to be wished that it is worth asking the cold memories."""
+    return 2 * len(found) < request.top_k or found[0].score < WEAK
+
+
+def joined(request: Request, found: SearchResults, more: SearchResults) -> SearchResults:
+    """What both searches found, the best first."""
+    hits = sorted((*found.hits, *more.hits), key=lambda hit: (-hit.score, hit.memory.id))
+    return SearchResults(
+        hits=tuple(hits[: request.top_k]),
+        degradations=tuple(dict.fromkeys((*found.degradations, *more.degradations))),
+        candidates=(*found.candidates, *more.candidates),
+    )
 
 
 def ranked_scores(rows: NDArray[np.int64], scores: NDArray[Any]) -> dict[int, tuple[int, float]]:

@@ -8,17 +8,23 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from agentmem.errors import StoreCorrupt
-from agentmem.indexes.batch import as_index_rows
+from agentmem.indexes.batch import IndexRows, as_index_rows
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.indexes.vector import VectorIndex
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
+from agentmem.stores.packing import COLD
 from agentmem.stores.values import Change, IndexFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +42,16 @@ class LiveIndex:
 
     `path` is the store's file; index files stand beside it and are only a
     cache: one that is missing, damaged or of another embedder is built anew.
-    Without a path nothing is saved.
+    Without a path nothing is saved. Memories that were put away are left out;
+    with `cold` only they are in it.
     """
 
-    def __init__(self, store: Store, *, path: Path | None, background: bool = True) -> None:
+    def __init__(
+        self, store: Store, *, path: Path | None, background: bool = True, cold: bool = False
+    ) -> None:
         self._store = store
+        self._cold = cold
+        self._away: set[int] = set()
         self._path = path
         self._background = background
         self._lock = threading.RLock()
@@ -108,7 +119,7 @@ class LiveIndex:
             return
         if touched:
             wanted = sorted(touched)
-            batch = as_index_rows(self._store.feed.index_rows(rows=wanted))
+            batch = self._wanted(self._store.feed.index_rows(rows=wanted))
             gone = touched - set(batch.rows.tolist())
             if gone:
                 self._postings.delete(sorted(gone))
@@ -117,7 +128,7 @@ class LiveIndex:
             self._refresh_vectors(embedder, index, sorted(touched | revectored))
 
     def _refresh_vectors(self, embedder: EmbedderId, index: VectorIndex, rows: list[int]) -> None:
-        found, vectors = self._store.feed.vectors(embedder, rows=rows)
+        found, vectors = self._here(*self._store.feed.vectors(embedder, rows=rows))
         gone = set(rows) - set(found.tolist())
         if gone:
             index.delete(sorted(gone))
@@ -129,7 +140,7 @@ class LiveIndex:
         feed = self._store.feed
         seq = feed.seq()  # before reading: what is written meanwhile is applied again
         self._postings = PostingsIndex(background=self._background)
-        self._postings.add(as_index_rows(feed.index_rows()))
+        self._postings.add(self._wanted(feed.index_rows()))
         self._seq = seq
         for embedder in tuple(self._vectors):
             self._vectors[embedder].close()
@@ -137,9 +148,30 @@ class LiveIndex:
 
     def _built_vectors(self, embedder: EmbedderId) -> VectorIndex:
         index = VectorIndex(embedder, self._table(), background=self._background)
-        rows, vectors = self._store.feed.vectors(embedder)
-        index.add(rows, vectors)
+        index.add(*self._here(*self._store.feed.vectors(embedder)))
         return index
+
+    def _wanted(self, rows: Any) -> IndexRows:
+        """The rows that belong here: the hot ones, or the cold ones."""
+        batch = as_index_rows(rows)
+        cold = (batch.flags & COLD) != 0
+        if not self._cold:
+            self._away.difference_update(batch.rows[~cold].tolist())
+            self._away.update(batch.rows[cold].tolist())
+        other = cold != self._cold
+        return batch.without(other) if other.any() else batch
+
+    def _here(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The vectors of rows that belong here."""
+        if self._cold:
+            kept = self._table().positions_of(rows) >= 0
+        elif self._away:
+            kept = ~np.isin(rows, np.fromiter(self._away, np.int64, len(self._away)))
+        else:
+            return rows, vectors
+        return rows[kept], vectors[kept]
 
     def _table(self) -> RowTable:
         return self._postings.table

@@ -125,8 +125,8 @@ class Consolidator:
         mark = mark_of(scope, settings)
         loaded = self._load(scope, mark, full=full)
         notes: tuple[str, ...] = ()
-        if settings.forget_unused and not _is_used(loaded.state.memories):
-            settings = replace(settings, forget_unused=False)
+        if not _is_used(loaded.state.memories):
+            settings = replace(settings, forget_unused=False, cool_unused=False)
             notes = ("use was never counted, so nothing is forgotten for not being used",)
         plan, similar = self._plan(loaded, settings, now)
         if help_ is not None:

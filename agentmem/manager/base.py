@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,7 +50,10 @@ class Base:
         self._runtime: Runtime | None = None
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
-        self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
+        self._retriever = Retriever(
+            store, self.index, self.embedding, rerank=rerank, cold=lambda: self._cold_retriever
+        )
+        self._rerank = rerank
 
     def _selection(
         self,
@@ -82,11 +86,19 @@ class Base:
         if self._runtime is not None:
             self._runtime.settle(scope)
 
+    @cached_property
+    def _cold_retriever(self) -> Retriever:
+        """Searches what was put away; its index is built when it is first asked."""
+        index = LiveIndex(self.store, path=None, cold=True)
+        return Retriever(self.store, index, self.embedding, rerank=self._rerank)
+
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
 
     def _forget(self) -> None:
         self.index.forget()
+        if "_cold_retriever" in self.__dict__:
+            self._cold_retriever.index.forget()
         self.embedding.forget()
         if self._runtime is not None:
             self._runtime.forget()

@@ -36,12 +36,15 @@ class Reading(Base):
         until: Instant = None,
         as_of: Instant = None,
         explain: bool = False,
+        cold: bool | None = None,
         limit: int | None = None,
         **whose: str | None,
     ) -> SearchResults:
         """The memories that answer `query`, best first, none below `threshold` (P1).
 
         `limit` is another name for `top_k`. A query without words finds nothing.
+        Memories that were put away are searched when the others do not answer
+        well, always with `cold=True` and never with `cold=False`.
         """
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
@@ -63,6 +66,7 @@ class Reading(Base):
             threshold=settings.similarity_threshold if threshold is None else threshold,
             mode=mode or settings.search_mode,
             explain=explain,
+            cold=cold,
             now=self.clock.now(),
         )
         with span("search_memory", query=query, store_id=self.telemetry_id) as told:
@@ -86,12 +90,13 @@ class Reading(Base):
         kinds: Sequence[str] | None = None,
         limit: int = 100,
         superseded: bool = False,
+        forgotten: bool = False,
         as_of: Instant = None,
         **whose: str | None,
     ) -> tuple[Memory, ...]:
-        """Up to `limit` memories of this reader, newest first."""
+        """Up to `limit` memories of this reader, newest first; the forgotten ones on request."""
         selection = self._selection(whose, filters, kinds=kinds, as_of=as_of)
-        selection = replace(selection, superseded=superseded)
+        selection = replace(selection, superseded=superseded, forgotten=forgotten)
         return self.store.recent(selection, limit=require_count(limit, "limit"))
 
     def recent(self, limit: int = 10, **whose: str | None) -> tuple[Memory, ...]:

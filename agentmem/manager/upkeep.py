@@ -89,6 +89,8 @@ class Upkeep(Base):
         if self.settings.save_indexes:
             self._save_quietly()
         self.index.close()
+        if "_cold_retriever" in self.__dict__:
+            self._cold_retriever.index.close()
         self.store.close()
 
     def _save_quietly(self) -> None:

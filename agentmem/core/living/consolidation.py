@@ -30,6 +30,7 @@ from agentmem.core.living.plans import (
     Compress,
     ConsolidationPlan,
     ConsolidationSettings,
+    Cool,
     Forget,
     LinkReason,
     LivingState,
@@ -47,6 +48,8 @@ from agentmem.core.living.plans import (
     pair_of,
 )
 from agentmem.core.living.records import Fact, from_memory
+from agentmem.core.living.serving import WHOLE_KINDS
+from agentmem.core.marks import is_cold
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
 
@@ -86,6 +89,7 @@ def plan_consolidation(
     planner.rerank()  # before forgetting, which asks for the importance
     planner.forget()
     planner.shorten()
+    planner.cool()
     planner.link()
     return ConsolidationPlan(operations=tuple(planner.operations))
 
@@ -322,6 +326,34 @@ class _Planner:
                         tokens_saved=served - levels.compressed_tokens,
                     )
                 )
+
+    def cool(self) -> None:
+        """Put away what is oldest, was never used, and has a shorter form to be known by.
+
+        Only as much as there is beyond `hot_memories`: a small memory is
+        searched whole in no time.
+        """
+        hot = [memory for memory in self._active() if not is_cold(memory)]
+        too_many = len(hot) - self.settings.hot_memories
+        if not self.settings.cool_unused or too_many <= 0:
+            return
+        contested = {id_ for pair in self.contested for id_ in pair}
+        unused = [memory for memory in hot if self._coolable(memory) and memory.id not in contested]
+        unused.sort(key=lambda memory: (memory.created_at, memory.id))
+        for memory in unused[:too_many]:
+            self._do(Cool(id=memory.id))
+
+    def _coolable(self, memory: Memory) -> bool:
+        return (
+            cognitive_type(memory.kind) == "episodic"
+            and memory.kind not in WHOLE_KINDS
+            and memory.summary is not None
+            and not is_pinned(memory)
+            and not memory.usage.cited
+            and not memory.usage.retrieved
+            and memory.importance < self.settings.keep_importance
+            and self.now - memory.created_at >= self.settings.cool_after
+        )
 
     def rerank(self) -> None:
         for memory in self._active():

@@ -30,7 +30,7 @@ MOST_EXTRA_WORDS = 3
 MergeReason = Literal[
     "same", "similarity", "number", "name", "negation", "code", "conflict", "words", "order", "time"
 ]
-_BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because"})
+_BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because", "cold_at"})
 _SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
 
 

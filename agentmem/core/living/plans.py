@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from agentmem.core.checks import require_count, require_text, require_unit
 from agentmem.core.conflicts import Verdict
+from agentmem.core.marks import COLD_AT
 from agentmem.errors import InvalidInput
 from agentmem.types import Memory, Usage
 
@@ -31,15 +32,19 @@ class ConsolidationSettings:
 
     Something that happened is forgotten for not being used only if it tells
     little: if it has fewer than `keep_words` words that one could ask for.
+    Nothing is put away while there are at most `hot_memories`.
     """
 
     summarise_after: timedelta = timedelta(days=7)
     compress_after: timedelta = timedelta(days=30)
     forget_after: timedelta = timedelta(days=90)
+    cool_after: timedelta = timedelta(days=180)
     merge_similarity: float = 0.92
     contradiction_confidence: float = 0.6
     keep_importance: float = 0.8
     forget_unused: bool = True
+    cool_unused: bool = True
+    hot_memories: int = 20_000
     keep_words: int = 6
     unmerged_kinds: frozenset[str] = frozenset({"preference", "tool_result"})
     unforgettable_kinds: frozenset[str] = frozenset({"preference"})
@@ -49,13 +54,19 @@ class ConsolidationSettings:
     least_co_citations: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("summarise_after", "compress_after", "forget_after"):
+        for name in ("summarise_after", "compress_after", "forget_after", "cool_after"):
             value = getattr(self, name)
             if not isinstance(value, timedelta) or value < timedelta(0):
                 raise InvalidInput(name, value, "is no length of time", remedy="Use a timedelta.")
         for name in ("merge_similarity", "contradiction_confidence", "keep_importance"):
             require_unit(getattr(self, name), name)
-        for name in ("most_links", "rare_entity_rows", "least_co_citations", "keep_words"):
+        for name in (
+            "most_links",
+            "rare_entity_rows",
+            "least_co_citations",
+            "keep_words",
+            "hot_memories",
+        ):
             require_count(getattr(self, name), name)
 
 
@@ -149,7 +160,16 @@ class Rerank:
     base: float
 
 
-Operation = Merge | Summarise | Compress | Forget | OpenContradiction | Supersede | AddLink | Rerank
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cool:
+    """The memory leaves the indexes that are kept ready; a search for cold ones finds it."""
+
+    id: str
+
+
+Operation = (
+    Merge | Summarise | Compress | Forget | OpenContradiction | Supersede | AddLink | Rerank | Cool
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +184,7 @@ class ConsolidationReport:
     contradictions: int = 0
     links: int = 0
     reranked: int = 0
+    cooled: int = 0
     tokens_saved: int = 0
 
 
@@ -190,6 +211,7 @@ class ConsolidationPlan:
             contradictions=counts[OpenContradiction],
             links=counts[AddLink],
             reranked=counts[Rerank],
+            cooled=counts[Cool],
             tokens_saved=sum(getattr(op, "tokens_saved", 0) for op in self.operations),
         )
 
@@ -249,6 +271,12 @@ def apply_plan(state: LivingState, plan: ConsolidationPlan, *, now: datetime) ->
                 marks = {"forgotten_at": now.isoformat(), "forgotten_because": operation.reason}
                 rows[memory.id] = replace(
                     memory, metadata=MappingProxyType({**memory.metadata, **marks})
+                )
+            case Cool():
+                memory = rows[operation.id]
+                mark = {COLD_AT: now.isoformat()}
+                rows[memory.id] = replace(
+                    memory, metadata=MappingProxyType({**memory.metadata, **mark})
                 )
             case OpenContradiction():
                 contested.add(pair_of(operation.first, operation.second))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_count
+from agentmem.core.marks import is_cold
 from agentmem.core.scope import visible
 from agentmem.errors import (
     StoreError,
@@ -137,6 +138,10 @@ class MemoryFeed:
     def taken(self, ids: Collection[str], /) -> set[str]:
         with self._state as state:
             return {memory_id for memory_id in ids if memory_id in state.row_of}
+
+    def cold_count(self) -> int:
+        with self._state as state:
+            return sum(is_cold(e.memory) and bool(e.memory.text) for e in state.entries.values())
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         with self._state as state:

@@ -25,6 +25,7 @@ from agentmem.stores.sqlite.names import (
 from agentmem.stores.sqlite.rows import rows_by_id
 from agentmem.stores.sqlite.schema import (
     CHANGES,
+    COLD,
     EMBEDDERS,
     EMBEDDINGS,
     INDEX_FILES,
@@ -222,6 +223,11 @@ class SqliteFeed:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""
         with self._database.read() as read:
             return set(rows_by_id(read, ids))
+
+    def cold_count(self) -> int:
+        """How many memories were put away."""
+        with self._database.read() as read:
+            return read.ledger.tally(COLD.name)[0]
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
