@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -155,51 +154,15 @@ def run(arguments: argparse.Namespace, *, used: bool) -> dict[str, Any]:
     }
 
 
-WORDS = [
-    "server",
-    "database",
-    "meeting",
-    "invoice",
-    "release",
-    "garden",
-    "train",
-    "kitchen",
-    "report",
-    "camera",
-    "market",
-    "budget",
-    "window",
-    "letter",
-    "bridge",
-    "engine",
-    "forest",
-    "ticket",
-    "doctor",
-    "island",
-    "museum",
-    "coffee",
-    "office",
-    "planet",
-    "river",
-]
-NAMES = [
-    "Ana",
-    "Bob",
-    "Carla",
-    "Dimitri",
-    "Eva",
-    "Farid",
-    "Grace",
-    "Hugo",
-    "Ines",
-    "Jonas",
-    "Kim",
-    "Lena",
-    "Marco",
-    "Nadia",
-    "Omar",
-    "Pia",
-]
+WORDS = tuple(
+    word
+    for line in (
+        "server database meeting invoice release garden train kitchen report camera market budget",
+        "window letter bridge engine forest ticket doctor island museum coffee office planet river",
+    )
+    for word in line.split()
+)
+NAMES = ("Ana", "Bob", "Carla", "Dimitri", "Eva", "Farid", "Grace", "Hugo", "Ines", "Jonas", "Kim")
 
 
 def made_up(count: int, seed: int = 1) -> list[tuple[str, str]]:
@@ -215,12 +178,12 @@ def made_up(count: int, seed: int = 1) -> list[tuple[str, str]]:
         elif number % 5 == 0:
             made.append(("fact", f"The {one} {other} limit of {name} is {chance.randrange(900)}."))
         else:
-            made.append((
-                "message",
+            said = (
                 f"{name} went to the {one} with {friend} and talked about the {other}. It was a "
                 f"long day, and the {third} cost {chance.randrange(5000)} euros. In the end they "
-                f"just went home again and everybody was quite happy about it, I think.",
-            ))  # fmt: skip
+                f"just went home again and everybody was quite happy about it, I think."
+            )
+            made.append(("message", said))
     return made
 
 
@@ -294,5 +257,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     main()

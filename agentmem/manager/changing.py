@@ -8,6 +8,7 @@ from typing import Any
 
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
+from agentmem.living.derived import with_derived
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
 from agentmem.stores.values import Receipt
@@ -92,9 +93,14 @@ class Changing(Adding):
         return self.store.remove_by_source_url(scope, require_text(url, "url"), at=self.clock.now())
 
     def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
-        """Remove memories so that their bytes are in no file of the store (P26)."""
+        """Remove memories so that their bytes are in no file of the store (P26).
+
+        Duplicates that were merged into them, and facts learned from nothing
+        else, go with them.
+        """
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
         self._settle(scope_of(whose))
+        ids = with_derived(self.store, scope_of(whose), ids)
         with span("delete_memory", store_id=self.telemetry_id) as told:
             self._unlearn(scope_of(whose), ids)
             receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
