@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -27,13 +27,14 @@ from agentmem.core.living.plans import (
     apply_plan,
     pair_of,
 )
+from agentmem.core.marks import COLD_AT, FORGOTTEN_AT
 from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.living.co_citing import co_cited
 from agentmem.living.contradictions import opened
 from agentmem.living.model_help import Model, ModelHelp, Spend
 from agentmem.living.reports import ConsolidationReport, report_of
 from agentmem.living.similar import find_similar
-from agentmem.stores.revisions import Relation, Revision, Undone
+from agentmem.stores.revisions import JournalEntry, Relation, Revision, Undone
 from agentmem.stores.values import Link
 from agentmem.tokenizer import tokenizer_for
 from agentmem.types import Memory, Scope
@@ -49,6 +50,7 @@ COUNTED_FOR = "gpt-4o"
 RELATED = "related"
 """The relation of links that consolidation discovers."""
 TRIES = 3
+MARKS = frozenset({FORGOTTEN_AT, COLD_AT, "forgotten_because"})
 CONTRADICTION_SIMILARITY = 0.75
 """Pairs at least so alike are looked at for contradictions, though not merged."""
 
@@ -230,6 +232,23 @@ def revision_of(
         mark=mark,
         report=asdict(plan.report()),
     )
+
+
+def bring_back(memory: MemoryManager, scope: Scope, ids: Sequence[str]) -> JournalEntry:
+    """Take the marks of forgetting and of cold from memories."""
+    before = [memory.store.get(scope, one) for one in ids]
+    after = [
+        replace(one, metadata={k: v for k, v in one.metadata.items() if k not in MARKS})
+        for one in before
+    ]
+    revision = Revision(
+        id=memory.ids.new(),
+        kind="bring back",
+        before=tuple(before),
+        after=tuple(after),
+        report={"memories": len(before)},
+    )
+    return memory.store.journal.apply(scope, revision, at=memory.clock.now())
 
 
 def read_rows(memory: MemoryManager, scope: Scope, selection: Selection) -> dict[int, Memory]:

@@ -75,6 +75,13 @@ class Living(Base):
         """The newest runs that can be undone, and those that were."""
         return self.store.journal.recent(scope_of(whose), limit=require_count(limit, "limit"))
 
+    def bring_back(self, memory_id: str | Sequence[str], **whose: str | None) -> JournalEntry:
+        """Let memories that were forgotten or put away be found again; `undo` takes it back."""
+        from agentmem.living.consolidating import bring_back
+
+        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        return bring_back(cast("MemoryManager", self), scope_of(whose), ids)
+
     def contradictions(
         self, *, open_only: bool = True, **whose: str | None
     ) -> tuple[Contradiction, ...]:
