@@ -135,7 +135,9 @@ class StoreMerger:
             everything = Selection(reader=scope, superseded=True, forgotten=True, deleted=True)
             for one in self._store.scan(everything):
                 if (one.scope, one.visibility) in owners:
-                    known.setdefault(_content(one), one.id)
+                    content = _content(one)
+                    if one.deleted_at is None or content not in known:
+                        known[content] = one.id
         return known
 
     def _name(
@@ -315,7 +317,7 @@ def _content(one: Memory) -> tuple[Any, ...]:
     said = same_message(one) if one.kind == "message" else (one.content_hash, one.kind)
     return (
         one.visibility, one.scope, one.source_url, one.position, one.text,
-        one.deleted_at is None, *said,
+        *said,
     )  # fmt: skip
 
 

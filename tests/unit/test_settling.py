@@ -1,0 +1,272 @@
+"""Contradictions, learning and merging, on both stores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentmem.config import LoopConfig
+from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.living.learning import LEARNED_FROM
+from agentmem.manager import MemoryManager
+from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.types import Scope
+from tests.unit.cli_running import Cli
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ANN = Scope(user_id="ann")
+LIMITS = ("The API limit is 900 requests per minute.", "The API limit is 600 requests per minute.")
+
+
+def opened(path: Path | None, **options: Any) -> MemoryManager:
+    store = MemoryStore() if path is None else SqliteStore(path)
+    return MemoryManager(
+        store, embedder=HashEmbedder(), clock=ManualClock(NOW), path=path, **options
+    )
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryManager]:
+    with opened(None if request.param == "memory" else tmp_path / "store.db") as made:
+        yield made
+
+
+def contradict(memory: MemoryManager) -> str:
+    for text in LIMITS:
+        memory.add_text(text, user_id="ann")
+    assert memory.flush(30)
+    (found,) = memory.contradictions(user_id="ann")
+    return found.id
+
+
+def test_a_new_fact_is_compared_with_what_is_known(memory: MemoryManager) -> None:
+    found = memory.contradiction(contradict(memory), user_id="ann")
+    assert found.open
+    assert (found.a.text, found.b.text) == LIMITS
+    assert (found.a_value, found.b_value) == ("900 requests per minute", "600 requests per minute")
+    assert found.reason == "number"
+    assert memory.contradictions() == ()
+    assert memory.contradictions(user_id="bob") == ()
+    memory.add_text("Deploys go out on Thursdays.", user_id="ann")
+    memory.add_text(LIMITS[0], user_id="bob")
+    assert memory.flush(30)
+    assert len(memory.contradictions(user_id="ann")) == 1
+    assert memory.contradictions(user_id="bob") == ()
+
+
+@pytest.mark.parametrize(
+    ("how", "left"),
+    [("a_wins", LIMITS[:1]), ("b_wins", LIMITS[1:]), ("both_valid", LIMITS)],
+)
+def test_a_contradiction_is_resolved_and_the_resolution_undone(
+    memory: MemoryManager, how: Any, left: tuple[str, ...]
+) -> None:
+    name = contradict(memory)
+    done = memory.resolve(name[:6], how, note="asked Eva", user_id="ann")
+    assert done.contradiction.state == how
+    assert done.contradiction.note == "asked Eva"
+    assert done.contradiction.resolved_at == NOW
+    assert sorted(m.text for m in memory.get_all(user_id="ann")) == sorted(left)
+    assert memory.contradictions(user_id="ann") == ()
+    assert len(memory.contradictions(open_only=False, user_id="ann")) == 1
+    assert memory.consolidate(full=True, user_id="ann").contradictions == 0
+    with pytest.raises(InvalidInput, match="resolved already"):
+        memory.resolve(name, "a_wins", user_id="ann")
+    memory.undo(done.journal_id, user_id="ann")
+    assert len(memory.get_all(user_id="ann")) == 2
+    assert memory.contradiction(name, user_id="ann").open
+
+
+def test_merged_keeps_the_metadata_of_both(memory: MemoryManager) -> None:
+    memory.add_text(LIMITS[0], metadata={"tags": ["x"]}, user_id="ann")
+    memory.add_text(LIMITS[1], metadata={"tags": ["y"]}, user_id="ann")
+    assert memory.flush(30)
+    (found,) = memory.contradictions(user_id="ann")
+    memory.resolve(found.id, "merged", user_id="ann")
+    (left,) = memory.get_all(user_id="ann")
+    assert sorted(left.metadata["tags"]) == ["x", "y"]
+
+
+def test_what_cannot_be_resolved_is_refused(memory: MemoryManager) -> None:
+    name = contradict(memory)
+    with pytest.raises(InvalidInput, match="known choice"):
+        memory.resolve(name, "maybe", user_id="ann")  # type: ignore[arg-type]
+    for given, whose in ((name, {"user_id": "bob"}), ("c0ffee", {"user_id": "ann"}), ("", {})):
+        with pytest.raises(RecordNotFound):
+            memory.resolve(given, "a_wins", **whose)
+
+
+def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
+    said = [
+        {"role": "user", "content": "We use Postgres 15 for everything."},
+        {"role": "assistant", "content": "The API limit is 900 requests."},
+        {"role": "tool", "content": "The upload limit is 3 MB.", "tool_call_id": "t"},
+    ]
+    memory.add_messages(said[:1], user_id="ann")
+    learned = memory.learn(said, user_id="ann")
+    (fact,) = learned.added
+    assert fact.kind == "fact"
+    assert fact.origin == "user"
+    assert fact.metadata["record"]["value"].startswith("Postgres 15")
+    assert 0 < fact.metadata["confidence"] <= 1
+    (link,) = memory.store.links.of(ANN, fact.id)
+    assert link.relation == LEARNED_FROM
+    again = memory.learn(said, user_id="ann")
+    assert (len(again), again.known) == (0, 1)
+    memory.erase(link.second_id, user_id="ann")
+    with pytest.raises(RecordNotFound):
+        memory.get(fact.id, user_id="ann")
+
+
+def test_a_later_value_takes_the_place_of_the_earlier_one(memory: MemoryManager) -> None:
+    clock = memory.clock
+    assert isinstance(clock, ManualClock)
+    memory.learn("The API limit is 900 requests.", user_id="ann")
+    clock.advance(86_400)
+    later = memory.learn("The API limit is 600 requests.", user_id="ann")
+    assert len(later.superseded) == 1
+    texts = [m.text for m in memory.get_all(user_id="ann")]
+    assert texts == ["The API limit is 600 requests."]
+    before = memory.get_all(as_of=NOW + timedelta(hours=1), user_id="ann")
+    assert [m.text for m in before] == ["The API limit is 900 requests."]
+    (held,) = memory.history_of("limit of the API", as_of=NOW, user_id="ann")
+    assert held.text == "The API limit is 900 requests."
+    assert len(memory.history_of("API limit", user_id="ann")) == 2
+    assert memory.history_of("nothing", user_id="ann") == ()
+    assert memory.history_of("API limit", user_id="bob") == ()
+
+
+def test_decisions_and_fixes_are_kept_as_episodes(memory: MemoryManager) -> None:
+    learned = memory.learn(
+        "We decided to use Kafka because it scales. "
+        "The build failed with a missing header; fixed it by installing libpq-dev.",
+        user_id="ann",
+    )
+    records = [m.metadata["record"] for m in learned.added if m.kind == "episode"]
+    assert [record["sort"] for record in records] == ["decision", "error"]
+    assert records[0]["reason"] == "it scales"
+    assert records[1]["fix"] == "installing libpq-dev"
+
+
+@pytest.mark.parametrize("data", [None, 3, b"x", {"role": "user"}, [None], "", "\x00"])
+def test_nothing_is_learned_from_nothing(memory: MemoryManager, data: Any) -> None:
+    with contextlib.suppress(InvalidInput):
+        assert len(memory.learn(data, user_id="ann")) == 0
+
+
+def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
+    messages = [{"role": "user", "content": "Deploys go out on Thursdays."}]
+    for config, count in ((LoopConfig(), 0), (LoopConfig(learn_facts=True), 1)):
+        with memory.turn(messages, user_id="ann", config=config) as turn:
+            turn.done("Noted.")
+        assert memory.flush(30)
+        assert len(memory.get_all(kinds=["fact"], user_id="ann")) == count
+
+
+def test_cited_together_is_counted_and_becomes_a_link(memory: MemoryManager) -> None:
+    ids = [memory.add_text(t, user_id="ann").items[0].id for t in ("Tea is hot.", "Ice is cold.")]
+    for _ in range(2):
+        memory.worker.submit("usage", {"cited": ids, "ignored": []}, scope=ANN)
+        assert memory.flush(30)
+    report = memory.consolidate(user_id="ann")
+    assert report.links == 1
+    related = [link for link in memory.store.links.all(ANN) if link.relation == "related"]
+    assert json.loads(related[0].note)["reason"] == "co-citation"
+
+
+def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
+    with opened(tmp_path / "b.db") as b:
+        b.add_text("Tea is served at four.", user_id="ann")
+        b.add_text(LIMITS[1], user_id="ann")
+        b.add_text("Bob's own.", user_id="bob")
+        b.add_document("Their page.", url="https://e.x/p", user_id="ann")
+        new = b.add_text("Old value of theirs.", user_id="ann").items[0].id
+        b.supersede(new, "New value of theirs.", user_id="ann")
+        b.flush(30)
+    with opened(tmp_path / "a.db") as a:
+        a.add_text("Tea is served at four.", user_id="ann")
+        a.add_text(LIMITS[0], user_id="ann")
+        a.add_document("Our page.", url="https://e.x/p", user_id="ann")
+        a.flush(30)
+        report = a.merge_from(tmp_path / "b.db")
+        assert (report.added, report.same) == (5, 1)
+        assert {c.kind for c in report.conflicts} == {"page", "contradiction"}
+        texts = {m.text for m in a.get_all(user_id="ann")}
+        assert texts == {
+            "Tea is served at four.", *LIMITS, "Our page.", "New value of theirs.",
+        }  # fmt: skip
+        assert len(a.contradictions(user_id="ann")) == 1
+        assert [m.text for m in a.get_all(user_id="bob")] == ["Bob's own."]
+        assert a.verify().ok
+        again = a.merge_from(tmp_path / "b.db")
+        assert (again.added, again.same) == (0, 6)
+    with pytest.raises(InvalidInput, match="no store"), opened(None) as none:
+        none.merge_from(tmp_path / "nowhere.db")
+
+
+def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None:
+    with opened(tmp_path / "a.db") as a:
+        for text in LIMITS:
+            a.add_text(text, user_id="ann")
+        a.learn("We use Postgres 15.", user_id="ann")
+        a.flush(30)
+        a.backup(tmp_path / "copy.db")
+        before = a.get_all(user_id="ann", superseded=True)
+        report = a.merge_from(tmp_path / "copy.db")
+        assert (report.added, report.renamed, report.conflicts) == (0, 0, ())
+        assert a.get_all(user_id="ann", superseded=True) == before
+        a.update(before[0].id, "Changed here since.", user_id="ann")
+        report = a.merge_from(tmp_path / "copy.db")
+        assert (report.added, report.renamed) == (1, 1)
+        assert "Changed here since." in {m.text for m in a.get_all(user_id="ann")}
+
+
+def test_one_users_memories_are_given_to_another(memory: MemoryManager) -> None:
+    memory.add_text("Tea is served at four.", user_id="ann")
+    memory.add_text("Tea is served at four.", user_id="bob")
+    memory.add_text("Bob likes chess.", user_id="bob")
+    report = memory.merge_from(user_id="bob", into="ann")
+    assert (report.added, report.same) == (1, 1)
+    texts = {m.text for m in memory.get_all(user_id="ann")}
+    assert texts == {"Tea is served at four.", "Bob likes chess."}
+    assert len(memory.get_all(user_id="bob")) == 2
+    with pytest.raises(InvalidInput, match="same user"):
+        memory.merge_from(user_id="ann", into="ann")
+
+
+def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Cli(tmp_path / "s.db", monkeypatch)
+    ann = ("--user", "ann")
+    for text in LIMITS:
+        run.add(text, *ann)
+    found = run("contradictions", "list", "--json", *ann).json["contradictions"]
+    assert [one["state"] for one in found] == ["open"]
+    name = found[0]["id"]
+    assert "900" in run("contradictions", "show", name, *ann).out
+    assert name in run("contradictions", *ann).out
+    done = run("contradictions", "resolve", name, "b-wins", "--note", "ok", "--json", *ann)
+    assert done.json["state"] == "b_wins"
+    undo = done.json["journal_id"]
+    assert "1 relations" in run("consolidate", "--undo", undo[-12:], *ann).out
+    planned = run("consolidate", "--dry-run", "--json", *ann).json
+    assert planned["dry_run"] is True
+    made = run("consolidate", "--json", *ann).json
+    assert made["operations"] == planned["operations"]
+    assert "consolidate" in run("consolidate", "--log", *ann).out
+    assert "Nothing to do" in run("consolidate", "--everyone").out
+    assert run("consolidate", "--undo", "nothing", *ann).code == 3
+    assert run("contradictions", "resolve", name, "perhaps", *ann).code == 2
+    other = ("--store", str(tmp_path / "t.db"), *ann)
+    run.add("Tea is served at four.", *other)
+    merged = run("merge", str(tmp_path / "s.db"), str(tmp_path / "t.db"), "--json")
+    assert merged.json["added"] == 1
+    assert run("merge", "bob", "ann").out.startswith("Added: 3.")
+    assert run("merge", "ann", "nobody").code == 2
+    assert run("merge", str(tmp_path / "s.db"), "nobody").code == 2
