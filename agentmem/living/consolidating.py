@@ -142,7 +142,8 @@ class Consolidator:
         if dry_run:
             return report
         if plan.empty:
-            memory.store.settings.set(mark, str(loaded.seq))
+            if loaded.rows and memory.store.settings.get(mark) != str(loaded.seq):
+                memory.store.settings.set(mark, str(loaded.seq))
             return report
         revision = revision_of(
             plan,
@@ -159,7 +160,12 @@ class Consolidator:
         seq = store.feed.seq()
         changed = None if full else _changed_since(self._memory, mark)
         selection = Selection(reader=scope, superseded=True, forgotten=True)
-        rows = read_rows(self._memory, scope, selection)
+        rows = {
+            row: one
+            for row, one in read_rows(self._memory, scope, selection).items()
+            if one.visibility != "system"
+            or one.scope == scope  # everybody's are not ours to change
+        }
         links = store.links.all(scope)
         known = store.contradictions.all(scope)
         state = LivingState(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ class Nightly:
     """Starts a consolidation at `HOUR` of every day until it is closed."""
 
     def __init__(self, memory: MemoryManager, *, hour: int = HOUR) -> None:
-        self._memory = memory
+        self._memory = weakref.ref(memory)  # a night to come keeps no memory alive
         self._hour = hour
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -36,8 +37,9 @@ class Nightly:
     def start(self) -> None:
         """Wait for the next night; again is harmless."""
         with self._lock:
-            if self._timer is None and not self._closed:
-                seconds = seconds_until(self._memory.clock.now(), self._hour)
+            memory = self._memory()
+            if self._timer is None and not self._closed and memory is not None:
+                seconds = seconds_until(memory.clock.now(), self._hour)
                 self._timer = threading.Timer(seconds, self._fire)
                 self._timer.name, self._timer.daemon = "agentmem-nightly", True
                 self._timer.start()
@@ -50,7 +52,9 @@ class Nightly:
                 self._timer.cancel()
 
     def _fire(self) -> None:
-        self._memory.worker.submit(CONSOLIDATE, {}, key=CONSOLIDATE)
+        memory = self._memory()
+        if memory is not None:
+            memory.worker.submit(CONSOLIDATE, {}, key=CONSOLIDATE)
         with self._lock:
             self._timer = None
         self.start()

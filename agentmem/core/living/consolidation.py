@@ -83,7 +83,7 @@ def plan_consolidation(
     require_instant(now, "now")
     chosen = settings or ConsolidationSettings()
     pairs = tuple(similar)
-    planner = _Planner(state, now, count, chosen, changed)
+    planner = Planner(state, now, count, chosen, changed)
     planner.merge(pairs)
     planner.contradict(pairs)
     planner.rerank()  # before forgetting, which asks for the importance
@@ -94,7 +94,7 @@ def plan_consolidation(
     return ConsolidationPlan(operations=tuple(planner.operations))
 
 
-class _Planner:
+class Planner:
     """Plans stage by stage on a state that already has the stages before applied."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from agentmem.core.living.consolidation import _Planner
+from agentmem.core.living.consolidation import Planner
 from agentmem.core.living.merging import choose_survivor, merge_metadata, merge_usage
 from agentmem.core.living.plans import (
     ConsolidationPlan,
@@ -26,7 +26,7 @@ def plan_contradictions(
     settings: ConsolidationSettings | None = None,
 ) -> ConsolidationPlan:
     """Contradictions of the memories `new` with others of `state`, and what they supersede."""
-    planner = _Planner(state, now, len, settings or ConsolidationSettings(), new)
+    planner = Planner(state, now, len, settings or ConsolidationSettings(), new)
     planner.contradict(tuple(similar))
     return ConsolidationPlan(operations=tuple(planner.operations))
 
