@@ -138,7 +138,8 @@ def test_nobody_undoes_somebody_elses_run(memory: MemoryManager) -> None:
     say(memory, STORY)
     wait(memory, 40)
     report = memory.consolidate(user_id="ann")
-    for whose in ({}, {"user_id": "bob"}):
+    others: list[dict[str, Any]] = [{}, {"user_id": "bob"}]
+    for whose in others:
         with pytest.raises(RecordNotFound):
             memory.undo(report.journal_id, **whose)
         assert memory.journal(**whose) == ()
@@ -337,3 +338,47 @@ def test_the_schedule_waits_for_the_hour_and_can_be_closed(memory: MemoryManager
     nightly.start()
     nightly.close()
     nightly.start()  # after closing, nothing starts again
+
+
+def test_what_everybody_sees_is_only_consolidated_by_its_owner(memory: MemoryManager) -> None:
+    memory.add_messages(
+        [{"role": "user", "content": STORY}], visibility="system", user_id="operator"
+    )
+    wait(memory, 40)
+    assert memory.consolidate(user_id="ann").empty
+    assert memory.consolidate(user_id="operator").compressed == 1
+
+
+def test_an_empty_memory_stays_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with MemoryManager(SqliteStore(path), clock=ManualClock(NOW), path=path) as memory:
+        assert memory.consolidate().empty
+        assert memory.consolidate(dry_run=True).empty
+        assert memory.contradictions() == ()
+        assert memory.journal() == ()
+        assert memory.history_of("anything") == ()
+    assert not path.exists()
+
+
+def test_a_run_goes_on_when_somebody_writes_meanwhile(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (told,) = say(memory, STORY)
+    wait(memory, 40)
+    journal = memory.store.journal
+    real = journal.apply
+    calls: list[int] = []
+
+    def apply(scope: Scope, revision: Revision, *, at: datetime) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            memory.update(told, "Another text, which Gustavo wrote on the way home to Porto. It "
+                          "was really very long and nobody read it.", user_id="ann")  # fmt: skip
+            raise ChangedMeanwhile(told)
+        return real(scope, revision, at=at)
+
+    monkeypatch.setattr(journal, "apply", apply)
+    report = memory.consolidate(user_id="ann")
+    assert len(calls) == 2
+    assert report.journal_id
+    assert "zebra" not in (memory.get(told, user_id="ann").compressed or "")
