@@ -89,8 +89,7 @@ def import_memories(
 
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
-        # What is not there is said as it always was.
-        ours = source == "agentmem" or (source == "auto" and (is_ours(path) or not path.exists()))
+        ours = source == "agentmem" or (source == "auto" and is_ours(path))
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return
@@ -145,7 +144,10 @@ def import_foreign(
                 **whose_of(ctx),
             )
     except FileRefused as error:
-        raise InvalidInput("FILE", path.name, error.problem, remedy=error.remedy) from None
+        problem = error.problem
+        if source == "auto" and problem.startswith(("is not JSON", "is not text")):
+            problem = "is not an agentmem export"  # nor anybody else's
+        raise InvalidInput("path", str(path), problem, remedy=error.remedy) from None
     if found.taken and not dry_run:
         embed(at, memory)
     if at.json:

@@ -44,7 +44,7 @@ class ImportSummary:
     """What an import took and what it did not, with the reasons.
 
     `found` counts everything that was looked at: what was `taken`, what was
-    there already, and what was `left_out` by reason. `ended` counts those
+    there `already`, and what was `left_out` by reason (H4). `ended` counts those
     taken that hold no longer. A dry run counts what it would take.
     """
 
@@ -119,24 +119,30 @@ class _Loading:
     def take(self, batch: Sequence[Item]) -> None:
         """Put the new ones of a batch into the store, all or none."""
         self.found += len(batch)
-        made: list[tuple[Memory, tuple[Version, ...]]] = []
+        made: list[list[tuple[Memory, tuple[Version, ...]]]] = []
         for item in batch:
             if isinstance(item, LeftOut):
                 self._left_out[item.reason] += 1
                 continue
             memories = self._memories(item)
-            if not memories:
+            if memories:
+                made.append(memories)
+            else:
                 self._left_out["no text"] += 1
-            made += memories
-        fresh = self._fresh(made)
+        fresh = self._fresh([one for memories in made for one in memories])
         if fresh and not self._dry_run:
             self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
-        self.taken += len(fresh)
-        for memory, _ in fresh:
-            self._kinds[memory.kind] += 1
-            self._ended += memory.superseded_by is not None
-            if memory.session:
-                self._sessions.add(memory.session)
+        new = {id(memory) for memory, _ in fresh}
+        for memories in made:
+            if not any(id(memory) in new for memory, _ in memories):
+                self._already += 1
+                continue
+            first = memories[0][0]
+            self.taken += 1
+            self._kinds[first.kind] += 1
+            self._ended += first.superseded_by is not None
+            if first.session:
+                self._sessions.add(first.session)
 
     def summary(self) -> ImportSummary:
         return ImportSummary(
@@ -161,7 +167,6 @@ class _Loading:
         for memory, versions in made:
             same = (memory.scope, memory.kind, memory.content_hash)
             if memory.id in taken or (memory.kind != "message" and same in known):
-                self._already += 1
                 continue
             taken.add(memory.id)
             known.add(same)

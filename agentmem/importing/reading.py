@@ -17,7 +17,9 @@ from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
 
 LIMIT_BYTES = 1_000_000_000
 MOST_MEMBERS = 20_000
-_CONVERSATIONS = re.compile(r"(?:conversations|projects)(?:[-_.]?\d+)?\.jsonl?\Z", re.IGNORECASE)
+_CONVERSATIONS = re.compile(
+    r"(?:conversations|projects|memories)(?:[-_.]?\d+)?\.jsonl?\Z", re.IGNORECASE
+)
 _ZIP = b"PK\x03\x04"
 
 

@@ -356,6 +356,29 @@ def test_claude_gives_every_message(memory: MemoryManager, tmp_path: Path) -> No
     assert found.left_out == {"a nameless message": 1, "an attachment": 1, "no text": 1}
 
 
+def test_claude_gives_documents_of_projects_and_what_it_noted(
+    memory: MemoryManager, tmp_path: Path
+) -> None:
+    projects = [
+        {"uuid": "p", "name": "Shop", "docs": [{"filename": "a.md", "content": "# Prices"}]}
+    ]
+    noted = [
+        {"conversations_memory": "Ana runs a shop.", "project_memories": {"p": "It is small."}}
+    ]
+    found = memory.import_from(written(tmp_path, projects), user_id="ana")
+    assert (found.source, found.kinds) == ("claude", {"page": 1})
+    assert memory.import_from(written(tmp_path, noted), user_id="ana").taken == 2
+    assert memory.import_from(written(tmp_path, [{"uuid": "x"}]), "claude").left_out == {
+        "not a conversation": 1
+    }
+
+
+def test_rows_of_a_graph_database_are_unwrapped(memory: MemoryManager, tmp_path: Path) -> None:
+    rows = [{"identity": 1, "properties": {"uuid": "e", "fact": "Kendra runs", "name": "RUNS"}}]
+    found = memory.import_from(written(tmp_path, rows), user_id="ana")
+    assert (found.source, found.taken) == ("zep", 1)
+
+
 @pytest.mark.parametrize("source", sorted(EXPORTS))
 def test_an_import_again_changes_nothing_and_a_dry_run_writes_nothing(
     memory: MemoryManager, tmp_path: Path, source: str

@@ -287,3 +287,29 @@ def test_failing_tiers_leave_the_turn_with_what_search_found(
     turn = memory.turn(ask, config=TIERS, user_id="ana")
     assert "14 columns" in turn.block_text
     assert turn.degradations == ["tiers failed: OSError: disk"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "recent", "get_many", "scan", "feed.seq", "settings.get", "settings.set",
+        "settings.secret", "contradictions.all", "search_by_source_url", "get_rows",
+    ],
+)  # fmt: skip
+def test_whatever_fails_the_loop_with_tiers_gives_its_answer(broken: str) -> None:
+    store: Any = FaultyStore(
+        MemoryStore(), lambda name: OSError("disk") if name == broken else None
+    )
+    with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock()) as memory:
+        result = run_agent_loop_sync(
+            "Where do we keep the ledger?",
+            memory=memory,
+            model=ScriptedModel("In Postgres."),
+            config=LoopConfig(assembly="tiers", learn_workflows=True, retrieval_timeout_seconds=30),
+            signals=[("file", "src/billing/ledger.py")],
+            user_id="ana",
+        )
+        assert result.answer == "In Postgres."
+        memory.prefetch([("task", "x")], user_id="ana")
+        if broken in ("recent", "contradictions.all", "feed.seq", "settings.secret"):
+            assert result.degradations

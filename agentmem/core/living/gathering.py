@@ -192,6 +192,7 @@ class _About:
         self._names = [_name(path) for path in situation.files]
         self._folders = {path.rpartition("/")[0] for path in situation.files} - {""}
         self._near = {_name(path).lower() for path in situation.related}
+        self._words: dict[str, set[str]] = {}
 
     def decision(self, record: Episode) -> str:
         """Why a decision holds for what is being done now; "" when it does not."""
@@ -200,7 +201,7 @@ class _About:
         for path, name in zip(self._situation.files, self._names, strict=True):
             if any(_same_file(path, other) for other in named) or mentions(text, name):
                 return f"for {name}"
-        shared = self._task & words_of(text)
+        shared = self._task & self._words_of(text)
         enough = min(SHARED_WORDS, len(self._task)) if self._task else 0
         if (
             enough
@@ -217,7 +218,14 @@ class _About:
             return True
         if any(_name(path).lower() in self._near for path in named):
             return True
-        return bool(self._task & words_of(_told(record)))
+        return bool(self._task & self._words_of(_told(record)))
+
+    def _words_of(self, text: str) -> set[str]:
+        if not self._task:
+            return set()
+        if text not in self._words:
+            self._words[text] = words_of(text)
+        return self._words[text]
 
     def error(self, record: Episode) -> bool:
         told = words_of(f"{record.title} {record.error}")

@@ -181,8 +181,15 @@ def read_claude(value: Any) -> Items:
 
 
 def _claude_project(value: Mapping[str, Any]) -> Items:
+    """The documents of a project, or what the program noted about its user."""
     documents = list_in(value, "docs")
     name = text_in(value, "name")
+    noted = {"": text_in(value, "conversations_memory")}
+    projects = mapping_in(value, "project_memories")
+    noted |= {str(project): text_in(projects, project) for project in projects}
+    for project, text in noted.items():
+        if text:
+            yield Found(text=text, key=f"noted {project}", title="What Claude noted")
     for document in documents:
         text = text_in(document, "content")
         if not text:
@@ -196,5 +203,5 @@ def _claude_project(value: Mapping[str, Any]) -> Items:
             created_at=moment_in(document, "created_at") or moment_in(value, "created_at"),
             metadata={"project": name} if name else {},
         )
-    if not documents:
+    if not documents and not any(noted.values()):
         yield LeftOut(reason="not a conversation")

@@ -58,6 +58,9 @@ def detect_source(value: Any) -> Foreign | None:
         return "claude"
     if _is_letta(first):
         return "letta"
+    first = _plain(first)
+    if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
+        return "claude"
     if "fact" in first and not {"memory", "hash"} & set(first):
         return "zep"
     if _is_zep(first) or {"source_description", "episode_body"} & set(first):
@@ -361,10 +364,10 @@ def read_zep(value: Any) -> Items:
     edges: list[Any] = []
     nodes: list[Any] = []
     episodes: list[Any] = []
-    for item in value if isinstance(value, list) else [value]:
-        edges += list_in(item, *_EDGES)
-        nodes += list_in(item, *_NODES)
-        episodes += [*list_in(item, *_EPISODES), *list_in(item, "messages")]
+    for item in map(_plain, value if isinstance(value, list) else [value]):
+        edges += map(_plain, list_in(item, *_EDGES))
+        nodes += map(_plain, list_in(item, *_NODES))
+        episodes += map(_plain, [*list_in(item, *_EPISODES), *list_in(item, "messages")])
         if isinstance(item, Mapping) and item.get("fact") is not None:
             edges.append(item)
         elif isinstance(item, Mapping) and {"episode_body", "source_description"} & set(item):
@@ -383,6 +386,12 @@ def read_zep(value: Any) -> Items:
         yield from _zep_node(node)
     for position, episode in enumerate(episodes):
         yield from _zep_episode(episode, position)
+
+
+def _plain(item: Any) -> Any:
+    """An item as Graphiti gives it; databases wrap it in its `properties`."""
+    inner = mapping_in(item, "properties")
+    return {**item, **inner} if inner else item
 
 
 def _relation(edge: Any) -> tuple[str, str]:
