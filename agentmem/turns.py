@@ -20,7 +20,6 @@ from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Selection
 from agentmem.core.injection import inject, last_question
-from agentmem.core.living.prediction import Signal
 from agentmem.core.living.serving import served_text
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
@@ -32,6 +31,7 @@ from agentmem.telemetry import log_context
 from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
+    from agentmem.core.living.prediction import Signal
     from agentmem.manager import MemoryManager
     from agentmem.runtime import Runtime
     from agentmem.working import WorkingMemory
@@ -191,6 +191,8 @@ class Turn:
         noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
         signals = tuple(dict.fromkeys((*self._signals, *noted)))
         if (signals or self.config.assembly == "tiers") and self._asked is not None:
+            from agentmem.core.living.prediction import Signal
+
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
             self._features = self._try(
                 "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
