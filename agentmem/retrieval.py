@@ -227,7 +227,7 @@ class Retriever:
             known.append(table.neighbours(frontier, scope))
             if hop < HOPS:
                 near = distinct(np.concatenate(known[-1]))
-                frontier = near[(near > 0) & ~np.isin(near, rows)]
+                frontier = near[(near > 0) & ~np.isin(near, rows, assume_unique=True)]
                 rows = np.concatenate((rows, frontier))
         order = np.argsort(rows)
         ordered = rows[order]
