@@ -20,6 +20,7 @@ from agentmem.core.estimate import estimate_tokens
 from agentmem.core.message_parts import is_question, is_result, require_message, text_of
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.core.strip import strip
+from agentmem.core.waiting import Late, made
 from agentmem.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
 from agentmem.files import LIMIT_BYTES, document_of, facts_of
 from agentmem.indexed import FolderReport, IndexingResult, IndexStatus, PassedOver, Progress
@@ -96,7 +97,7 @@ class Indexer:
 
     def index_messages_async(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[Mapping[str, Any]] | Late,
         *,
         session: str = "",
         known: Collection[bytes] = (),
@@ -109,12 +110,17 @@ class Indexer:
         Only what the user and the assistant said themselves: tool results and
         instructions are left out, and so are our own blocks; with `known`
         fingerprints also their echoes (P21). A message without a date gets
-        the present moment.
+        the present moment, unless the messages are made `Late`.
         """
         try:
             moment = self._memory.clock.now().isoformat()
+            dated = (
+                messages
+                if isinstance(messages, Late)
+                else [{"created_at": moment, **message} for message in messages]
+            )
             payload = {
-                "messages": [{"created_at": moment, **message} for message in messages],
+                "messages": dated,
                 "session": require_text(session, "session"),
                 "known": known if isinstance(known, set | frozenset) else frozenset(known),
                 "metadata": dict(metadata),
@@ -190,7 +196,7 @@ class Indexer:
         self._index(payload["content"], payload["url"], payload["title"], scope)
 
     def _handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        said = list(filter(is_talk, sound_values(payload["messages"])))
+        said = list(filter(is_talk, sound_values(made(payload["messages"]))))
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
         if kept:
             self._memory.add_messages(

@@ -16,6 +16,7 @@ from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
 from agentmem.explaining import explain, explain_filtered
+from agentmem.indexes.batch import distinct
 from agentmem.indexes.live import LiveIndex
 from agentmem.indexes.match import Match
 from agentmem.indexes.scope import RowScope
@@ -242,8 +243,8 @@ class Retriever:
         for hop in range(HOPS + 1):
             known.append(table.neighbours(frontier, scope))
             if hop < HOPS:
-                near = np.unique(np.concatenate(known[-1]))
-                frontier = near[(near > 0) & ~np.isin(near, rows)]
+                near = distinct(np.concatenate(known[-1]))
+                frontier = near[(near > 0) & ~np.isin(near, rows, assume_unique=True)]
                 rows = np.concatenate((rows, frontier))
         order = np.argsort(rows)
         ordered = rows[order]

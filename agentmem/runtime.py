@@ -245,11 +245,14 @@ class Runtime:
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
+        from agentmem.core.waiting import made
+
         store, now = self.memory.store, self.now()
         for name in ("cited", "ignored"):
-            if payload.get(name):
-                store.record_usage(scope, payload[name], at=now, retrieved=1, **{name: 1})
-        cited = payload.get("cited") or ()
+            ids = made(payload.get(name))
+            if ids:
+                store.record_usage(scope, ids, at=now, retrieved=1, **{name: 1})
+        cited = made(payload.get("cited")) or ()
         if len(cited) > 1:
             from agentmem.living.co_citing import count_co_citations
 

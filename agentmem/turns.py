@@ -20,7 +20,6 @@ from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Selection
 from agentmem.core.injection import inject, last_question
-from agentmem.core.living.prediction import Signal
 from agentmem.core.living.serving import served_text
 from agentmem.core.living.workflows import Call, read_call
 from agentmem.core.message_parts import text_of
@@ -33,6 +32,7 @@ from agentmem.telemetry import log_context
 from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
+    from agentmem.core.living.prediction import Signal
     from agentmem.manager import MemoryManager
     from agentmem.runtime import Runtime
     from agentmem.working import WorkingMemory
@@ -193,6 +193,8 @@ class Turn:
         noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
         signals = tuple(dict.fromkeys((*self._signals, *noted)))
         if (signals or self.config.assembly == "tiers") and self._asked is not None:
+            from agentmem.core.living.prediction import Signal
+
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
             self._features = self._try(
                 "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
@@ -321,25 +323,34 @@ class Turn:
             self.memory.runtime.observe(self.model, estimated=estimated, actual=prompt_tokens)
 
     def _index(self, answer: str) -> None:
+        from agentmem.core.waiting import Late
+
         runtime = self.memory.runtime
         now = runtime.now().isoformat()
         said: list[dict[str, Any]] = []
         if self._asked is not None:
             said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
-        # What the user says is theirs even when a block said it too; an answer's quotes are not.
-        own = own_words(answer, runtime.shown_to(self.scope))
-        said.append({"role": "assistant", "content": own, "created_at": now})
-        told = [message for message in said if any(map(str.isalnum, message["content"]))]
-        if told:
+        shown = runtime.shown_to(self.scope)
+
+        def tell() -> list[dict[str, Any]]:
+            # What users say is theirs even when a block said it too; an answer's quotes are not.
+            own = {"role": "assistant", "content": own_words(answer, shown), "created_at": now}
+            return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
+
+        texts = [*(message["content"] for message in said), answer]
+        if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.index_messages_async(
-                told, session=session_of(self.scope, runtime.now()), scope=self.scope
+                Late(tell, characters=sum(map(len, texts))),
+                session=session_of(self.scope, runtime.now()),
+                scope=self.scope,
             )
-        if self.config.learn_facts and said[0]["role"] == "user":
-            runtime.worker.submit("learn", {"messages": said[:1]}, scope=self.scope)
+        if self.config.learn_facts and said:
+            runtime.worker.submit("learn", {"messages": said}, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
         from agentmem.core.living.usage import Shown, find_used
+        from agentmem.core.waiting import Late
 
         built, texts = (
             self._context.built,
@@ -353,14 +364,20 @@ class Turn:
         if not shown or not answer or self._repeated or built.text is None:
             return
         asked = text_of(self._asked) if self._asked is not None else ""
-        used = find_used(answer, shown, question=asked)
-        payload = {
-            "cited": [one.id for one in shown if one.id in used],
-            "ignored": [one.id for one in shown if one.id not in used],
-        }
+        read = Late(lambda: find_used(answer, shown, question=asked), characters=0)
+
+        def ids(*, cited: bool) -> Late:
+            return Late(
+                lambda: [one.id for one in shown if (one.id in read.value) is cited],
+                characters=len(answer),
+            )
+
+        payload = {"cited": ids(cited=True), "ignored": ids(cited=False)}
         self.memory.runtime.worker.submit("usage", payload, scope=self.scope)
         if self._features:
-            self.memory.runtime.predictions.remember(self._features, payload["cited"], self.scope)
+            self.memory.runtime.predictions.remember(
+                self._features, payload["cited"].value, self.scope
+            )
 
     # -- inside ------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+N = TypeVar("N", bound=np.integer)
 
 ROW_LIMIT = 2**31 - 2
 """Row ids stand in four bytes here, and a table of four bytes reaches up to the largest one."""
@@ -120,6 +122,14 @@ class IndexRows:
         """The frequencies in one byte each, 1 at the least."""
         clipped: NDArray[Any] = np.clip(self.frequencies, 1, COUNT_LIMIT)
         return clipped.astype(np.uint8)
+
+
+def distinct(values: NDArray[N]) -> NDArray[N]:
+    """The values in order, each once: `np.unique`, which would import all of `numpy.ma`."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def as_index_rows(batch: Any) -> IndexRows:

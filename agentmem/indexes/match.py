@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentmem.core.lexical import idf
+from agentmem.indexes.batch import distinct
 from agentmem.indexes.segments import code_bounds
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Match:
         if n <= 0 or not used:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
         if sum(p.size for p, _ in used) <= FEW:
-            positions = np.unique(np.concatenate([p.positions for p, _ in used]))
+            positions = distinct(np.concatenate([p.positions for p, _ in used]))
             positions = self._living(positions)
             return self._best(positions, self._score(positions), n)
         return self._best(*self._contenders(used, n), n)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentmem.indexes.batch import COLUMNS, IndexRows, batch_of
+from agentmem.indexes.batch import COLUMNS, IndexRows, batch_of, distinct
 from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RowTable:
     def delete(self, rows: NDArray[Any]) -> int:
         """Take rows out and return how many there were; unknown ones are passed over."""
         positions = self.positions_of(rows)
-        positions = np.unique(positions[positions >= 0])
+        positions = distinct(positions[positions >= 0])
         if positions.size:
             self.position_of[self.column["rows"][positions]] = 0
             for position in positions.tolist():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentmem.errors import InvalidFilter
+from agentmem.indexes.batch import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class RowScope:
                 raise InvalidFilter("rows", self.rows, "is not a list of row ids")
             rows = rows.astype(np.int64)
             if rows.size > 1 and not bool((rows[1:] > rows[:-1]).all()):
-                rows = np.unique(rows)
+                rows = distinct(rows)
             object.__setattr__(self, "rows", rows)
 
     @property

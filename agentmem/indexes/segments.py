@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentmem.indexes.batch import distinct
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,7 +23,7 @@ PIECE = 1 << 20
 
 # A code is five bits of length and three of count: enough to bound a score within a
 # few per cent without looking the length up, for any mean length.
-LENGTH_EDGES = np.unique(np.round(3 * 1.16 ** np.arange(31)).astype(np.int32))
+LENGTH_EDGES = distinct(np.round(3 * 1.16 ** np.arange(31)).astype(np.int32))
 _COUNT_CLASSES = 8
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from agentmem.core.checks import require_count
 from agentmem.errors import BadVector, InvalidInput
-from agentmem.indexes.batch import ROW_LIMIT
+from agentmem.indexes.batch import ROW_LIMIT, distinct
 from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes
 from agentmem.indexes.matrix import Matrix
 from agentmem.indexes.rows import RowTable
@@ -91,7 +91,7 @@ class _Slots:
         slots = self.slots_of(rows)
         slots = slots[slots >= 0]
         if slots.size > 1:
-            slots = np.unique(slots)
+            slots = distinct(slots)
         if slots.size:
             self.live[slots] = False
             self.slot_of[self.row_of[slots]] = 0

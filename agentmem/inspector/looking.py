@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentmem.core.checks import require_text
 from agentmem.core.snapshot import Snapshot
 from agentmem.errors import RecordNotFound, SnapshotNotFound, StoreError
-from agentmem.stores.values import NO_SCOPE
+from agentmem.stores.values import NO_SCOPE, StoreStats
 from agentmem.tracing import AtOnce, Trace
 from agentmem.types import Scope
 
@@ -73,24 +73,34 @@ def inspect_context(
     this process counts for the model already: loading a vocabulary takes as
     long as all the rest together. The context's warnings say so.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     require_text(query, "query")
     last = _last(memory, scope)  # before there is a runtime, whose trace has a worker
     if not exact:
         memory.runtime.estimate_tokens(model, ESTIMATED)
     asked = query or (last.query if last else "")
     messages = [{"role": "user", "content": asked or "…"}]
-    turn = memory.turn(messages, model=model, scope=scope, config=config, dry=True)
+    with ThreadPoolExecutor(1) as beside:  # counting reads the whole store, outside of Python
+        counting = beside.submit(memory.store.upkeep.stats, scope)
+        turn = memory.turn(messages, model=model, scope=scope, config=config, dry=True)
     return Inspection(
         query=asked,
         snapshot=turn.snapshot,
-        status=status(memory, scope=scope, last=last),
+        status=status(memory, scope=scope, last=last, stats=counting.result()),
         degradations=tuple(turn.degradations),
     )
 
 
-def status(memory: MemoryManager, *, scope: Scope | None = None, last: Snapshot | None) -> Status:
-    """How the memory is, of one reader or as a whole."""
-    stats = memory.store.upkeep.stats(scope)
+def status(
+    memory: MemoryManager,
+    *,
+    scope: Scope | None = None,
+    last: Snapshot | None,
+    stats: StoreStats | None = None,
+) -> Status:
+    """How the memory is, of one reader or as a whole; `stats` if they are known already."""
+    stats = stats or memory.store.upkeep.stats(scope)
     state = memory.embedding.state
     return Status(
         memories=stats.chunks,

@@ -84,9 +84,13 @@ class Agents(Base):
         say what is going on (a file that is open, an error seen): what is cited
         under them is predicted the next time.
         """
-        from agentmem.predicting import read_signals
         from agentmem.turns import Turn, read_scope
 
+        said: tuple[Signal, ...] = ()
+        if signals != ():
+            from agentmem.predicting import read_signals
+
+            said = read_signals(signals)
         return Turn(
             cast("MemoryManager", self),
             messages,
@@ -97,7 +101,7 @@ class Agents(Base):
             message_id=message_id,
             trim=trim,
             dry=dry,
-            signals=read_signals(signals),
+            signals=said,
         )
 
     async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:

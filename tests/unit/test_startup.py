@@ -1,0 +1,156 @@
+"""What a command must not pay for: modules it does not use, rules it does not apply."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentmem
+import agentmem.core
+from agentmem.core.patterns import LazyPattern, compile_late
+from agentmem.core.waiting import Late, as_json, made, weigh
+from agentmem.embedders import WordLlamaEmbedder
+from agentmem.indexes.batch import distinct
+from agentmem.litellm_loader import ListedLimits, listed_limits
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NOT_FOR_INSPECT = (
+    "asyncio", "httpx", "litellm", "markdown_it", "numpy.ma", "openai", "pydantic", "rich", "ssl",
+    "tiktoken", "trafilatura",
+    "agentmem.background", "agentmem.core.chunker", "agentmem.core.citation_marks",
+    "agentmem.core.extractive", "agentmem.core.image_rules", "agentmem.core.preferences",
+    "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay", "agentmem.core.vision",
+    "agentmem.embedders.minilm", "agentmem.extracting", "agentmem.indexer", "agentmem.loop",
+    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl", "agentmem.stores.memory",
+    "agentmem.tiering", "agentmem.tools", "agentmem.web", "agentmem.working",
+)  # fmt: skip
+
+
+def test_inspect_imports_only_what_a_search_and_a_page_need(tmp_path: Path) -> None:
+    store = tmp_path / "memory.db"
+    with agentmem.open(store) as memory:
+        memory.add("Sam drinks green tea in the morning.", user_id="sam")
+        memory.preferences.add("I prefer short answers", user_id="sam")
+    script = (
+        "import sys\n"
+        "sys.argv = ['agentmem', 'inspect', '--store', sys.argv[1], '--user', 'sam',\n"
+        "            '--query', 'which tea does Sam drink?']\n"
+        "from agentmem.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        f"print([name for name in {NOT_FOR_INSPECT!r} if name in sys.modules])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(store)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={"PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        check=False,
+        cwd=ROOT,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "green tea" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+# -- rules --------------------------------------------------------------------------------
+
+
+def test_every_rule_of_the_core_can_be_compiled() -> None:
+    for module in pkgutil.walk_packages(agentmem.core.__path__, "agentmem.core."):
+        importlib.import_module(module.name)
+    rules = [found for found in gc.get_objects() if isinstance(found, LazyPattern)]
+    assert len(rules) > 200
+    for rule in rules:
+        re.compile(rule.pattern, rule.flags)
+
+
+def test_a_late_pattern_is_compiled_by_its_first_use_and_then_is_the_pattern() -> None:
+    late = LazyPattern(r"(\d)(\w)?", re.IGNORECASE)
+    assert late._compiled is None
+    whole = re.compile(r"(\d)(\w)?", re.IGNORECASE)
+    for name in ("findall", "split"):
+        assert getattr(late, name)("a1b 2") == getattr(whole, name)("a1b 2")
+    assert late.compiled() is late.compiled()
+    assert compile_late("a+").sub("b", "caat") == "cbt"
+    found = compile_late("a").search("bab", 1, 2)
+    assert found is not None
+    assert found.span() == (1, 2)
+    assert compile_late("ab").pattern == "ab"
+    with pytest.raises(AttributeError):
+        _ = late.groups
+
+
+def test_a_bad_late_pattern_is_refused_when_it_is_used() -> None:
+    late = compile_late("(")
+    with pytest.raises(re.error):
+        late.match("x")
+
+
+# -- tables and numbers ---------------------------------------------------------------------
+
+
+def test_limits_read_alone_are_those_of_the_whole_table() -> None:
+    whole = dict(listed_limits())
+    assert len(whole) > 500
+    text = listed_limits()._text  # type: ignore[attr-defined]
+    for name in list(whole)[::25]:
+        assert ListedLimits(text)[name] == whole[name]
+    fresh = ListedLimits(text)
+    assert fresh["gpt-4o"] == whole["gpt-4o"]
+    assert "_all" not in vars(fresh)
+    assert "no such model" not in fresh
+
+
+@pytest.mark.parametrize("text", ["", "{]", "[]", '{\n    "a": {"max_tokens": 9000'])
+def test_a_damaged_table_has_no_limits(text: str) -> None:
+    assert "a" not in ListedLimits(text)
+    assert dict(ListedLimits(text)) == {}
+
+
+@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(-3, 3)))
+def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
+    given_ = np.array(values, dtype=np.int64)
+    assert distinct(given_).tolist() == np.unique(given_).tolist()
+
+
+def test_few_texts_and_many_get_the_same_vectors() -> None:
+    texts = [f"green tea number {number} – 東京 {'x' * number}" for number in range(40)]
+    few, many = WordLlamaEmbedder(), WordLlamaEmbedder()
+    batch = many.embed_documents(texts)
+    assert all(
+        (few.embed_documents([text])[0] == row).all()
+        for text, row in zip(texts, batch, strict=True)
+    )
+
+
+# -- payloads made late -----------------------------------------------------------------------
+
+
+def test_a_late_value_is_made_once_and_written_down_as_itself() -> None:
+    calls = []
+
+    def make() -> dict[str, str]:
+        calls.append(1)
+        return {"text": "tea"}
+
+    late = Late(make, characters=3)
+    assert weigh({"a": late, "b": "four"}) == 7
+    assert calls == []
+    assert made(late) == {"text": "tea"}
+    assert json.dumps(as_json(late)) == '{"text": "tea"}'
+    assert calls == [1]
+    assert made("as it is") == "as it is"
