@@ -89,8 +89,7 @@ def import_memories(
 
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
-        # What is not there is said as it always was.
-        ours = source == "agentmem" or (source == "auto" and (is_ours(path) or not path.exists()))
+        ours = source == "agentmem" or (source == "auto" and is_ours(path))
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return
@@ -202,8 +201,8 @@ def temporary() -> Iterator[Path]:
 def readable(file: str) -> Iterator[Path]:
     """The file, or stdin as one: an import reads it twice."""
     if file != STREAM:
-        if not Path(file).is_file():
-            raise FileUnreadable(file, "is not there or no file", remedy="Check the path.")
+        if not Path(file).exists():
+            raise FileUnreadable(file, "is not there", remedy="Check the path.")
         yield Path(file)
         return
     with temporary() as path:
@@ -213,11 +212,9 @@ def readable(file: str) -> Iterator[Path]:
         try:
             yield path
         except InvalidInput as error:
-            if error.name != "path":
+            if path.name not in str(error.value):
                 raise
-            raise InvalidInput(
-                "stdin", STREAM, error.problem, remedy="Pipe in what `agentmem export -` wrote."
-            ) from error
+            raise InvalidInput("stdin", STREAM, error.problem, remedy=error.remedy) from error
 
 
 def copy_to_stdout(at: Screen, path: Path) -> None:
