@@ -204,8 +204,8 @@ def temporary() -> Iterator[Path]:
 def readable(file: str) -> Iterator[Path]:
     """The file, or stdin as one: an import reads it twice."""
     if file != STREAM:
-        if not Path(file).is_file():
-            raise FileUnreadable(file, "is not there or no file", remedy="Check the path.")
+        if not Path(file).exists():
+            raise FileUnreadable(file, "is not there", remedy="Check the path.")
         yield Path(file)
         return
     with temporary() as path:
@@ -215,11 +215,9 @@ def readable(file: str) -> Iterator[Path]:
         try:
             yield path
         except InvalidInput as error:
-            if error.name != "path":
+            if path.name not in str(error.value):
                 raise
-            raise InvalidInput(
-                "stdin", STREAM, error.problem, remedy="Pipe in what `agentmem export -` wrote."
-            ) from error
+            raise InvalidInput("stdin", STREAM, error.problem, remedy=error.remedy) from error
 
 
 def copy_to_stdout(at: Screen, path: Path) -> None:

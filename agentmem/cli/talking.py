@@ -206,7 +206,9 @@ class Talk:
                 self._take_back(memory_id)
                 count += 1
         self._messages, self._last, self._began = self._before, None, None
-        self._say([f"Forgotten: the last turn ({count:,} memories)"])
+        self._say(
+            [f"Forgotten: the last turn ({count:,} {'memory' if count == 1 else 'memories'})"]
+        )
         return True
 
     def _help(self, rest: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,14 +13,18 @@ from agentmem.core.block import Pointer, source_of
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.knowledge import Candidate
+from agentmem.core.lexical import STOP_WORDS
 from agentmem.core.living.serving import served_text
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
 from agentmem.types import EMPTY, Hit, Memory
 
 QUOTE_CHARACTERS = 200
+MOST_ANSWERS = 2
+"""Answers that only the question before them brings up; more would crowd out what matches."""
 LEAST_MEANING = 0.15
 """Cosines of unrelated texts lie below this with every embedder that is shipped."""
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,7 @@ def choose(
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
-    related = 0
+    related = answers = 0
     asked = {_turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)}
     weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
     for hit in sorted(hits, key=lambda hit: (-weighed[hit.memory.id], hit.memory.id)):
@@ -66,8 +71,12 @@ def choose(
             passed_over.append((hit, "a question, which answers nothing"))
         elif memory.kind == "message" and not speaks_to_it(hit, asked):
             passed_over.append((hit, "only what stands around it matches"))
+        elif memory.kind == "message" and hit.lexical is None and not says_something(memory.text):
+            passed_over.append((hit, "says nothing without what stands around it"))
         elif memory.content_hash in said:
             passed_over.append((hit, "already in the conversation"))
+        elif memory.kind == "message" and not matches_itself(hit) and answers >= MOST_ANSWERS:
+            passed_over.append((hit, "one more answer to a like question"))
         elif len(candidates) + len(pointers) >= top_k:
             passed_over.append((hit, f"over top_k {top_k}"))
             related += memory.kind != "tool_result"
@@ -81,6 +90,7 @@ def choose(
                 )
             )
         else:
+            answers += memory.kind == "message" and not matches_itself(hit)
             score = weighed[memory.id]
             candidates.append(
                 Candidate(id=memory.id, source=source_of(memory, served_text(memory)), score=score)
@@ -100,8 +110,20 @@ def speaks_to_it(hit: Hit, asked: Collection[tuple[str, datetime]]) -> bool:
     words or meaning is in the question, it may still be the answer that was
     given to it in one of the turns `asked`; else it is a bystander.
     """
-    own = hit.lexical is not None or (hit.vector is not None and hit.vector >= LEAST_MEANING)
-    return own or _turn(hit.memory) in asked
+    return matches_itself(hit) or _turn(hit.memory) in asked
+
+
+def matches_itself(hit: Hit) -> bool:
+    """Whether the words or the meaning of a hit are in the question, whatever stands around it."""
+    return hit.lexical is not None or (hit.vector is not None and hit.vector >= LEAST_MEANING)
+
+
+def says_something(text: str) -> bool:
+    """Whether a text holds a word that means something, or a number."""
+    return any(
+        word.isdigit() or (len(word) > 1 and word not in STOP_WORDS)
+        for word in _WORD.findall(text.casefold())
+    )
 
 
 def _turn(memory: Memory) -> tuple[str, datetime]:

@@ -13,6 +13,7 @@ import pytest
 import agentmem
 from agentmem.config import LoopConfig
 from agentmem.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.extracting import NOTED, NOTHING
 from agentmem.loop import (
     BEST_ANSWER,
     NOT_ENDED,
@@ -365,3 +366,25 @@ def test_the_sync_form_says_what_to_write_where_a_loop_runs() -> None:
             run("Hello.", None, "extractive")
 
     asyncio.run(go())
+
+
+def test_the_extractive_model_knows_what_the_user_said_a_moment_ago(
+    memory: agentmem.MemoryManager,
+) -> None:
+    told = run("The boiler room code is 4711.", memory, "extractive")
+    assert told.answer == NOTED
+    asked = run("What is the boiler room code?", memory, "extractive", messages=told.messages)
+    assert asked.answer == "You told me: The boiler room code is 4711."
+    other = run("When do deploys go out?", memory, "extractive", messages=asked.messages)
+    assert other.answer == f"{FACT} [1]"
+    thanks = run("Thanks", memory, "extractive", messages=told.messages)
+    assert "4711" not in thanks.answer
+
+
+@pytest.mark.parametrize(
+    "asks", ["Tell me about the quarry.", "I want to know who owns the quarry.", "quarry opening"]
+)
+def test_the_extractive_model_takes_no_request_for_a_statement(
+    memory: agentmem.MemoryManager, asks: str
+) -> None:
+    assert run(asks, memory, "extractive").answer == NOTHING
