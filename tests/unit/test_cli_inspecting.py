@@ -76,6 +76,28 @@ def test_two_contexts_are_compared_and_a_memory_is_explained(run: Any) -> None:
     assert "It is in the related knowledge" in told.out
 
 
+def test_ids_may_be_given_by_an_end(run: Any) -> None:
+    lines = run("--json", "monitor").out.splitlines()
+    shots = {json.loads(line)["snapshot"]["id"]: json.loads(line)["snapshot"] for line in lines}
+    first, second = shots
+    assert first[-8:] in run("monitor").out  # where people read them
+    assert first in run("explain", first[-8:]).out
+    assert first in run("explain", shots[first]["message_id"][-8:]).out
+    assert "Which tea do I like? → When do" in run("explain", second[-8:], "--diff", first[-8:]).out
+    known = json.loads(run("--json", "explain", first).out)["context"]["looked_at"][0]["id"]
+    told = run("explain", first[-8:], "--why", known[-8:])
+    assert known in told.out
+    assert "It is in the related knowledge" in told.out
+    other = json.loads(run("--json", "--user", "ann", "add", "Rex sleeps.").out)
+    added = json.dumps(other).split('"id": "')[1].split('"')[0]
+    told = run("explain", first, "--why", added[-8:])
+    assert added in told.out
+    assert "it was remembered after this context was built" in told.out
+    assert run("explain", "zzzzzzzz").code == 3
+    assert run("explain", first[:4]).code == 2  # all ids begin like this
+    assert "no memory with this id" in run("explain", first, "--why", "zzzzzzzz").out
+
+
 def test_a_page_of_statistics_is_written(run: Any, tmp_path: Path) -> None:
     target = tmp_path / "stats.html"
     assert run("stats", "--html", str(target)).code == 0
