@@ -270,6 +270,9 @@ def doctor(ctx: typer.Context) -> None:
         with open_memory(ctx) as memory:
             found = examine(memory, now=now)
     except AgentMemError as error:
-        found = examine(None, now=now, problem=str(error))
+        about = getattr(error, "name", "")
+        name = "embedder" if about == "embedder" else "store"
+        remedy = error.remedy or "Check the path, or restore a backup."
+        found = examine(None, now=now, problem=error.message, remedy=remedy, name=name)
     say(ctx, "doctor", found, render_doctor)
     raise typer.Exit(found.exit_code)

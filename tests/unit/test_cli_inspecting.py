@@ -124,7 +124,23 @@ def test_the_doctor_of_a_broken_store_exits_with_1(run: Any, tmp_path: Path) -> 
     broken.write_bytes(b"this is not a store at all" * 500)
     found = run("--store", str(broken), "doctor")
     assert found.code == 1
-    assert "FAIL" in found.out
+    assert found.out.count("FAIL") == 1  # what is wrong with the file is told once
+    assert found.out.count("is not an agentmem") == 1
+
+
+def test_the_doctor_names_what_failed(
+    run: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert str(store) in run("doctor", columns=300).out
+    absent = run("--store", str(tmp_path / "none.db"), "doctor", columns=300)
+    assert "none.db is not there yet; the first write makes it" in absent.out
+    monkeypatch.setenv("AGENTMEM_EMBEDDER", "nosuch")
+    found = run("--no-color", "doctor", columns=300)
+    assert found.code == 1
+    (line,) = [line for line in found.out.splitlines() if line.startswith("FAIL")]
+    assert line.split()[1] == "embedder"
+    assert "restore a backup" not in found.out
+    assert "Use one of: wordllama" in found.out
 
 
 def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: Path) -> None:
