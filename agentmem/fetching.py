@@ -282,6 +282,8 @@ def _require_robots(url: httpx.URL, dialer: Any, limits: FetchLimits) -> None:
         status = error.status if isinstance(error, FetchFailed) else None
         if status is not None and 400 <= status < 500:
             return
+        if isinstance(error, FetchRefused):
+            raise FetchRefused(str(url), error.problem, remedy=error.remedy) from None
         problem = f"its robots.txt could not be read ({error.problem})"
         raise FetchRefused(str(url), problem, remedy=remedy) from None
     parser = RobotFileParser()
