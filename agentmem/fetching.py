@@ -116,10 +116,8 @@ def _follow(url: str, dialer: Any, limits: FetchLimits, *, robots: bool) -> Fetc
     here = _checked_url(url, url)
     passed: list[str] = []
     for _ in range(limits.most_redirects + 1):
-        if robots and not _robots_allow(here, dialer, limits):
-            raise FetchRefused(
-                str(here), "robots.txt forbids it", remedy="robots=False does not ask it."
-            )
+        if robots:
+            _require_robots(here, dialer, limits)
         answer = _get(here, dialer, limits)
         if isinstance(answer, Fetched):
             return replace(answer, redirects=tuple(passed))
@@ -271,21 +269,27 @@ def _too_large(url: httpx.URL, limit_bytes: int) -> FetchFailed:
     )
 
 
-def _robots_allow(url: httpx.URL, dialer: Any, limits: FetchLimits) -> bool:
-    """Whether robots.txt lets us: a missing one does, one that fails does not (RFC 9309)."""
+def _require_robots(url: httpx.URL, dialer: Any, limits: FetchLimits) -> None:
+    """Let robots.txt refuse: a missing one does not, one that fails does (RFC 9309)."""
     from urllib.robotparser import RobotFileParser
 
+    remedy = "robots=False does not ask it."
     place = url.copy_with(path="/robots.txt", query=None, fragment=None)
     small = replace(limits, limit_bytes=min(limits.limit_bytes, _ROBOTS_BYTES))
     try:
         found = _follow(str(place), dialer, small, robots=False)
-    except FetchFailed as error:
-        return error.status is not None and 400 <= error.status < 500
-    except FetchRefused:
-        return False
+    except (FetchFailed, FetchRefused) as error:
+        status = error.status if isinstance(error, FetchFailed) else None
+        if status is not None and 400 <= status < 500:
+            return
+        if isinstance(error, FetchRefused):
+            raise FetchRefused(str(url), error.problem, remedy=error.remedy) from None
+        problem = f"its robots.txt could not be read ({error.problem})"
+        raise FetchRefused(str(url), problem, remedy=remedy) from None
     parser = RobotFileParser()
     parser.parse(found.text.splitlines())
-    return parser.can_fetch(AGENT, str(url))
+    if not parser.can_fetch(AGENT, str(url)):
+        raise FetchRefused(str(url), "robots.txt forbids it", remedy=remedy)
 
 
 def _raw(url: httpx.URL) -> Any:

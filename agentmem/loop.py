@@ -32,6 +32,7 @@ from agentmem.runtime import DEFAULT_MODEL
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
 from agentmem.tool_runner import ToolOutcome, ToolRunner
 from agentmem.tools import Tool, as_tool
+from agentmem.turn_scope import turn_of
 from agentmem.turns import Turn, Whose, read_scope, read_usage, working_for
 from agentmem.types import EMPTY, Document, Message, Scope
 
@@ -195,8 +196,9 @@ class _Loop:
         answer, error = "", ""
         why: Why = "answered"
         try:
-            turn = await self._turn(given, tools, scope)
-            answer, why = await self._answer(turn, given)
+            with turn_of(scope):
+                turn = await self._turn(given, tools, scope)
+                answer, why = await self._answer(turn, given)
         except Stopped:
             answer, why, error = "".join(self.heard), "stopped", STOPPED
             await self._say("stopped", "stopped; what was learned is kept")

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentmem.cli.output import Screen, columns, make_screen, print_json
-from agentmem.errors import AgentMemError, InvalidInput, InvalidText, RecordNotFound
+from agentmem.errors import (
+    AgentMemError,
+    InvalidInput,
+    InvalidText,
+    RecordNotFound,
+    SnapshotNotFound,
+)
 
 if TYPE_CHECKING:
     from agentmem.core.layout import Pen
@@ -28,6 +34,7 @@ __all__ = [
 OK, FAILED, BAD_USAGE, NOT_FOUND, STORE_PROBLEM, NOTHING_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 LEAST_OF_AN_ID = 4
+SEARCHED_CONTEXTS = 2_000
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
 IN_PROCESS = ":memory:"
 _META = "agentmem.{}"
@@ -265,13 +272,43 @@ def resolve_id(
     return meant[0]
 
 
+def resolve_context(memory: MemoryManager, given: str, scope: Scope | None) -> str:
+    """The id of the context meant by `given`, or `given` where that says it all.
+
+    That is its id or its message's, whole or what only one of the last
+    contexts begins or ends with.
+    """
+    from agentmem.inspector.looking import trace_of
+
+    trace = trace_of(memory)
+    try:
+        return trace.get(given, scope=scope).id
+    except SnapshotNotFound:
+        part = given.strip().strip("….").lower()
+        if len(part) < LEAST_OF_AN_ID:
+            raise
+    meant = [
+        found.id
+        for found in trace.list(limit=SEARCHED_CONTEXTS, scope=scope, texts=False)
+        if any(
+            one.lower().startswith(part) or one.lower().endswith(part)
+            for one in (found.id, found.message_id or "")
+        )
+    ]
+    if not meant:
+        raise SnapshotNotFound(given)
+    if len(meant) > 1:
+        raise AmbiguousId(given, tuple(meant), of="contexts")
+    return meant[0]
+
+
 class AmbiguousId(InvalidInput):
     """Several ids begin or end like this."""
 
-    def __init__(self, given: str, ids: tuple[str, ...]) -> None:
+    def __init__(self, given: str, ids: tuple[str, ...], *, of: str = "memories") -> None:
         listed = ", ".join(ids[:8]) + (", …" if len(ids) > 8 else "")
         super().__init__(
-            "id", given, f"could be {len(ids)} memories", remedy=f"Give more of it: {listed}"
+            "id", given, f"could be {len(ids)} {of}", remedy=f"Give more of it: {listed}"
         )
         self.ids = ids
 

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentmem.cli.common import (
+    LEAST_OF_AN_ID,
+    AmbiguousId,
     columns,
     common_of,
     open_memory,
     pen_of,
     print_json,
+    resolve_context,
+    resolve_id,
     screen_of,
 )
 from agentmem.errors import AgentMemError, InvalidInput
@@ -22,9 +26,14 @@ from agentmem.errors import AgentMemError, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agentmem.manager import MemoryManager
+    from agentmem.types import Scope
+
 POLL_SECONDS = 0.25
 
-Wanted = Annotated[str, typer.Argument(help="The id of a message or a context, or `last`.")]
+Wanted = Annotated[
+    str, typer.Argument(help="The id of a message or a context, or an end of it, or `last`.")
+]
 Model = Annotated[str, typer.Option("--model", "-m", help="Whose window and tokens.")]
 
 
@@ -112,10 +121,13 @@ def explain(
 
     scope = common_of(ctx).reader
     with open_memory(ctx) as memory:
+        wanted = resolve_context(memory, wanted, scope)
         if other:
+            other = resolve_context(memory, other, scope)
             changed = looking.compare(memory, other, wanted, scope=scope)
             say(ctx, "diff", changed, rendering.render_diff)
         if memory_id:
+            memory_id = looked_at_id(memory, memory_id, wanted, scope)
             answer = looking.explain_memory(memory, memory_id, wanted, scope=scope)
             say(ctx, "why", answer, rendering.render_why)
         if changes:
@@ -128,6 +140,29 @@ def explain(
                 return rendering.render_explanation(value, message=message, **options)
 
             say(ctx, "explain", found, render)
+
+
+def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | None) -> str:
+    """The whole id of a memory: what the context looked at goes before what else is stored."""
+    from agentmem.errors import RecordNotFound
+    from agentmem.inspector.looking import explain as look_up
+
+    snapshot = look_up(memory, wanted, scope=scope)
+    part = given.strip().strip("….").lower()
+    ids = list(dict.fromkeys(seen.id for seen in snapshot.looked_at))
+    if given in ids:
+        return given
+    meant = [one for one in ids if one.lower().startswith(part) or one.lower().endswith(part)]
+    if len(part) >= LEAST_OF_AN_ID and meant:
+        if len(meant) > 1:
+            raise AmbiguousId(given, tuple(meant))
+        return meant[0]
+    reader = snapshot.scope if scope is None else scope
+    whose = {name: getattr(reader, name) for name in reader.__slots__}
+    try:
+        return resolve_id(memory, given, whose, deleted=True)
+    except RecordNotFound:
+        return given  # the explanation says that there is no such memory
 
 
 def read_changes(written: list[str]) -> dict[str, str]:
@@ -235,6 +270,9 @@ def doctor(ctx: typer.Context) -> None:
         with open_memory(ctx) as memory:
             found = examine(memory, now=now)
     except AgentMemError as error:
-        found = examine(None, now=now, problem=str(error))
+        about = getattr(error, "name", "")
+        name = "embedder" if about == "embedder" else "store"
+        remedy = error.remedy or "Check the path, or restore a backup."
+        found = examine(None, now=now, problem=error.message, remedy=remedy, name=name)
     say(ctx, "doctor", found, render_doctor)
     raise typer.Exit(found.exit_code)

@@ -57,12 +57,13 @@ def websearch(
     """
     from agentmem.cli.progress import steps
     from agentmem.cli.running import Stoppable
+    from agentmem.web import SearXNG
 
     at = screen_of(ctx)
     asked = read_text(" ".join(query) if query else None, name="query")
     name = model_name(model)
     options: dict[str, Any] = {
-        "web": searxng or None,
+        "web": SearXNG(searxng) if searxng else None,
         "model": None if name == EXTRACTIVE else name,
         "fetch": fetch,
         "max_results": max_results,

@@ -111,7 +111,7 @@ def clean_text(text: str) -> str:
     for rounds in count(1):
         if rounds % MOST_ROUNDS == 0:
             text = text.translate(_NO_SYNTAX)
-        cleaned = _neutralise(_drop_invisible(text)).rstrip()
+        cleaned = _neutralise(drop_invisible(text)).rstrip()
         if blank := _FIRST_LINES.match(cleaned):
             cleaned = cleaned[blank.end() :]
         if cleaned == text:
@@ -150,7 +150,8 @@ def unescape(text: str) -> str:
     )
 
 
-def _drop_invisible(text: str) -> str:
+def drop_invisible(text: str) -> str:
+    """`text` without control, bidi and zero-width characters that no script needs."""
     if not _UNUSUAL.search(text):
         return text
     text = _BREAKS.sub("\n", text)

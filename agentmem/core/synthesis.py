@@ -12,6 +12,7 @@ from agentmem.core.assembly import build_block
 from agentmem.core.block import Source as BlockSource
 from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.citations import Citation
+from agentmem.core.cleaning import drop_invisible
 from agentmem.core.injection import reference_messages
 from agentmem.core.knowledge import Candidate
 from agentmem.core.links import remove_live_markup
@@ -109,7 +110,8 @@ def check_answer(text: str, citations: Sequence[Citation]) -> CheckedAnswer:
 
     Past `LONGEST_ANSWER` characters it is cut.
     """
-    readable = text[:LONGEST_ANSWER].encode("utf-8", "replace").decode("utf-8").strip()
+    readable = text[:LONGEST_ANSWER].encode("utf-8", "replace").decode("utf-8")
+    readable = drop_invisible(readable).strip()
     allowed = frozenset(citation.url for citation in citations if citation.url)
     safe = remove_live_markup(readable, allowed)
     resolved = resolve_citations(safe.text.strip(), citations)
@@ -124,7 +126,11 @@ def check_answer(text: str, citations: Sequence[Citation]) -> CheckedAnswer:
         text=resolved.text,
         cited=resolved.cited,
         removed_numbers=tuple(missing),
-        removed_links=tuple(dict.fromkeys((*safe.removed, *again.removed, *resolved.wrong_links))),
+        removed_links=tuple(
+            link
+            for link in dict.fromkeys((*safe.removed, *again.removed, *resolved.wrong_links))
+            if link
+        ),
         uncited_sentences=resolved.uncited_sentences,
     )
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agentmem.errors import AgentMemError
+from agentmem.errors import AgentMemError, StoreCorrupt
 from agentmem.indexes.live import WORDS
 from agentmem.inspector.looking import trace_of
 
@@ -30,6 +30,8 @@ _OPTIONAL = {
     "opentelemetry-api": "spans of memory operations",
     "onnxruntime": "the minilm embedder",
 }
+_RESTORE = "Restore a backup, or export what can be read: agentmem export FILE."
+DEFAULT_EMBEDDER = "wordllama"
 _LEAST_SQLITE = (3, 37, 0)
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _RECENT = timedelta(days=1)
@@ -65,22 +67,23 @@ class DoctorReport:
         return int(self.state == "fail")
 
 
-def examine(memory: MemoryManager | None, *, now: datetime, problem: str = "") -> DoctorReport:
+def examine(
+    memory: MemoryManager | None,
+    *,
+    now: datetime,
+    problem: str = "",
+    remedy: str = "Check the path, or restore a backup.",
+    name: str = "store",
+) -> DoctorReport:
     """Check the environment and, where there is one, the memory.
 
-    `problem` says why a store could not be opened.
+    `problem` says why a store could not be opened, `remedy` what to do about
+    it, and `name` what it was that failed.
     """
     checks = list(_environment())
     if memory is None:
         if problem:
-            checks.append(
-                Check(
-                    name="store",
-                    state="fail",
-                    found=problem,
-                    remedy="Check the path, or restore a backup.",
-                )
-            )
+            checks.append(Check(name=name, state="fail", found=problem, remedy=remedy))
         return DoctorReport(at=now, checks=tuple(checks))
     looks: dict[str, Callable[[MemoryManager], Iterator[Check]]] = {
         "store": _store,
@@ -91,8 +94,12 @@ def examine(memory: MemoryManager | None, *, now: datetime, problem: str = "") -
         "jobs": _jobs,
         "degradations": lambda one: _degradations(one, now),
     }
-    for name, look in looks.items():
-        checks += _guarded(name, look, memory)
+    said: set[str] = set()
+    for part, look in looks.items():
+        # What is wrong with the whole file is told once, not by every check that meets it.
+        found = [one for one in _guarded(part, look, memory) if one.found not in said]
+        said |= {one.found for one in found if one.state == "fail"}
+        checks += found
     return DoctorReport(at=now, checks=tuple(checks))
 
 
@@ -102,9 +109,9 @@ def _guarded(
     try:
         return list(look(memory))
     except (AgentMemError, OSError, sqlite3.Error) as error:
-        return [
-            Check(name=name, state="fail", found=str(error), remedy=getattr(error, "remedy", ""))
-        ]
+        found = error.message if isinstance(error, AgentMemError) else str(error)
+        remedy = _RESTORE if isinstance(error, StoreCorrupt) else getattr(error, "remedy", "")
+        return [Check(name=name, state="fail", found=found, remedy=remedy)]
 
 
 def _environment() -> Iterator[Check]:
@@ -153,7 +160,9 @@ def _store(memory: MemoryManager) -> Iterator[Check]:
     stats = memory.store.upkeep.stats()
     if report.ok:
         found = f"{stats.chunks:,} memories, {stats.bytes / 1e6:,.1f} MB, schema "
-        found += f"{stats.schema_version}, every row and page checked"
+        found += f"{stats.schema_version}, every row and page checked; {stats.location}"
+        if memory.path is not None and not memory.path.exists():
+            found = f"{memory.path} is not there yet; the first write makes it"
         yield Check(name="store", state="ok", found=found)
         return
     shown = "; ".join(report.problems[:3])
@@ -162,7 +171,7 @@ def _store(memory: MemoryManager) -> Iterator[Check]:
         name="store",
         state="fail",
         found=shown + more,
-        remedy="Restore a backup, or export what can be read: agentmem export FILE.",
+        remedy=_RESTORE,
     )
 
 
@@ -235,7 +244,11 @@ def _vectors(memory: MemoryManager) -> Iterator[Check]:
 
 def _call(memory: MemoryManager, method: str) -> str:
     """A command that calls a method of this memory once."""
-    code = f"import agentmem; agentmem.open({memory.store.upkeep.stats().location!r}).{method}()"
+    where = repr(memory.store.upkeep.stats().location)
+    name = (memory.embedding.state.wanted or "").rpartition("@")[0]
+    if name not in ("", DEFAULT_EMBEDDER):
+        where += f", embedder={name!r}"
+    code = f"import agentmem; agentmem.open({where}).{method}()"
     return f"python -c {shlex.quote(code)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.core.snapshot import Snapshot
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 EventKind = Literal["context", "response"]
 _REMEMBERED = 1_000
+_LATE = timedelta(minutes=1)
+"""So much later than a newer one may a context be written and still be seen."""
+_LONGEST_ANSWER = timedelta(hours=1)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +44,10 @@ class Watcher:
         self._limit = limit
         self._version: int | None = None
         self._seen: dict[str, bool] = {}
+        self._unanswered: dict[str, datetime] = {}
         self._last: dict[Scope, Snapshot] = {}
         self._newest: datetime | None = None
+        self._from: datetime | None = None
 
     def poll(self) -> tuple[Event, ...]:
         """What happened since the last call, oldest first; the first call gives the last few."""
@@ -49,30 +55,46 @@ class Watcher:
         if version == self._version:
             return ()
         self._version = version
-        limit = self._limit if self._newest is None else _REMEMBERED
-        found = self._trace.list(limit=limit, scope=self._scope, texts=False)
-        events = [event for snapshot in reversed(found) for event in self._events(snapshot)]
+        found = self._begin() if self._from is None else self._since(self._from)
+        events = [event for snapshot in found for event in self._events(snapshot)]
         if found:
-            self._newest = found[0].created_at
+            self._newest = max(snapshot.created_at for snapshot in found)
         while len(self._seen) > 2 * _REMEMBERED:
             self._seen.pop(next(iter(self._seen)))
         return tuple(events)
 
+    def _begin(self) -> list[Snapshot]:
+        """The last few, oldest first; those before them are not shown later either."""
+        last = self._trace.list(limit=max(1, self._limit), scope=self._scope, texts=False)
+        self._from = last[0].created_at - _LATE if last else _EARLIEST
+        shown = last[: self._limit]
+        for older in self._since(self._from) if last else ():
+            if all(older.id != one.id for one in shown):
+                self._seen[older.id] = True
+        return list(reversed(shown))
+
+    def _since(self, begin: datetime) -> list[Snapshot]:
+        """What may be new: recent, or not answered when it was last seen; oldest first."""
+        moments = list(self._unanswered.values())
+        if self._newest is not None:
+            moments.append(self._newest - _LATE)
+            begin = max(begin, min(moments))
+        return list(self._trace.since(begin, limit=_REMEMBERED, scope=self._scope, texts=False))
+
     def _events(self, snapshot: Snapshot) -> Iterator[Event]:
         answered = self._seen.get(snapshot.id)
         if answered is None:
-            if (
-                self._newest is not None
-                and len(self._seen) >= _REMEMBERED
-                and (snapshot.created_at < self._newest)
-            ):
-                return  # forgotten here, not new
             before = self._last.get(snapshot.scope)
             yield Event(kind="context", snapshot=snapshot, changed=changes(before, snapshot))
             self._last[snapshot.scope] = snapshot
         if snapshot.outcome is not None and not answered:
             yield Event(kind="response", snapshot=snapshot)
-        self._seen[snapshot.id] = snapshot.outcome is not None
+        self._seen[snapshot.id] = answered or snapshot.outcome is not None
+        late = self._newest is not None and self._newest - snapshot.created_at > _LONGEST_ANSWER
+        if self._seen[snapshot.id] or late:
+            self._unanswered.pop(snapshot.id, None)
+        else:
+            self._unanswered[snapshot.id] = snapshot.created_at
 
 
 def changes(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agentmem.inspector.monitoring import Event
 
 LEAST_WIDTH = 40
+SHORT_ID = 8
+"""So much of an id's end is shown where there is no room for all of it."""
 _WIDE = 120
 """From so many columns on, things stand in a table; below, each has lines of its own."""
 _TEXT_CHARACTERS = 400
@@ -179,6 +181,7 @@ def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> st
     full = "" if snapshot.usage is None else f"{100 * snapshot.usage:.0f} %"
     known = [seen for seen in snapshot.kept if seen.section == "knowledge"]
     said = [
+        snapshot.id[-SHORT_ID:],
         snapshot.scope.user_id or "—",
         snapshot.model or "—",
         f"{snapshot.estimated_tokens:,} tokens {full}".strip(),

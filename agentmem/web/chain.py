@@ -122,18 +122,18 @@ class SearchChain:
             try:
                 results = await self._ask(service, query, count, problems)
             except WebSearchError as error:
-                problems.append(clean_line(error.message, limit_characters=PROBLEM_CHARACTERS))
+                problems.append(_told(service, error.message))
                 continue
             answered = True
             if results:
-                return SearchReport(results=results, service=service.name, problems=tuple(problems))
+                return SearchReport(results=results, service=service.name, problems=_once(problems))
         waited = await self._ask_after_waiting(query, count, problems)
         if waited is not None:
             return waited
         if answered:
-            return SearchReport(problems=tuple(problems))
+            return SearchReport(problems=_once(problems))
         raise SearchFailed(
-            f"No search service answered ({'; '.join(dict.fromkeys(problems))}).",
+            f"No search service answered ({'; '.join(_once(problems))}).",
             remedy="Try again later, or name another service.",
         )
 
@@ -152,9 +152,9 @@ class SearchChain:
         try:
             results = await self._ask(service, query, count, problems)
         except WebSearchError as error:
-            problems.append(f"{service.name}: {error.message}")
+            problems.append(_told(service, error.message))
             return None
-        return SearchReport(results=results, service=service.name, problems=tuple(problems))
+        return SearchReport(results=results, service=service.name, problems=_once(problems))
 
     async def _ask(
         self, service: _Service, query: str, count: int, problems: list[str]
@@ -184,7 +184,7 @@ class SearchChain:
                 problem = _problem(error, self._timeout_seconds)
                 if attempt + 1 == self._attempts or isinstance(error, InvalidInput):
                     raise SearchFailed(problem) from error
-                problems.append(f"{service.name}: {problem}")
+                problems.append(_told(service, problem))
                 continue
             self._report(service, ticket, failed=False)
             service.not_before, service.refusals = None, 0
@@ -225,6 +225,16 @@ class SearchChain:
         wait = (service.not_before - self._clock.now()).total_seconds()
         # A clock that jumped back must not make a wait of days.
         return min(max(0.0, wait), LONGEST_BACK_OFF_SECONDS * 12)
+
+
+def _told(service: _Service, problem: str) -> str:
+    """What went wrong with a service, which is named once."""
+    said = clean_line(problem, limit_characters=PROBLEM_CHARACTERS).rstrip(".")
+    return said if said.startswith(service.name) else f"{service.name}: {said}"
+
+
+def _once(problems: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problems))
 
 
 def _problem(error: Exception, timeout_seconds: float) -> str:

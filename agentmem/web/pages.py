@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from agentmem.core.cleaning import clean_line
+from agentmem.errors import FetchFailed, FetchRefused
 from agentmem.threads import awaited, in_thread, is_async
 from agentmem.web.protocol import WebResult
 from agentmem.web.reading import linkable, read_day
@@ -94,6 +95,8 @@ async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPag
     except TimeoutError:
         return f"no answer within {timeout_seconds:g} seconds"
     except Exception as error:  # noqa: BLE001 - whatever a page does, the search goes on
+        if isinstance(error, FetchFailed | FetchRefused):
+            return error.problem  # the address is named by whoever tells it
         return str(getattr(error, "message", "") or f"{type(error).__name__}: {error}")
     text = _readable(page.text)[:MOST_CHARACTERS].strip()
     return replace(page, text=text) if text else "it has no readable text"

@@ -7,6 +7,7 @@ leads into a private network, is not kept as a link.
 
 from __future__ import annotations
 
+import html
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,17 +49,26 @@ def read_results(
 
     `raw` is a list of mappings, objects, texts or `WebResult`s, or a mapping
     that holds such a list under a usual name. Rows without a title, a text and
-    an address are left out. `SearchFailed` when there is no list.
+    an address are left out. `SearchFailed` when there is no list, or when its
+    rows are of a sort that cannot be read.
     """
     found: dict[str, WebResult] = {}
+    strange = ""
     for at, row in enumerate(_rows(raw)):
         if at >= MOST_READ or len(found) >= max_results:
             break
         result = read_result(row, service=service, allow_private=allow_private)
         if result is None:
+            if not isinstance(row, Mapping | str | None):
+                strange = strange or shown(row)
             continue
         key = page_key(result.url) if result.url else f"\0{result.title}\0{result.snippet}"
         found.setdefault(key, result)
+    if strange and not found:
+        raise SearchFailed(
+            f"A search gave rows with no title, address or text: {strange}.",
+            remedy="Return a list of dicts with title, url and snippet.",
+        )
     return tuple(found.values())
 
 
@@ -66,6 +76,7 @@ def read_result(row: object, *, service: str = "", allow_private: bool = False) 
     """One row as a result; `None` when there is nothing to see in it."""
     if isinstance(row, str):
         row = {"snippet": row}
+    encoded = not isinstance(row, WebResult)  # what was read before is not decoded again
     if isinstance(row, WebResult):
         row = {
             "title": row.title,
@@ -77,9 +88,9 @@ def read_result(row: object, *, service: str = "", allow_private: bool = False) 
         }
     address = _unwrapped(_first_text(row, URL_KEYS))
     result = WebResult(
-        title=_line(_first_text(row, TITLE_KEYS), TITLE_CHARACTERS),
+        title=_line(_first_text(row, TITLE_KEYS), TITLE_CHARACTERS, encoded=encoded),
         url=linkable(address, allow_private=allow_private),
-        snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS),
+        snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS, encoded=encoded),
         date=read_day(_first(row, DATE_KEYS)),
         service=_line(str(_get(row, "service") or service), 80),
         content=_text(_get(row, "full")),
@@ -207,7 +218,7 @@ def _first_text(row: object, keys: Sequence[str]) -> str:
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
         if isinstance(value, str) and value.strip():
-            return value
+            return _text(value)
     return ""
 
 
@@ -217,6 +228,7 @@ def _text(value: Any) -> str:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _line(text: str, limit: int) -> str:
-    whole = _text(text[: 20 * limit])
-    return clean_line(_TAG.sub("", whole), limit_characters=limit)
+def _line(text: str, limit: int, *, encoded: bool = False) -> str:
+    """One clean line; services send emphasis as tags and, some, signs as `&amp;`."""
+    whole = _TAG.sub("", _text(text[: 20 * limit]))
+    return clean_line(html.unescape(whole) if encoded else whole, limit_characters=limit)

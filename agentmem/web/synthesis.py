@@ -16,6 +16,7 @@ from agentmem.models import Model
 from agentmem.protocols import TokenCounter
 
 EXTRACTIVE = "extractive"
+TOLD_NUMBERS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,9 @@ async def synthesize(
         return replace(extracted, problems=("the model gave an empty answer",))
     problems = []
     if checked.removed_numbers:
-        numbers = ", ".join(map(str, checked.removed_numbers))
+        numbers = ", ".join(map(str, checked.removed_numbers[:TOLD_NUMBERS]))
+        if more := len(checked.removed_numbers) - TOLD_NUMBERS:
+            numbers += f" and {more} more" if more > 0 else ""
         problems.append(f"the model cited sources that do not exist: {numbers}")
     return Synthesis(
         answer=checked.text,

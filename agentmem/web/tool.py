@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentmem.tools import Tool
+from agentmem.turn_scope import scope_of_turn
 from agentmem.web.chain import chain_of
 from agentmem.web.enhanced import enhanced_search
 from agentmem.web.result import lines_for_model
@@ -51,8 +52,9 @@ def search_web_tool(
 ) -> Tool:
     """A tool `search_web_for_info` for `run_agent_loop(tools=[…])` and other loops.
 
-    `web` is as for `enhanced_search`; `options` are passed on to it. The loop
-    keeps the result as working memory.
+    `web` is as for `enhanced_search`; `options` are passed on to it. Without a
+    `scope` it is the memory of whoever `run_agent_loop` runs for. The loop keeps
+    the result as working memory.
     """
     chain = chain_of(web)
 
@@ -64,7 +66,7 @@ def search_web_tool(
             memory=memory,
             web=chain,
             model=model,
-            scope=scope,
+            scope=scope_of_turn() if scope is None else scope,
             **{"fetch": read_pages, **options, "max_results": max_results},
         )
         return "\n".join(lines_for_model(result))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -61,10 +62,21 @@ class EnhancedDict(dict[str, Any]):
     degradations = EnhancedList.degradations
 
 
+class EnhancedText(str):
+    """The search's own text, unchanged, with what memory adds beside it."""
+
+    enhanced: EnhancedSearchResult | None = None
+    memory_results = EnhancedList.memory_results
+    answer = EnhancedList.answer
+    citations = EnhancedList.citations
+    conflict_disclaimer = EnhancedList.conflict_disclaimer
+    degradations = EnhancedList.degradations
+
+
 def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **options: Any) -> F:
     """`fn` with memory: the same parameters, sync or async, and the same results.
 
-    What it returns is a list (or a dict) equal to what `fn` returned that also
+    What it returns is a list (a dict, a text) equal to what `fn` returned that also
     has `.memory_results`, `.answer`, `.citations`, `.conflict_disclaimer`,
     `.degradations` and all of it as `.enhanced`. What `fn` raises is raised.
     Memory failing changes nothing about the results. A call may say
@@ -78,7 +90,7 @@ def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **
     name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 
     async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
-        rows = found if isinstance(found, Mapping) else list(found)
+        rows = found if isinstance(found, Mapping) else list(_rows_of(found))
 
         web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
         try:
@@ -100,8 +112,8 @@ def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **
             kept = _as_enhanced(found)
             if kept is None:
                 return found
-            query = _query_of(args, kwargs)
-            kept.enhanced = await enhance(query, found, memory_scope or own_scope)
+            query = _query_of(fn, args, kwargs)
+            kept.enhanced = await enhance(query, kept, memory_scope or own_scope)
             return kept
 
         return cast("F", awaiting)
@@ -112,23 +124,34 @@ def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **
         kept = _as_enhanced(found)
         if kept is None:
             return found
-        query = _query_of(args, kwargs)
+        query = _query_of(fn, args, kwargs)
         kept.enhanced = run_anywhere(lambda: enhance(query, kept, memory_scope or own_scope))
         return kept
 
     return cast("F", calling)
 
 
-def _as_enhanced(found: Any) -> EnhancedList | EnhancedDict | None:
-    """`found` as something that can carry more; `None` when it is no list and no dict."""
+def _rows_of(found: Any) -> Iterable[Any]:
+    return [str(found)] if isinstance(found, str) else found
+
+
+def _as_enhanced(found: Any) -> EnhancedList | EnhancedDict | EnhancedText | None:
+    """`found` as something that can carry more; `None` when it is no list, dict or text."""
     if isinstance(found, Mapping):
         return EnhancedDict(found)
-    if isinstance(found, Iterable) and not isinstance(found, str | bytes):
+    if isinstance(found, str):
+        return EnhancedText(found)
+    if isinstance(found, Iterable) and not isinstance(found, bytes):
         return EnhancedList(found)
     return EnhancedList() if found is None else None
 
 
-def _query_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def _query_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    try:
+        bound = inspect.signature(fn).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        bound = {}
+    kwargs = {**bound, **kwargs}
     named = [kwargs[name] for name in QUERY_NAMES if isinstance(kwargs.get(name), str)]
     texts = [value for value in args if isinstance(value, str)]
     return next(iter((*named, *texts)), "")

@@ -76,6 +76,28 @@ def test_two_contexts_are_compared_and_a_memory_is_explained(run: Any) -> None:
     assert "It is in the related knowledge" in told.out
 
 
+def test_ids_may_be_given_by_an_end(run: Any) -> None:
+    lines = run("--json", "monitor").out.splitlines()
+    shots = {json.loads(line)["snapshot"]["id"]: json.loads(line)["snapshot"] for line in lines}
+    first, second = shots
+    assert first[-8:] in run("monitor").out  # where people read them
+    assert first in run("explain", first[-8:]).out
+    assert first in run("explain", shots[first]["message_id"][-8:]).out
+    assert "Which tea do I like? → When do" in run("explain", second[-8:], "--diff", first[-8:]).out
+    known = json.loads(run("--json", "explain", first).out)["context"]["looked_at"][0]["id"]
+    told = run("explain", first[-8:], "--why", known[-8:])
+    assert known in told.out
+    assert "It is in the related knowledge" in told.out
+    other = json.loads(run("--json", "--user", "ann", "add", "Rex sleeps.").out)
+    added = json.dumps(other).split('"id": "')[1].split('"')[0]
+    told = run("explain", first, "--why", added[-8:])
+    assert added in told.out
+    assert "it was remembered after this context was built" in told.out
+    assert run("explain", "zzzzzzzz").code == 3
+    assert run("explain", first[:4]).code == 2  # all ids begin like this
+    assert "no memory with this id" in run("explain", first, "--why", "zzzzzzzz").out
+
+
 def test_a_page_of_statistics_is_written(run: Any, tmp_path: Path) -> None:
     target = tmp_path / "stats.html"
     assert run("stats", "--html", str(target)).code == 0
@@ -102,7 +124,23 @@ def test_the_doctor_of_a_broken_store_exits_with_1(run: Any, tmp_path: Path) -> 
     broken.write_bytes(b"this is not a store at all" * 500)
     found = run("--store", str(broken), "doctor")
     assert found.code == 1
-    assert "FAIL" in found.out
+    assert found.out.count("FAIL") == 1  # what is wrong with the file is told once
+    assert found.out.count("is not an agentmem") == 1
+
+
+def test_the_doctor_names_what_failed(
+    run: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert str(store) in run("doctor", columns=300).out
+    absent = run("--store", str(tmp_path / "none.db"), "doctor", columns=300)
+    assert "none.db is not there yet; the first write makes it" in absent.out
+    monkeypatch.setenv("AGENTMEM_EMBEDDER", "nosuch")
+    found = run("--no-color", "doctor", columns=300)
+    assert found.code == 1
+    (line,) = [line for line in found.out.splitlines() if line.startswith("FAIL")]
+    assert line.split()[1] == "embedder"
+    assert "restore a backup" not in found.out
+    assert "Use one of: wordllama" in found.out
 
 
 def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_without_an_answer_or_a_service_the_exit_code_says_so(
     assert ran.code == 5
     assert "Note: " in ran.err
     assert cli("websearch", "", "--searxng", server.url).code == 2
-    assert cli("websearch", "lamps", "--searxng", "no address").code in (1, 2, 5)
+    for address in ("no address", "ftp://searx.example"):
+        ran = cli("websearch", "lamps", "--searxng", address)
+        assert (ran.code, "is no web address" in ran.err) == (2, True)
 
 
 def test_a_page_is_fetched_where_private_addresses_are_allowed(cli: Cli) -> None:

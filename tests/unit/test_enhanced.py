@@ -437,6 +437,66 @@ def test_as_a_tool_in_the_loop_its_result_is_kept(
     assert kept.answer == "Yes."
 
 
+def test_the_tool_searches_the_memory_of_whom_the_loop_is_for(memory: MemoryManager) -> None:
+    memory.add_text("Ada was born in Lima.", user_id="ada")
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {
+            "name": "search_web_for_info",
+            "arguments": '{"query": "Where was Ada born?"}',
+        },
+    }
+
+    def shown(tool: Any, **whose: Any) -> str:
+        model = ScriptedModel({"role": "assistant", "content": None, "tool_calls": [call]}, "So.")
+        asyncio.run(run_agent_loop("?", memory=memory, model=model, tools=[tool], **whose))
+        return str(model.requests[1]["messages"][-1]["content"])
+
+    tool = search_web_tool(lambda query: [], memory)
+    assert "Lima" in shown(tool, user_id="ada")
+    assert "Lima" not in shown(tool, user_id="bob")
+    assert "Lima" not in shown(tool)
+    fixed = search_web_tool(lambda query: [], memory, scope="ada")
+    assert "Lima" in shown(fixed, user_id="bob")
+
+
+def test_wrapped_searches_of_other_shapes_are_enhanced_too(memory: MemoryManager) -> None:
+    row = {"title": "M", "url": "https://m.example/", "body": "The museum opened in 1987."}
+
+    async def generated(query: str) -> Any:
+        return (one for one in [row])
+
+    found: Any = asyncio.run(wrap_search(memory, generated)(QUESTION))
+    assert found == [row]
+    assert found.enhanced.web_results[0].title == "M"
+
+    def ordered(site: str, query: str) -> Any:
+        return [row]
+
+    found = wrap_search(memory, ordered)("museum", QUESTION)
+    assert found.enhanced.query == QUESTION
+
+    def told(query: str) -> str:
+        return "The lamp museum in Oldham opened in 1987."
+
+    wrapped: Any = wrap_search(memory, told)
+    text = wrapped(QUESTION)
+    assert text == told("")
+    assert "1985" in text.conflict_disclaimer
+    assert isinstance(text, str)
+
+
+def test_what_a_model_hides_or_makes_up_is_told_briefly(memory: MemoryManager) -> None:
+    model = ScriptedModel("In\u202e 1987\u200b [1]. So \x1b[31mit\x07 is [1-60]. [x]() y.")
+    found = search(memory=memory, web=lambda query: ["Opened in 1987."], model=model)
+    assert found.answer.startswith("In 1987 [1]. So [31mit is [1, 2")
+    assert "" not in found.removed_links
+    (problem,) = found.degradations
+    assert problem.endswith("and 47 more")
+    assert len(found.removed_numbers) == 57
+
+
 def test_a_wrapped_function_gives_its_own_results_and_more(memory: MemoryManager) -> None:
     def find(query: str, limit: int = 5) -> list[dict[str, str]]:
         """Find it."""

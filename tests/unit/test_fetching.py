@@ -170,6 +170,12 @@ def test_robots_txt_is_asked_on_request(server: PageServer) -> None:
     assert get(server, "/page").status == 200
     server.state.robots = "User-agent: *\nDisallow: /private\n"
     assert get(server, "/page", robots=True).status == 200
+    with pytest.raises(FetchRefused, match=r"its robots\.txt could not be read \(") as raised:
+        fetch("http://127.0.0.1:9/page", robots=True, allow_private=True)
+    assert "forbids" not in str(raised.value)
+    with pytest.raises(FetchRefused, match="is not fetched: it leads to 169") as raised:
+        fetch("http://169.254.169.254/latest", robots=True, allow_private=True)
+    assert "robots" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

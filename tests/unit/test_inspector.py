@@ -421,6 +421,23 @@ def test_the_watcher_sees_what_others_build(memory: MemoryManager, tmp_path: Pat
         assert response.snapshot.outcome is not None
 
 
+def test_the_watcher_shows_no_older_contexts_once_it_began(memory: MemoryManager) -> None:
+    trace = looking.trace_of(memory)
+    for minute in range(5):
+        moment = NOW + timedelta(minutes=minute)
+        trace.record(plain_snapshot(id=f"old{minute}", created_at=moment))
+    trace.record(plain_snapshot(id="twin", created_at=NOW + timedelta(minutes=3, seconds=50)))
+    watcher = Watcher(memory, limit=1)
+    assert [event.snapshot.id for event in watcher.poll()] == ["old4"]
+    trace.record(plain_snapshot(id="new", created_at=NOW + timedelta(minutes=9)))
+    trace.record(plain_snapshot(id="late", created_at=NOW + timedelta(minutes=3, seconds=55)))
+    trace.complete("old4", Outcome(answer="yes"))
+    seen = [(event.kind, event.snapshot.id) for event in watcher.poll()]
+    assert seen == [("context", "late"), ("response", "old4"), ("context", "new")]
+    trace.complete("new", Outcome(answer="yes"))
+    assert [event.kind for event in watcher.poll()] == ["response"]
+
+
 def test_a_late_response_is_shown_when_it_comes(memory: MemoryManager) -> None:
     watcher = Watcher(memory)
     trace = looking.trace_of(memory)

@@ -71,7 +71,7 @@ def translated(error: sqlite3.Error, where: str) -> StoreError | InvalidInput:
     # a column that is gone, text that is not UTF-8, a constraint that cannot fail.
     if code in (CORRUPT, CONSTRAINT, _GENERIC) or isinstance(error, sqlite3.DatabaseError):
         return StoreCorrupt(
-            f"{where} is damaged ({said}).", remedy="Restore a backup, or run `agentmem verify`."
+            f"{where} is damaged ({said}).", remedy="Restore a backup, or run `agentmem doctor`."
         )
     return StoreError(f"{where}: {said}.")
 

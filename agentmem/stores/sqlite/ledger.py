@@ -28,7 +28,7 @@ def corrupt(what: str) -> StoreCorrupt:
     """The error for a damaged file, with what was found."""
     return StoreCorrupt(
         f"The store is damaged: {what}.",
-        remedy="Restore a backup, or run `agentmem verify` to see all of it.",
+        remedy="Restore a backup, or run `agentmem doctor` to see all of it.",
     )
 
 
