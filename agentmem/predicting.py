@@ -58,6 +58,7 @@ class Predictions:
         self._lock = threading.RLock()
         self._known: dict[str, tuple[str | None, Predictor]] = {}
         self._unsaved: dict[str, int] = {}
+        self._graph: tuple[str, dict[str, Any]] = ("", {})
         self.lessons = 0
         self._signals: TtlCache[tuple[Signal, ...]] = TtlCache(
             memory.clock, capacity=1_000, ttl_seconds=SIGNAL_SECONDS
@@ -158,8 +159,11 @@ class Predictions:
         files = [plain_path(signal.value) for signal in signals if signal.kind == "file"]
         if not files:
             return {}
-        raw = self.get_kept("relations", scope)
-        graph = unpack(raw) if raw else {}
+        raw = self.get_kept("relations", scope) or ""
+        known, graph = self._graph
+        if raw != known:
+            graph = unpack(raw) if raw else {}
+            self._graph = (raw, graph)
         found: dict[str, tuple[str, ...]] = {}
         for path in files:
             near = graph.get(path)

@@ -45,6 +45,22 @@ values = st.recursive(
 sources: st.SearchStrategy[Foreign] = st.sampled_from(("mem0", "letta", "zep", "chatgpt", "claude"))
 
 
+few = st.sampled_from(("a", "b", "c"))
+good: dict[Foreign, st.SearchStrategy[Any]] = {
+    "mem0": st.fixed_dictionaries({"id": few, "memory": said}),
+    "letta": st.fixed_dictionaries({"id": few, "role": few, "content": said, "value": said}),
+    "zep": st.fixed_dictionaries({"uuid": few, "fact": said, "invalid_at": said}),
+    "chatgpt": st.fixed_dictionaries(
+        {
+            "id": few,
+            "author": st.just({"role": "user"}),
+            "content": st.fixed_dictionaries({"parts": st.lists(said, max_size=2)}),
+        }
+    ),
+    "claude": st.fixed_dictionaries({"uuid": few, "sender": st.just("human"), "text": said}),
+}
+
+
 @st.composite
 def exports(draw: st.DrawFn) -> tuple[Foreign, Any]:
     """Something like an export: the outer shape is right, all else is anything."""
@@ -53,7 +69,7 @@ def exports(draw: st.DrawFn) -> tuple[Foreign, Any]:
     row = st.fixed_dictionaries(
         {}, optional={name: st.one_of(said, values) for name in draw(st.sets(st.sampled_from(NAMES), max_size=8))}
     )  # fmt: skip
-    rows = [*draw(st.lists(row, max_size=4)), odd]
+    rows = [*draw(st.lists(st.one_of(good[source], row), max_size=4)), odd]
     shaped: dict[Foreign, Any] = {
         "mem0": {"results": rows, "history": rows},
         "letta": {"agents": [{"messages": rows, "core_memory": rows}], "blocks": rows},

@@ -149,7 +149,7 @@ def sort_into_tiers(
             if memory.source_url in pages:
                 continue
             pages.add(memory.source_url)
-        placing.put(4, memory, "can be asked for")
+        placing.put(4, memory, "a topic")
     return {tier: tuple(placed) for tier, placed in placing.tiers.items()}
 
 
