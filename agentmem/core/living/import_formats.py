@@ -1,4 +1,4 @@
-"""Read the exports of other memory systems: mem0, Letta agent files, Zep and Graphiti.
+"""Read the exports of other memory systems: mem0 and Letta here, graphs and chats beside it.
 
 Each reader takes JSON values as they were parsed and gives what it finds, one
 by one. Fields may be missing and others may be there: what cannot be used is
@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from agentmem.core.living.import_chats import is_chatgpt, is_claude, read_chatgpt, read_claude
+from agentmem.core.living.import_graphs import is_zep, plain_item, read_zep
 from agentmem.core.living.import_values import (
+    FIRST_MOMENT,
     Foreign,
     Found,
     Items,
@@ -27,7 +29,6 @@ from agentmem.core.living.import_values import (
     text_of_parts,
 )
 
-_FIRST = datetime.min.replace(tzinfo=UTC)
 _MEM0_TEXT = ("memory", "text", "data", "content", "fact")
 _MEM0_LISTS = ("results", "memories", "data", "points")
 _HISTORY = {"old_memory", "new_memory", "prev_value", "new_value"}
@@ -46,7 +47,7 @@ def detect_source(value: Any) -> Foreign | None:
             return "claude"
         if _is_letta(value):
             return "letta"
-        if _is_zep(value):
+        if is_zep(value):
             return "zep"
         inner = list_in(value, *_MEM0_LISTS, "history", "conversations")
         return "mem0" if list_in(value, "history") else detect_source(inner) if inner else None
@@ -58,12 +59,12 @@ def detect_source(value: Any) -> Foreign | None:
         return "claude"
     if _is_letta(first):
         return "letta"
-    first = _plain(first)
+    first = plain_item(first)
     if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
         return "claude"
     if "fact" in first and not {"memory", "hash"} & set(first):
         return "zep"
-    if _is_zep(first) or {"source_description", "episode_body"} & set(first):
+    if is_zep(first) or {"source_description", "episode_body"} & set(first):
         return "zep"
     if _mem0_text(first) or _HISTORY & set(first):
         return "mem0"
@@ -174,7 +175,9 @@ def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Items:
 
 
 def _in_order(steps: Any) -> list[Mapping[str, Any]]:
-    return sorted(steps, key=lambda step: moment_in(step, "updated_at", "created_at") or _FIRST)
+    return sorted(
+        steps, key=lambda step: moment_in(step, "updated_at", "created_at") or FIRST_MOMENT
+    )
 
 
 def _old(step: Mapping[str, Any]) -> str:
@@ -340,151 +343,3 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-# -- Zep and Graphiti ------------------------------------------------------------------
-
-
-_EDGES = ("edges", "entity_edges", "facts", "relevant_facts")
-_NODES = ("nodes", "entity_nodes", "entities")
-_EPISODES = ("episodes", "episodic_nodes")
-
-
-def _is_zep(value: Mapping[str, Any]) -> bool:
-    known = {*_EDGES, *_NODES, *_EPISODES, "source_node_uuid", "fact"}
-    return bool(known & set(value)) and not {"mapping", "chat_messages"} & set(value)
-
-
-def read_zep(value: Any) -> Items:
-    """A graph: facts with when they held, what is known of entities, and the episodes.
-
-    A fact that was invalidated is kept as ended, in place of which the newest
-    fact of the same relation stands if there is one.
-    """
-    edges: list[Any] = []
-    nodes: list[Any] = []
-    episodes: list[Any] = []
-    for item in map(_plain, value if isinstance(value, list) else [value]):
-        edges += map(_plain, list_in(item, *_EDGES))
-        nodes += map(_plain, list_in(item, *_NODES))
-        episodes += map(_plain, [*list_in(item, *_EPISODES), *list_in(item, "messages")])
-        if isinstance(item, Mapping) and item.get("fact") is not None:
-            edges.append(item)
-        elif isinstance(item, Mapping) and {"episode_body", "source_description"} & set(item):
-            episodes.append(item)
-        elif isinstance(item, Mapping) and "summary" in item and "name" in item:
-            nodes.append(item)
-        elif not isinstance(item, Mapping):
-            yield LeftOut(reason="not an object")
-        elif not {*_EDGES, *_NODES, *_EPISODES, "messages"} & set(item):
-            yield LeftOut(reason="no part of a graph")
-    names = {text_in(node, "uuid", "id"): text_in(node, "name") for node in nodes}
-    current = _current_edges(edges)
-    for edge in edges:
-        yield from _zep_edge(edge, names, current)
-    for node in nodes:
-        yield from _zep_node(node)
-    for position, episode in enumerate(episodes):
-        yield from _zep_episode(episode, position)
-
-
-def _plain(item: Any) -> Any:
-    """An item as Graphiti gives it; databases wrap it in its `properties`."""
-    inner = mapping_in(item, "properties")
-    return {**item, **inner} if inner else item
-
-
-def _relation(edge: Any) -> tuple[str, str]:
-    return text_in(edge, "source_node_uuid"), text_in(edge, "name")
-
-
-def _ended(edge: Any) -> datetime | None:
-    return moment_in(edge, "invalid_at", "expired_at")
-
-
-def _current_edges(edges: list[Any]) -> dict[tuple[str, str], str]:
-    """The newest fact of each relation of an entity that still holds."""
-    found: dict[tuple[str, str], tuple[datetime, str]] = {}
-    for edge in edges:
-        relation = _relation(edge)
-        if all(relation) and _ended(edge) is None and text_in(edge, "fact"):
-            since = moment_in(edge, "valid_at", "created_at") or _FIRST
-            key = text_in(edge, "uuid", "id")
-            if key and (relation not in found or since > found[relation][0]):
-                found[relation] = (since, key)
-    return {relation: key for relation, (_, key) in found.items()}
-
-
-def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, str], str]) -> Items:
-    text = edge if isinstance(edge, str) else text_in(edge, "fact", "content")
-    if not text.strip():
-        yield LeftOut(reason="no fact")
-        return
-    if isinstance(edge, str):
-        yield Found(text=text, key=f"fact {text}")
-        return
-    began, ended = moment_in(edge, "valid_at"), _ended(edge)
-    if began is not None and ended is not None and ended < began:
-        began = None
-    ends = {
-        side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
-    }
-    yield Found(
-        text=text,
-        key=text_in(edge, "uuid", "id"),
-        created_at=moment_in(edge, "created_at", "valid_at"),
-        valid_from=began,
-        valid_to=ended,
-        ended=ended is not None,
-        replaced_by=current.get(_relation(edge), "") if ended is not None else "",
-        metadata={
-            **mapping_in(edge, "attributes"),
-            **{side: name for side, name in ends.items() if name},
-            **({"relation": edge["name"]} if text_in(edge, "name") else {}),
-        },
-    )
-
-
-def _zep_node(node: Any) -> Items:
-    name, summary = text_in(node, "name"), text_in(node, "summary")
-    if not name or not summary:
-        yield LeftOut(reason="an entity without a summary")
-        return
-    labels = [str(label) for label in list_in(node, "labels")]
-    yield Found(
-        text=summary if name.lower() in summary.lower() else f"{name}: {summary}",
-        title=name,
-        key=f"node {text_in(node, 'uuid', 'id') or name}",
-        created_at=moment_in(node, "created_at"),
-        metadata={**mapping_in(node, "attributes"), **({"labels": labels} if labels else {})},
-    )
-
-
-def _zep_episode(episode: Any, position: int) -> Items:
-    text = text_in(episode, "content", "episode_body", "body")
-    if not text:
-        yield LeftOut(reason="no text")
-        return
-    role = text_in(episode, "role_type").lower()
-    speaker = text_in(episode, "role", "name")
-    source = text_in(episode, "source").lower()
-    if not role and source == "message":
-        said, _, rest = text.partition(":")
-        if rest.strip() and len(said) <= 80 and "\n" not in said:
-            speaker, text = said.strip(), rest.strip()
-            role = speaker.lower()
-    message = bool(role) or source == "message"
-    if role in ("system", "tool", "function"):
-        yield LeftOut(reason=f"a {role} message")
-        return
-    yield Found(
-        text=text,
-        kind="message" if message else "episode",
-        key=f"episode {text_in(episode, 'uuid', 'id') or text}",
-        origin=("assistant" if role in ("assistant", "ai") else "user") if message else "import",
-        title="" if message else text_in(episode, "name", "source_description"),
-        speaker=speaker if message else "",
-        session=text_in(episode, "session_id", "thread_id", "group_id"),
-        position=position if message else None,
-        created_at=moment_in(episode, "valid_at", "reference_time", "created_at"),
-    )

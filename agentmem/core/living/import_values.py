@@ -12,6 +12,7 @@ from agentmem.types import EMPTY, Origin
 
 Foreign = Literal["mem0", "letta", "zep", "chatgpt", "claude"]
 
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LONGEST_SECONDS = 253_402_300_799.0
 """The last second of the year 9999."""
 
