@@ -85,6 +85,7 @@ def looked_at_knowledge(
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,
                 vector_rank=hit.vector_rank,
+                boosts=_boosts(factors.get(memory.id, 1.0)),
                 fixed=bool(passed) and not passed.startswith(("below", "over")),
             )
         )
@@ -93,7 +94,7 @@ def looked_at_knowledge(
 
 def _boosts(factor: float) -> Mapping[str, float]:
     """What being cited or passed over does to the score, as a part of it."""
-    return EMPTY if factor == 1.0 else {"use": round(factor - 1.0, 4)}
+    return EMPTY if factor == 1.0 else {"use": factor - 1.0}
 
 
 def looked_at_profile(

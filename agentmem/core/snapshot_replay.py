@@ -135,7 +135,12 @@ def candidate_of(looked: Looked, snapshot: Snapshot) -> Candidate:
         section=looked.heading,
         speaker=looked.speaker,
     )
-    return Candidate(id=looked.id, source=source, score=looked.score or 0.0)
+    return Candidate(id=looked.id, source=source, score=weighed_score(looked))
+
+
+def weighed_score(looked: Looked) -> float:
+    """The score that decided its place: being cited or passed over before moves it a little."""
+    return (looked.score or 0.0) * (1.0 + looked.boosts.get("use", 0.0))
 
 
 def is_fixed(looked: Looked) -> bool:
@@ -147,7 +152,7 @@ def _replay_knowledge(
     snapshot: Snapshot, settings: Mapping[str, Any], count: TokenCounter, truncate: Truncate
 ) -> tuple[list[tuple[Looked, Looked]], int]:
     found = [seen for seen in snapshot.looked_at if seen.section in ("knowledge", "working")]
-    found.sort(key=lambda seen: (seen.rank is None, seen.rank or 0))
+    found.sort(key=lambda seen: (-weighed_score(seen), seen.rank is None, seen.rank or 0, seen.id))
     threshold, top_k = settings["similarity_threshold"], settings["top_k"]
     decided: list[tuple[Looked, Looked]] = []
     chosen: list[Looked] = []

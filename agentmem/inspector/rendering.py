@@ -284,6 +284,7 @@ def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
         )
         if score is not None
     ]
+    legs += [f"{name} {100 * part:+.1f} %" for name, part in one.boosts.items()]
     said = "; ".join([*([one.reason] if why else []), *cost, *legs])
     lines = [pen.cut(first, width)]
     lines += [f"{' ' * 9}{line}" for line in pen.wrap(said, width - 9)] if said else []

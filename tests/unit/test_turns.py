@@ -312,3 +312,15 @@ def test_questions_asked_before_do_not_crowd_out_the_answer(
     asked = [{"role": "user", "content": "Where is boat number 7 moored now?"}]
     with memory.turn(asked, user_id="sam") as turn:
         assert "Boat number 7 is moored at pier 3" in turn.block_text
+
+
+def test_use_moves_the_order_and_the_trace_says_so(memory: agentmem.MemoryManager) -> None:
+    ask = {"role": "user", "content": "Deploys go out when? Who owns the ledger table?"}
+    with memory.turn([ask], user_id="sam") as turn:
+        turn.done(f"It is so [{turn.citations[1].index}].")
+    memory.flush(10)
+    again = memory.turn([{"role": "user", "content": ask["content"] + " Say it."}], user_id="sam")
+    assert again.snapshot is not None
+    seen = {looked.id: looked for looked in again.snapshot.looked_at}
+    assert seen[turn.citations[1].memory_id].boosts["use"] > 0
+    assert turn.citations[0].memory_id in seen
