@@ -187,7 +187,9 @@ class Consolidator:
             self._memory,
             loaded.rows,
             changed=loaded.changed,
-            least=min(settings.merge_similarity, CONTRADICTION_SIMILARITY),
+            least=settings.merge_similarity,
+            related=CONTRADICTION_SIMILARITY,
+            related_kinds=settings.contradiction_kinds,
         )
         changed = loaded.changed
         plan = plan_consolidation(

@@ -23,6 +23,8 @@ WHOLE_ROWS = 50_000
 MOST_ALIKE = 16
 """So many neighbours of one memory are looked at."""
 ALIKE_WORDS = 0.92
+HASHES, BAND, BESIDE = 48, 6, 8
+"""Min-wise hashes of a row's terms, how far apart the sortings begin, and who is looked at."""
 
 Row = int
 Audience = tuple[Any, ...]
@@ -34,12 +36,15 @@ def find_similar(
     *,
     changed: Collection[Row] | None = None,
     least: float,
+    related: float = 1.0,
+    related_kinds: Collection[str] = (),
 ) -> tuple[SimilarPair, ...]:
     """Pairs at least `least` alike among memories that the same people see.
 
-    With `changed`, only pairs with one of these rows. Memories with a vector
-    are compared by it, the others by their words. The same text is alike in
-    any case.
+    Of `related_kinds`, pairs that are at least `related` alike, too. With
+    `changed`, only pairs with one of these rows. Memories with a vector are
+    compared by it, the others by their words. The same text is alike in any
+    case.
     """
     audiences: dict[Audience, list[Row]] = defaultdict(list)
     for row, one in rows.items():
@@ -52,7 +57,13 @@ def find_similar(
             continue
         for first, second in _same_text(members, rows, touched):
             found[first, second] = 1.0
-        seen = _by_vector(memory, sorted(members), touched, least, found)
+        near: dict[tuple[Row, Row], float] = {}
+        lowest = min(least, related) if related_kinds else least
+        seen = _by_vector(memory, sorted(members), touched, lowest, near)
+        for (first, second), alike in near.items():
+            kinds = {rows[first].kind, rows[second].kind}
+            if alike >= least or kinds.issubset(related_kinds):
+                found[first, second] = max(found.get((first, second), -1.0), alike)
         rest = [row for row in members if row not in seen]
         _by_words(memory, sorted(rest), touched, max(least, ALIKE_WORDS), found)
     return tuple(
@@ -121,17 +132,13 @@ def _add_nearest(
 ) -> None:
     import numpy as np
 
-    at, near = np.nonzero(cosines >= least)
-    values = cosines[at, near]
-    order = np.lexsort((keys[near], -values, at))
-    taken: dict[int, int] = defaultdict(int)
-    for place in order.tolist():
-        own = int(at[place])
-        taken[own] += 1
-        if taken[own] <= MOST_ALIKE:
-            one, other = int(keys[here[own]]), int(keys[near[place]])
-            pair = (min(one, other), max(one, other))
-            found[pair] = max(found.get(pair, -1.0), float(values[place]))
+    most = min(MOST_ALIKE, cosines.shape[1])
+    near = np.argpartition(-cosines, most - 1, axis=1)[:, :most]
+    values = np.take_along_axis(cosines, near, axis=1)
+    for own, place in zip(*(axis.tolist() for axis in np.nonzero(values >= least)), strict=True):
+        one, other = int(keys[here[own]]), int(keys[near[own, place]])
+        pair = (min(one, other), max(one, other))
+        found[pair] = max(found.get(pair, -1.0), float(values[own, place]))
 
 
 def _by_index(
@@ -173,40 +180,51 @@ def _by_words(
 ) -> None:
     """Adds pairs whose sets of terms are alike: the shared ones over the root of both counts.
 
-    Two such sets share one of their rarest terms, so only rows that do are compared.
+    Which pairs to look at is told by min-wise hashes: sets that are alike have
+    most of them in common, so they stand beside each other when rows are
+    sorted by them, beginning at one of several places. A few pairs are missed.
     """
+    import numpy as np
+
     if len(members) < 2:
         return
     indexed = memory.store.feed.index_rows(rows=members)
-    offsets = indexed.term_offsets.tolist()
+    sizes = np.diff(indexed.term_offsets)
+    keys = [int(row) for row in indexed.rows[sizes > 0]]
+    if len(keys) < 2:
+        return
+    starts = indexed.term_offsets[:-1][sizes > 0]
+    ends = (starts + sizes[sizes > 0]).tolist()
+    marks = _signatures(indexed.terms, starts)
     terms = [
-        frozenset(indexed.terms[offsets[at] : offsets[at + 1]].tolist())
-        for at in range(len(indexed.rows))
+        frozenset(indexed.terms[start:end].tolist())
+        for start, end in zip(starts.tolist(), ends, strict=True)
     ]
-    keys = [int(row) for row in indexed.rows]
-    holders: dict[int, int] = defaultdict(int)
-    for held in terms:
-        for term in held:
-            holders[term] += 1
-    by_rare: dict[int, list[int]] = defaultdict(list)
-    for at, held in enumerate(terms):
-        needed = len(held) - int(least * least * len(held)) + 1
-        for term in sorted(held, key=lambda term: (holders[term], term))[:needed]:
-            by_rare[term].append(at)
-    taken: dict[int, int] = defaultdict(int)
-    for group in by_rare.values():
-        for place, one in enumerate(group):
-            for other in group[place + 1 : place + 1 + BLOCK_ROWS]:
-                if taken[one] >= MOST_ALIKE or taken[other] >= MOST_ALIKE:
-                    continue
-                pair = (keys[one], keys[other])
+    for first in range(0, HASHES, BAND):
+        columns = [marks[(first + place) % HASHES] for place in range(2 * BAND)]
+        order = np.lexsort(columns[::-1]).tolist()
+        for place, one in enumerate(order):
+            for other in order[place + 1 : place + 1 + BESIDE]:
+                pair = (min(keys[one], keys[other]), max(keys[one], keys[other]))
                 if pair in found or (changed is not None and changed.isdisjoint(pair)):
                     continue
                 alike = _shared(terms[one], terms[other])
                 if alike >= least:
                     found[pair] = alike
-                    taken[one] += 1
-                    taken[other] += 1
+
+
+def _signatures(terms: NDArray[np.uint64], starts: NDArray[np.int64]) -> list[NDArray[np.uint64]]:
+    """For each of `HASHES` ways to hash, the least hash of each row's terms."""
+    import numpy as np
+
+    numbers = np.random.default_rng(1)  # any fixed numbers will do
+    made = []
+    for _ in range(HASHES):
+        factor, mask = numbers.integers(1, 1 << 63, 2, dtype=np.uint64) * np.uint64(2) + np.uint64(
+            1
+        )
+        made.append(np.minimum.reduceat((terms ^ mask) * factor, starts))
+    return made
 
 
 def _shared(one: frozenset[int], other: frozenset[int]) -> float:
