@@ -312,3 +312,12 @@ def test_questions_asked_before_do_not_crowd_out_the_answer(
     asked = [{"role": "user", "content": "Where is boat number 7 moored now?"}]
     with memory.turn(asked, user_id="sam") as turn:
         assert "Boat number 7 is moored at pier 3" in turn.block_text
+
+
+def test_an_answer_that_was_nothing_does_not_cost_the_conversation_its_memory(
+    memory: agentmem.MemoryManager,
+) -> None:
+    history = [{"role": "user", "content": "hm"}, {"role": "assistant", "content": None}]
+    with memory.turn([*history, ASK], user_id="sam") as turn:
+        assert "Deploys go out on Thursdays" in turn.block_text
+        assert turn.degradations == []
