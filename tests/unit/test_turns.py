@@ -321,3 +321,10 @@ def test_an_answer_that_was_nothing_does_not_cost_the_conversation_its_memory(
     with memory.turn([*history, ASK], user_id="sam") as turn:
         assert "Deploys go out on Thursdays" in turn.block_text
         assert turn.degradations == []
+
+
+def test_what_anthropic_read_from_its_cache_was_sent_too() -> None:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5}
+    assert read_usage(usage) == {"prompt": 910, "completion": 5, "total": 915}
+    both = {"prompt_tokens": 910, "cache_read_input_tokens": 900, "completion_tokens": 5}
+    assert read_usage(both)["prompt"] == 910
