@@ -138,7 +138,9 @@ def _checked_url(url: str, asked: str) -> httpx.URL:
         parsed = httpx.URL(url.strip())
     except (httpx.InvalidURL, UnicodeError, ValueError, TypeError) as error:
         raise FetchRefused(asked, f"it is no address ({error})") from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if parsed.scheme in ("http", "https") and not parsed.host:
+        raise FetchRefused(asked, "it names no host", remedy="Write https://host/path.")
+    if parsed.scheme not in ("http", "https"):
         raise FetchRefused(
             asked, f"its scheme is {parsed.scheme or 'missing'}",
             remedy="Only http:// and https:// addresses are fetched; a file is read by its path.",

@@ -46,6 +46,8 @@ from agentmem.types import Message
 
 CACHED_TEXTS = 8_192
 CLAUDE_TOOL_PROMPT_TOKENS = 346
+LEAST_TRUSTED_RATIO = 0.8
+"""Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
 _KEPT_CHARACTERS = 256
 
 
@@ -194,10 +196,11 @@ class Tokenizer:
         """How many of our tokens fit into a request, the reserve kept free.
 
         The correction is applied here, once, so that counts themselves never
-        change. At least 1.
+        change. At least 1. A ratio below `LEAST_TRUSTED_RATIO` is not relied on.
         """
         free = self.limits.window - self.reserve.total
-        return max(1, int(free / self.corrections.of(self.model).ratio))
+        ratio = max(self.corrections.of(self.model).ratio, LEAST_TRUSTED_RATIO)
+        return max(1, int(free / ratio))
 
     def corrected(self, tokens: int) -> int:
         """`tokens` as the provider would count them, from what `observe` learned."""

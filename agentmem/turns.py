@@ -486,6 +486,10 @@ def read_usage(usage: Any) -> dict[str, int]:
         for name in theirs
         if isinstance(value := values.get(name), int) and value >= 0
     }
+    if "prompt" in found and "prompt_tokens" not in values:  # Anthropic counts these apart
+        for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
+            if isinstance(value := values.get(name), int):
+                found["prompt"] += max(0, value)
     if "total" not in found and len(found) == 2:
         found["total"] = found["prompt"] + found["completion"]
     return found

@@ -88,12 +88,12 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
             raise InvalidMessage(
                 "content", role, "is nested too deeply in a message of", remedy="Flatten it."
             ) from error
-    if role != "assistant" or not (calls or message.get("refusal") or message.get("audio")):
+    if role != "assistant":  # whose message may be a tool call, a refusal, or nothing at all
         raise InvalidMessage(
             "content",
             dict(message),
             "is missing",
-            remedy="Pass a text or a list of parts; only an assistant's tool call may have none.",
+            remedy="Pass a text or a list of parts; only an assistant may say nothing.",
         )
     return total
 

@@ -278,3 +278,8 @@ def test_proxies_of_the_environment_are_not_used(
 def test_nobody_listening_is_a_failure() -> None:
     with pytest.raises(FetchFailed):
         fetch("http://127.0.0.1:1/", allow_private=True)
+
+
+def test_an_address_without_a_host_is_called_that() -> None:
+    with pytest.raises(FetchRefused, match="names no host"):
+        fetch("https://")

@@ -17,7 +17,14 @@ import agentmem.tokenizer
 from agentmem.encodings import SHA256, rank_file, tiktoken_counter
 from agentmem.errors import ApproximateCountWarning, InvalidInput, InvalidText, UnknownModelWarning
 from agentmem.litellm_loader import environment, listed_limits, litellm_folder
-from agentmem.tokenizer import CachedCounter, Corrections, Tokenizer, limits_of, tokenizer_for
+from agentmem.tokenizer import (
+    LEAST_TRUSTED_RATIO,
+    CachedCounter,
+    Corrections,
+    Tokenizer,
+    limits_of,
+    tokenizer_for,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -344,3 +351,12 @@ def test_the_estimate_warning_names_what_to_do(monkeypatch: pytest.MonkeyPatch) 
         Tokenizer("gpt-4o")
     assert caught[0].filename == __file__
     assert tiktoken_counter("o200k_base") is not None
+
+
+def test_a_provider_that_counts_too_little_does_not_widen_the_window() -> None:
+    tokenizer = Tokenizer("gpt-4o")
+    for _ in range(50):
+        tokenizer.observe(1_000, 250)
+    assert tokenizer.corrections.of("gpt-4o").ratio < 0.5
+    assert tokenizer.available_tokens == int(112_200 / LEAST_TRUSTED_RATIO)
+    assert tokenizer.available_tokens < 160_000

@@ -324,3 +324,19 @@ def test_use_moves_the_order_and_the_trace_says_so(memory: agentmem.MemoryManage
     seen = {looked.id: looked for looked in again.snapshot.looked_at}
     assert seen[turn.citations[1].memory_id].boosts["use"] > 0
     assert turn.citations[0].memory_id in seen
+
+
+def test_an_answer_that_was_nothing_does_not_cost_the_conversation_its_memory(
+    memory: agentmem.MemoryManager,
+) -> None:
+    history = [{"role": "user", "content": "hm"}, {"role": "assistant", "content": None}]
+    with memory.turn([*history, ASK], user_id="sam") as turn:
+        assert "Deploys go out on Thursdays" in turn.block_text
+        assert turn.degradations == []
+
+
+def test_what_anthropic_read_from_its_cache_was_sent_too() -> None:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5}
+    assert read_usage(usage) == {"prompt": 910, "completion": 5, "total": 915}
+    both = {"prompt_tokens": 910, "cache_read_input_tokens": 900, "completion_tokens": 5}
+    assert read_usage(both)["prompt"] == 910
