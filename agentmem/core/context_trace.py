@@ -85,6 +85,7 @@ def looked_at_knowledge(
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,
                 vector_rank=hit.vector_rank,
+                boosts=_boosts(factors.get(memory.id, 1.0)),
                 fixed=bool(passed) and not passed.startswith(("below", "over")),
             )
         )

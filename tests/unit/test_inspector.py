@@ -264,6 +264,20 @@ def test_the_page_escapes_what_came_from_outside() -> None:
     assert "\x1b" not in page
 
 
+def test_why_says_what_being_cited_did_to_the_score(memory: MemoryManager) -> None:
+    known(memory)
+    question = [{"role": "user", "content": "Which tea do I like?"}]
+    for _ in range(3):
+        with memory.turn(question, model="gpt-4o", user_id="ann") as turn:
+            turn.done("Green tea [1].")
+        memory.flush(10)
+    snapshot = looking.explain(memory, "last", scope=ANN)
+    cited = next(seen for seen in snapshot.looked_at if seen.decision == "kept")
+    assert cited.boosts["use"] > 0
+    told = looking.explain_memory(memory, cited.id, scope=ANN)
+    assert any(detail.startswith("use +") for detail in told.details)
+
+
 def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: ManualClock) -> None:
     first = memory.add("Rex is five years old.", user_id="ann").ids[0]
     second = memory.add("Rex is six years old.", user_id="ann").ids[0]
