@@ -312,6 +312,16 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     assert {f.name: f.count for f in later.findings}["never used"] == 0
 
 
+def test_what_a_project_shares_is_mended_in_its_name(memory: MemoryManager) -> None:
+    shared = memory.add_text(
+        "Write to q@example.com.", user_id="ann", project_id="my shop", visibility="project"
+    ).ids[0]
+    memory.add_text("Write to p@example.com.", user_id="ann", project_id="my shop")
+    found = {one.name: one for one in audit(memory, now=NOW).findings}["personal data"]
+    assert found.count == 2
+    assert found.remedy == f"agentmem erase --user ann --project 'my shop' {shared}"
+
+
 def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryManager) -> None:
     first = memory.add("We use Postgres 15 for everything.", user_id="ann").ids[0]
     for text in ("we use  Postgres 15 for everything", "We use Postgres 15 for everything!"):
