@@ -126,9 +126,11 @@ class Runtime:
 
     @cached_property
     def trace(self) -> Trace:
-        from agentmem.tracing import Trace
+        from agentmem.tracing import Retention, Trace
 
-        return Trace(self.memory)
+        said = self.memory.settings
+        kept = Retention(days=said.keep_contexts_days, bytes=said.keep_contexts_bytes)
+        return Trace(self.memory, retention=kept)
 
     @cached_property
     def predictions(self) -> Predictions:

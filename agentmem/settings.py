@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_unit
+from agentmem.core.checks import require_choice, require_count, require_number, require_unit
 
 SearchMode = Literal["hybrid", "vector", "fulltext"]
 Durability = Literal["full", "normal"]
@@ -20,7 +20,8 @@ class Settings:
     `chunk_limit_tokens`. `save_indexes` writes the indexes beside the store at
     `sync()` and `close()`, `embed_in_background` makes missing vectors on a
     thread of its own. `judge_new` looks in the background whether a new fact or
-    episode contradicts what is known.
+    episode contradicts what is known. Snapshots of built contexts are kept for
+    `keep_contexts_days` and in at most `keep_contexts_bytes`; `None` is no limit.
     """
 
     top_k: int = 5
@@ -32,6 +33,8 @@ class Settings:
     save_indexes: bool = True
     embed_in_background: bool = True
     judge_new: bool = True
+    keep_contexts_days: float | None = 30.0
+    keep_contexts_bytes: int | None = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
         require_count(self.top_k, "top_k")
@@ -40,6 +43,10 @@ class Settings:
         require_choice(self.durability, get_args(Durability), "durability")
         require_count(self.chunk_tokens, "chunk_tokens", least=1)
         require_count(self.chunk_limit_tokens, "chunk_limit_tokens", least=self.chunk_tokens)
+        if self.keep_contexts_days is not None:
+            require_number(self.keep_contexts_days, "keep_contexts_days", low=0, high=365_000)
+        if self.keep_contexts_bytes is not None:
+            require_count(self.keep_contexts_bytes, "keep_contexts_bytes")
 
 
 def default_path() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from agentmem.core.conflicts_kinds import SORTS
 from agentmem.core.conflicts_synonyms import canonical
@@ -33,6 +34,11 @@ _LABELS = frozenset(
      "section", "table", "figure", "issue", "ticket", "pr", "number", "no", "error", "code",
      "status", "building", "track", "season", "episode", "grade"}
 )  # fmt: skip
+_OR_MORE = frozenset(
+    {"newer", "later", "higher", "above", "more", "greater", "up", "upwards", "over", "onwards"}
+)
+_OR_LESS = frozenset({"less", "fewer", "below", "lower", "earlier", "under", "younger"})
+_IN_PARTS = frozenset({"duration", "length", "mass"})
 _NOT_UNITS = FILLERS | NEGATORS | CLAUSE_BREAKS
 _CASED_DATES = frozenset({"may", "mar", "march", "sun", "sat", "mon", "wed", "dec", "jan", "fri"})
 
@@ -47,6 +53,7 @@ class ValueReader:
         self.since: list[Value] = []
         self.labels: list[tuple[int, int]] = []
         self.verb = ""
+        self.ended, self.factor = -1, 0.0  # where the last number ended, and its unit
 
     def _add(self, token: Token, lower: str, index: int, *, possessive: bool = False) -> None:
         raise NotImplementedError
@@ -77,7 +84,13 @@ class ValueReader:
             if self._before(index) in ("version", "release", "v"):
                 name = ""
             self.values.append(
-                Value("version", token.text, unit=name, parts=read_version(token.text))
+                Value(
+                    "version",
+                    token.text,
+                    unit=name,
+                    comparison=self._comparison(index, index + 1, of_version=True),
+                    parts=read_version(token.text),
+                )
             )
             return index + 1
         value = read_time(token) if token.kind == "time" else read_date(token)
@@ -173,7 +186,14 @@ class ValueReader:
                 return index + 1
             if (name := self._version_of(index, plain)) is not None:
                 self.values.append(
-                    Value("version", token.text, unit=name, raw=amount, parts=read_version(plain))
+                    Value(
+                        "version",
+                        token.text,
+                        unit=name,
+                        comparison=self._comparison(index, index + 1, of_version=True),
+                        parts=read_version(plain),
+                        raw=amount,
+                    )
                 )
                 return index + 1
         if token.glued in ("st", "nd", "rd", "th"):
@@ -278,19 +298,38 @@ class ValueReader:
         words = " ".join(token.text for token in self.tokens[start:shown_end])
         if not unit and before.isalpha() and before not in _NOT_UNITS and not self.verb:
             self.labels.append((len(self.values), start))
-        self.values.append(
-            Value(
-                "number",
-                words[:60] or shown,
-                low * scale * factor,
-                high * scale * factor,
-                unit,
-                label,
-                self._comparison(start),
-                raw=low * scale,
-            )
+        value = Value(
+            "number",
+            words[:60] or shown,
+            low * scale * factor,
+            high * scale * factor,
+            unit,
+            label,
+            self._comparison(start, end),
+            raw=low * scale,
         )
+        whole = self._joined(value, start, factor) if rate is None else None
+        if whole is not None:
+            self.values[-1] = whole
+        else:
+            self.values.append(value)
+        self.ended, self.factor = end, factor if rate is None else 0.0
         return end
+
+    def _joined(self, part: Value, start: int, factor: float) -> Value | None:
+        """ "2 hours 55 minutes" is one length: `part` with the larger unit right before it."""
+        if not self.values or part.unit not in _IN_PARTS or not 0 < factor < self.factor:
+            return None
+        whole, gap = self.values[-1], start - self.ended
+        linked = gap == 0 or (gap == 1 and self._before(start) == "and")
+        if not linked or whole.unit != part.unit or part.high >= self.factor:
+            return None
+        return replace(
+            whole,
+            shown=f"{whole.shown} {part.shown}"[:60],
+            low=whole.low + part.low,
+            high=whole.high + part.high,
+        )
 
     def _rate(self, end: int, unit: str) -> tuple[float | None, int]:
         """Seconds in "per minute" after a number, and where it ends."""
@@ -309,8 +348,16 @@ class ValueReader:
                 return UNITS[following][1], place + 2
         return None, end
 
-    def _comparison(self, start: int) -> Comparison:
+    def _comparison(self, start: int, end: int, *, of_version: bool = False) -> Comparison:
         before, earlier = self._before(start), self._before(start - 1) if start else ""
+        if before == "=" and earlier in (">", "<"):
+            return "least" if earlier == ">" else "most"
+        link, word = self._next(end - 1), self._next(end)
+        if link in ("or", "and"):
+            if word in _OR_MORE or (word == "older" and not of_version):
+                return "least"
+            if word in _OR_LESS or (word == "older" and of_version):
+                return "most"
         if before in _ABOUT or before == "~":
             return "about"
         if (earlier, before) in (("at", "least"), ("more", "than"), ("greater", "than")):

@@ -225,9 +225,17 @@ def _by_value(
     one, other = differing[0]
     if "version" in (one.kind, other.kind) and not rest.shared.isdisjoint(_MANY_VERSIONS):
         return None  # one version is supported and so is another
+    if _weekdays(one, other) and not rest.shared.isdisjoint(_MANY_DAYS):
+        return None  # it is open on Monday, and on Tuesday too
     kind = _family(one) if one.kind == other.kind else "version"
     confidence = 0.6 + 0.35 * _coverage(rest)
     return _verdict(kind, ours, rest, confidence=confidence, first=one.shown, second=other.shown)
+
+
+def _weekdays(one: Value, other: Value) -> bool:
+    return all(
+        value.kind == "date" and value.parts[:3] == (None, None, None) for value in (one, other)
+    )
 
 
 def _family(value: Value) -> Reason:
@@ -256,6 +264,7 @@ def _other_thing(extra: set[str], side: Clause, other: Clause | None = None) -> 
 _MANY_VERSIONS = frozenset(
     canonical(word) for word in ("support", "test", "compatible", "works", "accept", "vulnerable")
 )
+_MANY_DAYS = frozenset(canonical(word) for word in ("open", "closed", "available"))
 _SPECIFYING = frozenset(canonical(word) for word in SPECIFIERS)
 
 

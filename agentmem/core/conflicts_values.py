@@ -182,11 +182,23 @@ def values_agree(first: Value, second: Value) -> bool:
     if "version" in (first.kind, second.kind):
         one, other = _as_version(first), _as_version(second)
         length = min(len(one), len(other))
-        return one[:length] == other[:length]
+        if one[:length] == other[:length]:
+            return True
+        # "3.8 or newer" leaves room for 3.11; two such bounds do not agree for being open.
+        return first.comparison != second.comparison and (
+            _version_allows(first, one, other) or _version_allows(second, other, one)
+        )
     if first.unit != second.unit:  # one of them has no unit: as written, or in base units
         bare, full = (first, second) if not first.unit else (second, first)
         return _near(bare.raw, full.raw, 1e-9) or _near(bare.raw, full.low, 1e-6)
     return _ranges_agree(first, second)
+
+
+def _version_allows(
+    bound: Value, limit: tuple[int | None, ...], other: tuple[int | None, ...]
+) -> bool:
+    above = [part or 0 for part in other] > [part or 0 for part in limit]
+    return bound.comparison == ("least" if above else "most")
 
 
 def _as_version(value: Value) -> tuple[int | None, ...]:

@@ -15,6 +15,7 @@ from agentmem.core.block import Source, clean_source
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_text, escape_text
 from agentmem.core.context import render_knowledge, render_source
+from agentmem.core.sentences import sentences
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 
@@ -118,7 +119,8 @@ def _fill(
         if part is not None:
             sources.append(part)
             shown.append(clean_source(part))
-            reason = f"cut at a sentence end to the {max(left, 0):,} tokens left"
+            kept = sum(1 for _ in sentences(part.text))
+            reason = f"cut at sentence {kept:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
         else:
             reason = f"not even one sentence fits in the {max(left, 0):,} tokens left"

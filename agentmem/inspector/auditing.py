@@ -53,6 +53,7 @@ class Example:
     shown: str
     note: str = ""
     user: str | None = None
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,15 @@ def audit(
         for name, note in troubles:
             if not shown and len(found[name].examples) < EXAMPLES:
                 shown = _masked_text(one.text)
-            found[name].add(Example(id=one.id, shown=shown, note=note, user=one.scope.user_id))
+            found[name].add(
+                Example(
+                    id=one.id,
+                    shown=shown,
+                    note=note,
+                    user=one.scope.user_id,
+                    project=one.scope.project_id if one.visibility == "project" else None,
+                )
+            )
     _contradictions(memory, [scope] if scope is not None else list(owners), found["contradicted"])
     notes: tuple[str, ...] = ()
     if not secrets.available():
@@ -240,9 +249,10 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
 
 def _remedy(name: Trouble, found: _Found) -> str:
     """A command for the examples of the first owner; it can be copied as it stands."""
-    user = found.examples[0].user
+    user, project = found.examples[0].user, found.examples[0].project
     whose = f" --user {shlex.quote(user)}" if user else ""
-    listed = [example.id for example in found.examples if example.user == user]
+    whose += f" --project {shlex.quote(project)}" if project else ""
+    listed = [one.id for one in found.examples if (one.user, one.project) == (user, project)]
     ids = " ".join(map(shlex.quote, listed))
     if name in ("secrets", "personal data", "echoes"):
         return f"agentmem erase{whose} {ids}"

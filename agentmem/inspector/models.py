@@ -390,6 +390,7 @@ class ExampleModel(Model):
     shown: str
     note: str
     user: str | None = Field(description="Whose it is.")
+    project: str | None = Field(None, description="Whose it is when a project shares it.")
 
 
 class FindingModel(Model):

@@ -130,3 +130,31 @@ def test_a_statement_without_a_time_zone_is_refused() -> None:
 def test_under_one_key_only_the_values_count(first: str, second: str, conflicting: bool) -> None:
     found = judge(Statement(text=first, key="k"), Statement(text=second, key="k"))
     assert found.conflicting == conflicting
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("Torvane requires Python 3.8 or newer.", "Torvane requires Python 3.11.", "none"),
+        ("Torvane needs Python >= 3.8.", "Torvane needs Python 3.11.", "none"),
+        ("Torvane needs Python 3.8 or later.", "Torvane needs Python 3.6.", "contradicts"),
+        ("Torvane needs Python 3.8 or newer.", "Torvane needs Python 3.9 or newer.", "contradicts"),
+        ("The flight takes about 3 hours.", "The flight takes 2 hours 55 minutes.", "none"),
+        ("The flight takes 175 minutes.", "The flight takes 2 hours and 55 minutes.", "none"),
+        ("The flight takes 2 hours 55 minutes.", "The flight takes 3 hours.", "contradicts"),
+        ("The plank is 5 feet 10 inches long.", "The plank is 70 inches long.", "none"),
+        ("The museum is open on Monday.", "The museum is open on Tuesday.", "none"),
+        ("It is open on Monday from 9:00.", "It is open on Sunday from 10:00.", "none"),
+        (
+            "The museum opens at 9:00 on Monday.",
+            "The museum opens at 8:00 on Monday.",
+            "contradicts",
+        ),
+        ("The retro is on Monday.", "The retro is on Tuesday.", "contradicts"),
+        ("Members must be 18 or older.", "Members must be 21.", "none"),
+        ("The limit is 100 requests or more.", "The limit is 60 requests.", "contradicts"),
+    ],
+)
+def test_bounds_leave_room_and_lengths_may_have_parts(first: str, second: str, kind: str) -> None:
+    verdict = judge(Statement(text=first), Statement(text=second))
+    assert (verdict.kind == "contradicts") == (kind == "contradicts"), verdict

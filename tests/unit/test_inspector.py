@@ -264,6 +264,20 @@ def test_the_page_escapes_what_came_from_outside() -> None:
     assert "\x1b" not in page
 
 
+def test_why_says_what_being_cited_did_to_the_score(memory: MemoryManager) -> None:
+    known(memory)
+    question = [{"role": "user", "content": "Which tea do I like?"}]
+    for _ in range(3):
+        with memory.turn(question, model="gpt-4o", user_id="ann") as turn:
+            turn.done("Green tea [1].")
+        memory.flush(10)
+    snapshot = looking.explain(memory, "last", scope=ANN)
+    cited = next(seen for seen in snapshot.looked_at if seen.decision == "kept")
+    assert cited.boosts["use"] > 0
+    told = looking.explain_memory(memory, cited.id, scope=ANN)
+    assert any(detail.startswith("use +") for detail in told.details)
+
+
 def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: ManualClock) -> None:
     first = memory.add("Rex is five years old.", user_id="ann").ids[0]
     second = memory.add("Rex is six years old.", user_id="ann").ids[0]
@@ -296,6 +310,16 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     assert audit(memory, now=clock.now(), scope=Scope(user_id="bob")).clean
     later = audit(memory, now=clock.now(), limits=Limits(unused_days=1_000))
     assert {f.name: f.count for f in later.findings}["never used"] == 0
+
+
+def test_what_a_project_shares_is_mended_in_its_name(memory: MemoryManager) -> None:
+    shared = memory.add_text(
+        "Write to q@example.com.", user_id="ann", project_id="my shop", visibility="project"
+    ).ids[0]
+    memory.add_text("Write to p@example.com.", user_id="ann", project_id="my shop")
+    found = {one.name: one for one in audit(memory, now=NOW).findings}["personal data"]
+    assert found.count == 2
+    assert found.remedy == f"agentmem erase --user ann --project 'my shop' {shared}"
 
 
 def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryManager) -> None:

@@ -38,6 +38,8 @@ def test_the_last_one_is_cut_at_a_sentence_and_nothing_jumps_over_it() -> None:
     assert [fate.id for fate in fill.fates] == ["a", "b", "c"]
     assert [fate.outcome for fate in fill.fates] == ["included", "cut", "dropped"]
     assert fill.sources[1].cut
+    kept = fill.sources[1].text.count("here.")
+    assert fill.fates[1].reason.startswith(f"cut at sentence {kept}, to the ")
     assert fill.sources[1].text.endswith("here.")
     assert fill.fates[2].reason == "a source with a higher score was the last to fit"
 

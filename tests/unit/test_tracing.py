@@ -12,7 +12,7 @@ import pytest
 
 import agentmem
 from agentmem.core.snapshot import Looked, Outcome, Snapshot, looked_at
-from agentmem.errors import SnapshotNotFound
+from agentmem.errors import InvalidNumber, SnapshotNotFound
 from agentmem.manager import MemoryManager
 from agentmem.tracing import AtOnce, Retention, Trace
 from agentmem.types import Memory, Scope
@@ -204,3 +204,20 @@ def test_what_is_not_json_is_written_as_near_as_can_be(memory: MemoryManager) ->
     trace.record(replace(odd, id="s1"))  # the same again is written once
     assert len(trace.list()) == 1
     assert trace.dropped == 0
+
+
+def test_how_long_contexts_are_kept_is_a_setting() -> None:
+    with agentmem.open(":memory:", embedder=None, keep_contexts_days=1) as memory:
+        trace = memory.runtime.trace
+        trace.record(plain_snapshot(created_at=NOW))
+        assert trace.last(scope=None) is not None  # it is written by now
+        assert trace.prune(now=NOW + timedelta(hours=23)) == 0
+        assert trace.prune(now=NOW + timedelta(hours=25)) == 1
+    with agentmem.open(":memory:", embedder=None, keep_contexts_days=None) as memory:
+        memory.runtime.trace.record(plain_snapshot(created_at=NOW))
+        assert memory.runtime.trace.last(scope=None) is not None
+        assert memory.runtime.trace.prune(now=NOW + timedelta(days=10_000)) == 0
+    wrongs: tuple[dict[str, Any], ...] = ({"keep_contexts_days": -1}, {"keep_contexts_bytes": -1})
+    for wrong in wrongs:
+        with pytest.raises(InvalidNumber, match=next(iter(wrong))):
+            agentmem.open(":memory:", embedder=None, **wrong)
