@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agentmem.core.cleaning import clean_line
 from agentmem.errors import AgentMemError, StoreCorrupt
 from agentmem.indexes.live import WORDS
 from agentmem.inspector.looking import trace_of
@@ -286,11 +287,13 @@ def _jobs(memory: MemoryManager) -> Iterator[Check]:
     said = f"{waiting:,} waiting, {failed:,} failed"
     if trace.dropped:
         said += f", {trace.dropped:,} snapshots not kept"
+    for job in memory.store.jobs.failed(limit=1):
+        said += f"; the last one ({job.kind}): {clean_line(job.error, limit_characters=200)}"
     yield Check(
         name="jobs",
         state="warn" if failed or trace.dropped else "ok",
         found=said,
-        remedy="See why with: agentmem stats" if failed or trace.dropped else "",
+        remedy="What failed is not tried again: store it once more." if failed else "",
     )
 
 

@@ -422,6 +422,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     trace.record(plain_snapshot(created_at=NOW, degradations=("search failed: broken",)))
     states = {check.name: check for check in examine(memory, now=NOW).checks}
     assert (states["jobs"].state, states["degradations"].state) == ("warn", "warn")
+    assert states["jobs"].found == "0 waiting, 1 failed; the last one (page): no network"
     assert states["degradations"].remedy == "agentmem explain s1"
     failed = examine(None, now=NOW, problem="The store is damaged.")
     assert (failed.state, failed.exit_code) == ("fail", 1)

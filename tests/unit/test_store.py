@@ -307,6 +307,16 @@ def test_a_closed_store_says_so(store: Store) -> None:
             use()
 
 
+def test_failed_jobs_are_listed_with_why_newest_first(store: Store) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for name in ("one", "two", "three"):
+        number = store.jobs.enqueue("page", {"name": name}, at=at)
+        store.jobs.claim(at=at)
+        store.jobs.fail(number, f"no {name}", retry_at=at if name == "two" else None)
+    assert [job.error for job in store.jobs.failed()] == ["no three", "no one"]
+    assert [job.error for job in store.jobs.failed(limit=1)] == ["no three"]
+
+
 def test_jobs_are_claimed_once_and_come_back_when_their_worker_dies(store: Store) -> None:
     first = store.jobs.enqueue("index", {"url": "a"}, at=NOW, key="a")
     assert store.jobs.enqueue("index", {"url": "a2"}, at=NOW, key="a") == first

@@ -113,6 +113,12 @@ class MemoryJobs:
                 new = replace(job, error=error)
                 state.jobs[job_id] = (new, name, key, retry_at or moment, scope)
 
+    def failed(self, *, limit: int = 5) -> tuple[Job, ...]:
+        with self._state as state:
+            found = [job for job, name, *_ in state.jobs.values() if name == "failed"]
+        newest = sorted(found, key=lambda job: -job.id)
+        return tuple(newest[: require_count(limit, "limit")])
+
     def counts(self) -> Mapping[str, int]:
         with self._state as state:
             return job_counts(state, None)

@@ -141,6 +141,13 @@ class SqliteJobs:
                     ready = to_microseconds(retry_at, "retry_at")
                     write.change(JOBS, row, state="waiting", error=error, ready_at=ready)
 
+    def failed(self, *, limit: int = 5) -> tuple[Job, ...]:
+        """The newest jobs that failed for good, with why, newest first."""
+        count = require_count(limit, "limit")
+        with self._database.read() as read:
+            rows = read.rows(JOBS, "WHERE state = 'failed' ORDER BY job DESC LIMIT ?", (count,))
+            return tuple(map(_job, rows))
+
     def counts(self) -> Mapping[str, int]:
         """How many jobs are waiting, running and failed."""
         with self._database.read() as read:
