@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentmem.errors import AlreadyUndone
-from agentmem.types import Memory
-from tests.properties.living_samples import ANN, BOB, contents, living_memories, opened_memory
+from agentmem.types import Memory, Usage
+from tests.properties.living_samples import (
+    ANN,
+    BOB,
+    MARKET,
+    NOW,
+    contents,
+    living_memories,
+    opened_memory,
+)
 
 WHOSE: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     ({"user_id": "ann"}, {"user_id": "bob", "project_id": "p"})
 )
 
 
+TAGGED = [
+    Memory(
+        id=f"t{number}",
+        text=MARKET,
+        created_at=NOW - timedelta(days=days),
+        kind="message",
+        scope=ANN,
+        usage=Usage(retrieved=2, cited=number, last_used_at=NOW - timedelta(days=1)),
+        metadata={"tags": [f"x{number}"], "n": number, "base_importance": 0.5},
+    )
+    for number, days in enumerate((200, 40, 3))
+]
+
+
 @settings(max_examples=100)
 @given(living_memories(), st.booleans(), st.booleans(), WHOSE)
+@example(TAGGED, True, True, {"user_id": "ann"})
+@example(TAGGED, False, False, {"user_id": "ann"})
 def test_a_consolidation_can_be_predicted_and_undone(
     memories: list[Memory], sqlite: bool, embedder: bool, whose: dict[str, Any]
 ) -> None:
