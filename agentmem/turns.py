@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEFT_OVER_WORDS = 4
+LEFT_OVER_CHARACTERS = 20
 TASK_CHARACTERS = 2_000
 WHOLE_TOKENS = 4_000
 """What goes to a model whole that has no tool to read more."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_LOOSE_ENDS = re.compile(r"\A[\s.,;:!?)\]]+")
 
 Whose = Scope | Mapping[str, str | None] | str | None
 """A scope, its names in a mapping, or just a user's id."""
@@ -413,6 +415,8 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
 
     kept = strip(answer, known=shown) if shown else answer
     kept = resolve_citations(kept, ()).text.strip()
+    if not answer.strip().startswith(kept[:LEFT_OVER_CHARACTERS]):
+        kept = _LOOSE_ENDS.sub("", kept)  # the full stop of a quote that is gone
     if kept != answer.strip() and len(_WORD.findall(kept)) < LEFT_OVER_WORDS:
         return ""
     return kept

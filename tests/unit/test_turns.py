@@ -340,3 +340,10 @@ def test_what_anthropic_read_from_its_cache_was_sent_too() -> None:
     assert read_usage(usage) == {"prompt": 910, "completion": 5, "total": 915}
     both = {"prompt_tokens": 910, "cache_read_input_tokens": 900, "completion_tokens": 5}
     assert read_usage(both)["prompt"] == 910
+
+
+def test_of_a_quote_that_is_left_out_no_full_stop_stays(memory: agentmem.MemoryManager) -> None:
+    with memory.turn([ASK], user_id="sam") as turn:
+        turn.done("Deploys go out on Thursdays at 10:00 [1]. Bring your own lunch and sunscreen.")
+    assert memory.flush(10)
+    assert "Bring your own lunch and sunscreen." in kinds(memory, "message")
