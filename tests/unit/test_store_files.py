@@ -11,10 +11,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
+import agentmem
 from agentmem.core.filters import Selection
 from agentmem.errors import (
     InvalidInput,
@@ -27,6 +29,7 @@ from agentmem.errors import (
 )
 from agentmem.stores import SqliteStore
 from agentmem.stores.sqlite.connection import connect_sqlite
+from agentmem.stores.sqlite.erasing import empty_log
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from agentmem.stores.sqlite.transactions import Connection
 from tests.unit.store_samples import ANN, NOW, entry, everything, fill
@@ -379,3 +382,18 @@ def test_pages_that_were_rearranged_keep_no_copy_of_what_was_erased(
     for number, name in enumerate(names):
         written = name[: name.index(">") + 1].encode()
         assert (written in content) == (kinds[number] == "even")
+
+
+def test_emptying_the_log_gives_way_to_a_writer_of_this_process(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "m.db", embedder=None) as memory:
+        memory.add("Tea is hot.")
+        database = memory.store._database  # type: ignore[attr-defined]
+        outcome: list[bool] = []
+        with database.alone():
+            other = threading.Thread(
+                target=lambda: outcome.append(empty_log(database, wait_seconds=0))
+            )
+            other.start()
+            other.join(10)
+        assert outcome == [False]
+        assert empty_log(database, wait_seconds=1)

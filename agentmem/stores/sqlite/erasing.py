@@ -140,11 +140,14 @@ def clean_files(database: Database, *, wait_seconds: float) -> bool:
 
 
 def empty_log(database: Database, *, wait_seconds: float) -> bool:
-    """Move the log into the file and cut it to nothing; false when readers prevented it."""
+    """Move the log into the file and cut it to nothing; false when somebody else prevented it."""
     deadline = time.monotonic() + wait_seconds
     while True:
-        with database.alone(wait_seconds=wait_seconds) as connection:
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        try:
+            with database.alone(wait_seconds=wait_seconds) as connection:
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except StoreBusy:
+            return False
         if not busy:
             return True
         if time.monotonic() > deadline:
