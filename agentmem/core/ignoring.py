@@ -43,7 +43,7 @@ def _read_rule(line: str) -> IgnoreRule | None:
     keeps = line.startswith("!")
     line = line[1:] if keeps else line
     folders_only = line.endswith("/")
-    line = line.rstrip("/") if folders_only else line
+    line = line.removesuffix("/")  # one of them: what ends in two matches nothing
     anchored = "/" in line
     line = line.removeprefix("/")
     if not line:

@@ -210,6 +210,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_size=5,
     ),
 )
+@example(lines=["aa", "a//"], files=["a/a"])
 def test_ignore_rules_agree_with_git(repository: Path, lines: list[str], files: list[str]) -> None:
     """X8 Ignore rules. A file is left out of a folder exactly when git, given the same .gitignore, ignores it or a folder above it."""
     (repository / ".gitignore").write_text("\n".join(lines))

@@ -17,6 +17,7 @@ from agentmem.errors import (
     FetchRefused,
     FileRefused,
     FileUnreadable,
+    InvalidInput,
     InvalidScope,
     InvalidText,
     StoreBusy,
@@ -390,9 +391,12 @@ def test_a_file_that_cannot_be_read_says_why(
 
 
 def test_paths_that_are_none_are_typed_errors(indexer: Indexer, tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", "a\0b", tmp_path / ("x" * 5_000)):
+    for path in (tmp_path / "nothing", tmp_path / ("x" * 5_000)):
         with pytest.raises(FileUnreadable):
             indexer.index_path(path)
+    for nowhere in ("", "a\0b"):
+        with pytest.raises(InvalidInput):
+            indexer.index_path(nowhere)
     with pytest.raises(InvalidText):
         indexer.index_path("\ud800")
 
