@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,16 +15,16 @@ from agentmem.core.budget_report import Budget
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Selection
-from agentmem.core.injection import inject, last_question
+from agentmem.core.injection import last_question
 from agentmem.core.living.serving import served_text
 from agentmem.core.living.workflows import Call, read_call
 from agentmem.core.message_parts import text_of
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
-from agentmem.errors import BudgetError, InvalidInput
-from agentmem.manager.whose import scope_of
+from agentmem.errors import BudgetError
 from agentmem.preferences import Preference
 from agentmem.telemetry import log_context
+from agentmem.turn_parts import again, own_words, plain, read_usage, session_of, working_for
 from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
@@ -39,16 +35,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LEFT_OVER_WORDS = 4
-LEFT_OVER_CHARACTERS = 20
 TASK_CHARACTERS = 2_000
-WHOLE_TOKENS = 4_000
-"""What goes to a model whole that has no tool to read more."""
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_LOOSE_ENDS = re.compile(r"\A[\s.,;:!?)\]]+")
-
-Whose = Scope | Mapping[str, str | None] | str | None
-"""A scope, its names in a mapping, or just a user's id."""
 
 
 class Turn:
@@ -405,109 +392,3 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self.done(error="" if error is None else f"{type(error).__name__}: {error}")
-
-
-def own_words(answer: str, shown: Collection[bytes]) -> str:
-    """What of an answer is worth keeping: without what it repeats from a block, and without the
-    numbers of sources, which mean nothing later. A few words that are left over are nothing.
-    """
-    from agentmem.core.citation_marks import resolve_citations
-
-    kept = strip(answer, known=shown) if shown else answer
-    kept = resolve_citations(kept, ()).text.strip()
-    if not answer.strip().startswith(kept[:LEFT_OVER_CHARACTERS]):
-        kept = _LOOSE_ENDS.sub("", kept)  # the full stop of a quote that is gone
-    if kept != answer.strip() and len(_WORD.findall(kept)) < LEFT_OVER_WORDS:
-        return ""
-    return kept
-
-
-def session_of(scope: Scope, now: datetime) -> str:
-    """What a turn belongs to: its run, or else the day."""
-    return scope.run_id or now.date().isoformat()
-
-
-def working_for(
-    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
-) -> WorkingMemory:
-    """The working memory of a scope, counting as `model` does."""
-    from agentmem.working import WorkingMemory
-
-    runtime = memory.runtime
-    return WorkingMemory(
-        memory,
-        scope=scope,
-        count=runtime.tokenizer(model)[0],
-        stand_in_tokens=config.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
-        read_limit_tokens=config.read_limit_tokens,
-        session=session_of(scope, runtime.now()),
-    )
-
-
-def again(kept: Context, given: Sequence[dict[str, Any]], config: LoopConfig) -> Context:
-    """The context of a later step: `given` with the block that the turn has already."""
-    messages = inject(
-        given,
-        kept.built.text,
-        framing=config.framing,
-        role=config.reference_role,
-        placement=config.placement,
-    )
-    return replace(kept, messages=messages)
-
-
-def read_scope(scope: Whose, whose: Mapping[str, str | None]) -> Scope:
-    """The scope a caller means: a `Scope`, a mapping, a user's id, or `user_id=` and the like."""
-    named = {name: value for name, value in whose.items() if value is not None}
-    if scope is None:
-        return scope_of(whose)
-    if named:
-        raise InvalidInput(
-            "scope", scope, "is said twice", remedy="Pass scope=, or user_id= and the like."
-        )
-    if isinstance(scope, Scope):
-        return scope
-    if isinstance(scope, str):
-        return Scope(user_id=scope)
-    if isinstance(scope, Mapping):
-        return scope_of(scope)
-    raise InvalidInput(
-        "scope", scope, "is no scope", remedy='Pass Scope(user_id="…"), a mapping, or a user id.'
-    )
-
-
-def read_usage(usage: Any) -> dict[str, int]:
-    """Prompt, completion and total tokens under whichever names a provider has for them."""
-    values = plain(usage or {})
-    names = {
-        "prompt": ("prompt_tokens", "input_tokens"),
-        "completion": ("completion_tokens", "output_tokens"),
-        "total": ("total_tokens",),
-    }
-    found = {
-        ours: value
-        for ours, theirs in names.items()
-        for name in theirs
-        if isinstance(value := values.get(name), int) and value >= 0
-    }
-    if "prompt" in found and "prompt_tokens" not in values:  # Anthropic counts these apart
-        for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
-            if isinstance(value := values.get(name), int):
-                found["prompt"] += max(0, value)
-    if "total" not in found and len(found) == 2:
-        found["total"] = found["prompt"] + found["completion"]
-    return found
-
-
-def plain(value: Any) -> dict[str, Any]:
-    """A provider's usage object as JSON values; what cannot be read is left out."""
-    if not isinstance(value, Mapping):
-        dump = getattr(value, "model_dump", None)
-        value = {}
-        with contextlib.suppress(Exception):
-            value = dump() if callable(dump) else {}
-    return {
-        str(name): item
-        for name, item in value.items()
-        if isinstance(item, int | float | str | bool) or item is None
-    }

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from agentmem.preferences import PreferenceStore
     from agentmem.runtime import Runtime
     from agentmem.tiering import Prefetched
-    from agentmem.turns import Turn, Whose
+    from agentmem.turn_parts import Whose
+    from agentmem.turns import Turn
 
     Signals = Sequence[Signal | tuple[str, str]]
 
@@ -84,7 +85,8 @@ class Agents(Base):
         say what is going on (a file that is open, an error seen): what is cited
         under them is predicted the next time.
         """
-        from agentmem.turns import Turn, read_scope
+        from agentmem.turn_parts import read_scope
+        from agentmem.turns import Turn
 
         said: tuple[Signal, ...] = ()
         if signals != ():

@@ -17,7 +17,7 @@ from agentmem.errors import AgentMemError, InvalidInput
 from agentmem.models import Model, as_model
 from agentmem.results import SearchResults
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
-from agentmem.turns import Whose, read_scope
+from agentmem.turn_parts import Whose, read_scope
 from agentmem.types import Hit, Scope
 from agentmem.web.chain import MOST_RESULTS, SearchChain, chain_of
 from agentmem.web.pages import PageReader, read_pages

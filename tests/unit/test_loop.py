@@ -16,12 +16,12 @@ from agentmem.errors import BudgetError, InvalidInput, InvalidNumber
 from agentmem.extracting import NOTED, NOTHING
 from agentmem.loop import (
     BEST_ANSWER,
-    NOT_ENDED,
     AgentLoopResult,
     Status,
     run_agent_loop,
     run_agent_loop_sync,
 )
+from agentmem.loop_run import NOT_ENDED
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
 FACT = "Deploys go out on Thursdays at 10:00."

@@ -14,7 +14,7 @@ from agentmem.core.context import STUB
 from agentmem.core.injection import is_reference
 from agentmem.errors import BudgetError, InvalidInput, InvalidScope
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.turns import read_usage
+from agentmem.turn_parts import read_usage
 
 SYSTEM = {"role": "system", "content": "You are the on-call assistant."}
 ASK = {"role": "user", "content": "When do deploys go out?"}

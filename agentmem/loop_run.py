@@ -1,0 +1,429 @@
+"""One run of the loop: the turn, the model and its tools, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from agentmem.config import EXTRACTIVE, LoopConfig
+from agentmem.contexts import as_messages
+from agentmem.core.citation_marks import resolve_citations
+from agentmem.core.cleaning import clean_line
+from agentmem.core.injection import last_question
+from agentmem.core.living.prediction import Signal
+from agentmem.core.replies import Reply
+from agentmem.core.trimming import trim
+from agentmem.errors import AgentMemWarning, BudgetError, RequestTooLong
+from agentmem.loop_values import AgentLoopResult, Page, Status, Step, Why, read_page
+from agentmem.model_errors import RETRIES, figures_of, repack_limit, trouble_of, wait_seconds
+from agentmem.models import Model
+from agentmem.runtime import DEFAULT_MODEL
+from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
+from agentmem.tool_runner import ToolOutcome, ToolRunner
+from agentmem.tools import Tool
+from agentmem.turn_parts import read_usage, working_for
+from agentmem.turn_scope import turn_of
+from agentmem.turns import Turn
+from agentmem.types import Message, Scope
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
+    from agentmem.tokenizer import Tokenizer
+    from agentmem.working import WorkingMemory
+
+_log = logging.getLogger(__name__)
+
+BEST_ANSWER = (
+    "No more tools can be used in this turn. Give your best answer now with what you have, "
+    "and say what is missing."
+)
+STOPPED = "stopped by its signal"
+NOT_ENDED = "Stopped by the user before it gave a result."
+
+
+class LoopRun:
+    """The state of one run."""
+
+    def __init__(
+        self,
+        *,
+        memory: MemoryManager | None,
+        model: Model,
+        config: LoopConfig,
+        on_status: Callable[[Status], Awaitable[None] | None] | None,
+        on_chunk: Callable[[str], Awaitable[None] | None] | None,
+        signal: Any,
+        signals: tuple[Signal, ...] = (),
+    ) -> None:
+        self.memory = memory
+        self.signals = signals
+        self.model = model
+        self.config = config
+        self.on_status = on_status
+        self.on_chunk = on_chunk
+        self.signal = signal
+        self.steps: list[dict[str, Any]] = []
+        self.outcomes: list[ToolOutcome] = []
+        self.usage: dict[str, int] = {}
+        self.first_prompt_tokens: int | None = None
+        self.iterations = 0
+        self.heard: list[str] = []
+        self.sent: list[Any] = []
+        self.degradations: list[str] = []
+        self.tools: list[Tool] = []
+        self.working: WorkingMemory | None = None
+        self.limit_tokens: int | None = None
+
+    async def run(
+        self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
+    ) -> AgentLoopResult:
+        began = time.perf_counter()
+        await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
+        self.tools = tools
+        turn: Turn | None = None
+        answer, error = "", ""
+        why: Why = "answered"
+        try:
+            with turn_of(scope):
+                turn = await self._turn(given, tools, scope)
+                answer, why = await self._answer(turn, given)
+        except Stopped:
+            answer, why, error = "".join(self.heard), "stopped", STOPPED
+            await self._say("stopped", "stopped; what was learned is kept")
+        except BaseException as raised:
+            answer, error = "".join(self.heard), f"{type(raised).__name__}: {raised}"
+            raise
+        finally:
+            self._finish(turn, answer, pages, scope, error=error, began=began)
+        if self.memory is not None and self.config.enable_auto_index:
+            await self._say("indexing", "the turn is kept in the background", pages=len(pages))
+        await self._say("answer", f"{len(answer):,} characters", why=why)
+        return self._result(turn, given, answer, why)
+
+    # -- before ------------------------------------------------------------------------
+
+    async def _turn(self, given: list[Any], tools: list[Tool], scope: Scope) -> Turn | None:
+        memory = self.memory
+        if memory is None:
+            return None
+
+        made: list[Turn] = []
+        left, handing = threading.Event(), threading.Lock()
+
+        def build() -> Turn:
+            self.working = self._open_working(memory, scope)
+            self.tools = self._all_tools(tools)
+            turn = Turn(
+                memory,
+                given,
+                model=self.model.name,
+                tools=[tool.definition() for tool in self.tools],
+                scope=scope,
+                config=self.config,
+                trim=True,
+                working=self.working,
+                signals=self.signals,
+            )
+            with handing:
+                made.append(turn)
+                late = left.is_set()
+            if late:
+                turn.done(error=STOPPED)
+            return turn
+
+        try:
+            turn = await unless_stopped(in_thread(build), self.signal)
+        except (Stopped, asyncio.CancelledError):
+            with handing:  # whoever comes second keeps what the user said
+                left.set()
+            for turn in made:
+                turn.done(error=STOPPED)
+            raise
+        except BudgetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._degrade(f"memory failed: {type(error).__name__}: {error}")
+            return None
+        for preference in turn.preferences:
+            await self._say("preferences", preference.text, id=preference.id, type=preference.type)
+        await self._say(
+            "context",
+            f"{len(turn.citations)} {'memory' if len(turn.citations) == 1 else 'memories'} "
+            f"in {turn.context.built.tokens:,} tokens",
+            snapshot_id=turn.snapshot_id,
+            degradations=tuple(turn.degradations),
+        )
+        return turn
+
+    def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
+        try:
+            return working_for(memory, scope=scope, model=self.model.name, config=self.config)
+        except Exception as error:  # noqa: BLE001 - tools run without it
+            self._degrade(f"working memory failed: {type(error).__name__}: {error}")
+            return None
+
+    def _all_tools(self, tools: list[Tool]) -> list[Tool]:
+        """The caller's tools and those that read the memory; a caller's name wins."""
+        if self.working is None or not self.config.memory_tools or self.model.name == EXTRACTIVE:
+            return tools
+        taken = {tool.name for tool in tools}
+        ours = self.working.tools(save=self.config.memory_save_tool)
+        return [*tools, *(tool for tool in ours if tool.name not in taken)]
+
+    # -- the model and its tools ---------------------------------------------------------
+
+    async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
+        schemas = [tool.definition() for tool in self.tools]
+        runner = ToolRunner(
+            self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
+        )
+        base = list(turn.messages if turn is not None else given)
+        try:
+            for _ in range(self.config.max_iterations):
+                reply = await self._ask(turn, base, schemas)
+                if not reply.tool_calls:
+                    return reply.text, "answered"
+                self.steps.append(reply.message)
+                self.heard = []
+                await self._say(
+                    "tool",
+                    ", ".join(call["function"]["name"] for call in reply.tool_calls),
+                    calls=reply.tool_calls,
+                )
+                await self._run_tools(runner, reply.tool_calls)
+        finally:
+            self.degradations += runner.degradations
+        await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
+        self.steps.append({"role": "user", "content": BEST_ANSWER})
+        # The tools stay in the request: some providers refuse their calls in the history without.
+        reply = await self._ask(turn, base, schemas, tools_off=True)
+        self.steps.pop()
+        return reply.text, "limit"
+
+    async def _run_tools(self, runner: ToolRunner, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Run the calls of one reply; stopped in between, each has an answer to go on with."""
+        before = len(runner.outcomes)
+        try:
+            outcomes = await unless_stopped(runner.run(calls), self.signal)
+        except Stopped:
+            ended = {outcome.call_id: outcome for outcome in runner.outcomes[before:]}
+            for call in calls:
+                outcome = ended.get(call["id"])
+                self.steps.append(
+                    {"role": "tool", "tool_call_id": call["id"], "content": NOT_ENDED}
+                    if outcome is None
+                    else dict(outcome.message)
+                )
+            self.outcomes += ended.values()
+            raise
+        self.outcomes += outcomes
+        self.steps += [dict(outcome.message) for outcome in outcomes]
+
+    async def _ask(
+        self,
+        turn: Turn | None,
+        base: list[Any],
+        schemas: Sequence[Mapping[str, Any]],
+        *,
+        tools_off: bool = False,
+    ) -> Reply:
+        self.iterations += 1
+        self.sent = self._fit(turn, [*base, *self.steps], schemas)
+        await self._say("model", f"asking {self.model.name or 'the model'}", round=self.iterations)
+        try:
+            reply = await self._send(schemas, tools_off=tools_off)
+        except Exception as error:
+            if self.heard or trouble_of(error) != "too long":
+                raise
+            self._pack_smaller(error, base, schemas)
+            if turn is not None and self.first_prompt_tokens is None:
+                # The provider's count is compared with what was sent, not with what was refused.
+                turn.context.estimated_tokens = self._count(schemas)
+            try:
+                reply = await self._send(schemas, tools_off=tools_off)
+            except Exception as again:
+                if trouble_of(again) != "too long":
+                    raise
+                raise self._too_long(again, schemas) from again
+        counts = read_usage(reply.usage)
+        if self.first_prompt_tokens is None:
+            self.first_prompt_tokens = counts.get("prompt")
+        for name, tokens in counts.items():
+            key = f"{name}_tokens"
+            self.usage[key] = self.usage.get(key, 0) + tokens
+        return reply
+
+    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> Reply:
+        """The model's reply to what is packed; a rate limit is waited for a few times."""
+        for attempt in range(1, RETRIES + 2):
+            self.heard = []
+            ask = self.model(
+                self.sent,
+                tools=schemas,
+                tools_off=tools_off,
+                on_chunk=self._hear if self.on_chunk is not None else None,
+            )
+            try:
+                return await unless_stopped(ask, self.signal)
+            except Exception as error:
+                wait = wait_seconds(error, attempt)
+                limited = trouble_of(error) == "rate limit"
+                if not limited or self.heard or wait is None or attempt > RETRIES:
+                    raise
+                await self._say(
+                    "model", f"the model is busy; asking again in {wait:g} s", attempt=attempt
+                )
+                await unless_stopped(asyncio.sleep(wait), self.signal)
+        raise AssertionError  # the last attempt returns or raises
+
+    async def _hear(self, text: str) -> None:
+        self.heard.append(text)
+        if self.on_chunk is not None:
+            await awaited(self.on_chunk(text))
+
+    def _fit(
+        self, turn: Turn | None, messages: list[Any], schemas: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        """`messages` if they fit the window, else without the oldest of them."""
+        small = self.limit_tokens is not None
+        if not small and (turn is None or not self.steps or self.memory is None):
+            return messages
+        try:
+            tokenizer = self._tokenizer()
+            limit = tokenizer.available_tokens if self.limit_tokens is None else self.limit_tokens
+            limit = max(1, limit - tokenizer.count_messages([], tools=schemas))
+            if sum(map(tokenizer.count_message, messages)) <= limit:
+                return messages
+            return list(self._trimmed(messages, limit, tokenizer))
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self._degrade(f"the steps were not trimmed: {type(error).__name__}: {error}")
+            return messages
+
+    def _trimmed(self, messages: list[Any], limit: int, tokenizer: Tokenizer) -> Sequence[Message]:
+        dicts = as_messages(messages)
+        return trim(
+            dicts,
+            limit,
+            count_message=tokenizer.count_message,
+            now=datetime.now(UTC) if self.memory is None else self.memory.clock.now(),
+            current=last_question(list(dicts[: len(dicts) - len(self.steps)])),
+        ).messages
+
+    def _pack_smaller(
+        self, error: Exception, base: list[Any], schemas: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Learn from a refusal how much the model takes, and pack that; raise if nothing can go."""
+        tokenizer, figures = self._tokenizer(), figures_of(error)
+        estimated = self._count(schemas)
+        self.limit_tokens = repack_limit(
+            figures, estimated_tokens=estimated, reserve_tokens=tokenizer.reserve.total
+        )
+        if self.memory is not None and self.model.name and figures.counted_tokens:
+            with contextlib.suppress(Exception):  # only the next turn's count is poorer for it
+                self.memory.runtime.observe(
+                    self.model.name, estimated=estimated, actual=figures.counted_tokens
+                )
+        room = self.limit_tokens - tokenizer.count_messages([], tools=schemas)
+        before = len(self.sent)
+        try:
+            smaller = list(self._trimmed([*base, *self.steps], max(1, room), tokenizer))
+        except BudgetError:
+            raise self._too_long(error, schemas) from error
+        if len(smaller) >= before and smaller == self.sent:
+            raise self._too_long(error, schemas) from error
+        self.sent = smaller
+        self._degrade(
+            f"the model refused the request as too long; it was sent {len(smaller)} of "
+            f"{before} messages"
+        )
+
+    def _too_long(self, error: Exception, schemas: Sequence[Mapping[str, Any]]) -> RequestTooLong:
+        said = clean_line(str(error), limit_characters=300)
+        return RequestTooLong(self.model.name, estimated_tokens=self._count(schemas), said=said)
+
+    def _count(self, schemas: Sequence[Mapping[str, Any]]) -> int:
+        return self._tokenizer().count_messages(self.sent, tools=schemas)
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.memory is not None:
+            return self.memory.runtime.tokenizer(self.model.name)[0]
+        from agentmem.tokenizer import tokenizer_for
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AgentMemWarning)
+            return tokenizer_for(self.model.name or DEFAULT_MODEL)
+
+    # -- afterwards ----------------------------------------------------------------------
+
+    def _finish(
+        self,
+        turn: Turn | None,
+        answer: str,
+        pages: tuple[Page, ...],
+        scope: Scope,
+        *,
+        error: str,
+        began: float,
+    ) -> None:
+        if turn is not None:
+            for outcome in self.outcomes:
+                if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
+                    turn.note_call(outcome.name, outcome.arguments)
+            turn.done(
+                answer,
+                usage=self.usage,
+                prompt_tokens=self.first_prompt_tokens,
+                duration_ms=1000 * (time.perf_counter() - began),
+                error=error,
+                keep_answer=self.model.name != EXTRACTIVE,  # it only quotes what is kept already
+            )
+        if self.memory is None or not self.config.enable_auto_index:
+            return
+        whose = {name: getattr(scope, name) for name in Scope.__slots__}
+        for page in pages:
+            try:
+                url, title, content = read_page(page)
+                self.memory.index_page_async(content, url, title, **whose)
+            except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
+                self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
+
+    def _result(
+        self, turn: Turn | None, given: list[Any], answer: str, why: Why
+    ) -> AgentLoopResult:
+        offered = turn.citations if turn is not None else ()
+        cited = resolve_citations(answer, offered).cited if offered else ()
+        last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
+        return AgentLoopResult(
+            answer=answer,
+            messages=(*given, *self.steps, *last),
+            citations=cited,
+            offered=offered,
+            usage=dict(self.usage),
+            budget=turn.budget if turn is not None else None,
+            snapshot_id=turn.snapshot_id if turn is not None else "",
+            message_id=turn.message_id if turn is not None else "",
+            degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
+            tool_calls=tuple(self.outcomes),
+            preferences=turn.preferences if turn is not None else (),
+            iterations=self.iterations,
+            why=why,
+            sent=tuple(self.sent),
+            block=turn.block_text if turn is not None else "",
+        )
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _degrade(self, problem: str) -> None:
+        self.degradations.append(problem)
+        _log.warning("memory degraded: %s", problem)
+
+    async def _say(self, step: Step, text: str, **data: Any) -> None:
+        if self.on_status is not None:
+            await awaited(self.on_status(Status(step=step, text=text, data=data)))
