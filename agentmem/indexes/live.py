@@ -108,6 +108,11 @@ class LiveIndex:
                 self._seq = changes.seq
             self._version = version
 
+    def keep_up(self) -> None:
+        """`catch_up` for an index that is in use, so that the next search finds it done."""
+        if self._loaded:
+            self.catch_up()
+
     def _apply(self, changes: Iterable[Change]) -> None:
         touched: set[int] = set()
         revectored: set[int] = set()
