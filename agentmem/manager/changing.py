@@ -8,7 +8,6 @@ from typing import Any
 
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
-from agentmem.living.derived import with_derived
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
 from agentmem.stores.values import Receipt
@@ -98,6 +97,8 @@ class Changing(Adding):
         Duplicates that were merged into them, and facts learned from nothing
         else, go with them.
         """
+        from agentmem.living.derived import with_derived
+
         ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
         self._settle(scope_of(whose))
         ids = with_derived(self.store, scope_of(whose), ids)
