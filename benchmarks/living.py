@@ -2,6 +2,7 @@
 
     python benchmarks/living.py --data DIR [--embedder wordllama|none] [--json]
     python benchmarks/living.py --time 10000 [--embedder wordllama|none]
+    python benchmarks/living.py --year 1000 [--embedder wordllama|none]
 
 DIR is a folder as `benchmarks/retrieval.py` reads it, with conversations. Half of the questions
 are asked first, as a loop would: what they find counts as retrieved, what answers them as cited.
@@ -9,7 +10,10 @@ Then everything is consolidated, a year after the last message, and all question
 
 Tokens are those of the text a context would show, of all memories that can be found, and of the
 ten best for each question. "Forgotten, cited" must be 0. With `--time` that many messages and
-facts are made up and consolidated, then once more after a hundred new ones.
+facts are made up and consolidated, then once more after a hundred new ones. With `--year` that
+many come every month for a year, one in twenty of them is used, and each month ends with a
+consolidation that keeps three months' worth hot: how long a search takes after three months and
+after twelve, beside a store that puts nothing away.
 """
 
 from __future__ import annotations
@@ -235,16 +239,59 @@ def timed(arguments: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
+def simulate_year(arguments: argparse.Namespace, *, cooling: bool) -> dict[str, Any]:
+    """Milliseconds of a search (p50) after three months and after twelve, and what is hot."""
+    embedder = None if arguments.embedder == "none" else arguments.embedder
+    clock = ManualClock(datetime(2025, 1, 31, tzinfo=UTC))
+    monthly: int = arguments.year
+    settings = ConsolidationSettings(
+        hot_memories=3 * monthly if cooling else 10**9, cool_after=timedelta(days=60)
+    )
+    chance = random.Random(5)
+    figures: dict[str, Any] = {"put away": "what is old and unused" if cooling else "nothing"}
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        opened(Path(scratch) / "memory.db", embedder, clock) as memory,
+    ):
+        for month in range(1, 13):
+            made = made_up(monthly, seed=month)
+            put(memory, made, clock.now(), 30)
+            new = memory.recent(monthly)
+            used = [one.id for one in chance.sample(new, max(1, len(new) // 20))]
+            memory.store.record_usage(Scope(), used, at=clock.now(), retrieved=1, cited=1)
+            cooled = memory.consolidate(settings=settings).cooled
+            if month in (3, 12):
+                figures[f"search after {month} months, ms"] = search_time(memory, made, chance)
+                figures[f"put away in month {month}"] = cooled
+            clock.advance(30 * 86_400)
+        figures["memories"] = memory.store.count(Selection(reader=Scope()))
+        figures["cold"] = memory.store.feed.cold_count()
+    return figures
+
+
+def search_time(memory: MemoryManager, made: list[tuple[str, str]], chance: random.Random) -> float:
+    spent = []
+    for _, text in [chance.choice(made) for _ in range(105)]:
+        question = " ".join(chance.sample(text.split(), 5))
+        began = time.perf_counter()
+        memory.search(question, top_k=DEPTH, threshold=0.0, cold=False)
+        spent.append(1000 * (time.perf_counter() - began))
+    return round(sorted(spent[5:])[50], 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--time", type=int, default=0, metavar="MEMORIES")
+    parser.add_argument("--year", type=int, default=0, metavar="MONTHLY")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.data and not arguments.time:
-        parser.error("give --data or --time")
+    if not arguments.data and not arguments.time and not arguments.year:
+        parser.error("give --data, --time or --year")
     results = [timed(arguments)] if arguments.time else []
+    if arguments.year:
+        results += [simulate_year(arguments, cooling=cooling) for cooling in (True, False)]
     if arguments.data:
         results += [run(arguments, used=used) for used in (False, True)]
     if arguments.json:
