@@ -193,12 +193,12 @@ class NotAStore(StoreError):
 
 
 class RecordNotFound(StoreError, LookupError):
-    """No memory with this id can be seen from this scope."""
+    """No memory, or other `what`, with this id can be seen from this scope."""
 
-    def __init__(self, record_id: str) -> None:
+    def __init__(self, record_id: str, *, what: str = "memory", seen_with: str = "list") -> None:
         super().__init__(
-            f"No memory {shown(record_id)} in this scope.",
-            remedy="Check the id with `agentmem list`, and the user it belongs to.",
+            f"No {what} {shown(record_id)} in this scope.",
+            remedy=f"Check the id with `agentmem {seen_with}`, and the user it belongs to.",
         )
         self.record_id = record_id
 

@@ -245,9 +245,11 @@ def merge(
         with open_store(a, embedder=None) as memory:
             report = memory.merge_from(b)
     elif any(files):
+        missing = b if files[0] else a
         raise InvalidInput(
-            "merge", (a, b), "name a file and no file", remedy="Name two stores, or two users."
-        )
+            "B" if files[0] else "A", missing, "is no store's file, and the other one is",
+            remedy="Name two stores that are there, or two users of --store.",
+        )  # fmt: skip
     else:
         with open_memory(ctx) as memory:
             known = {scope.user_id for scope in memory.store.upkeep.owners()}

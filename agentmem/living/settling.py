@@ -86,7 +86,9 @@ class Settler:
         known = {one.id: one for one in self._memory.store.get_many(scope, ids)}
         found = read_contradiction(link, known)
         if found is None:
-            raise RecordNotFound(contradiction)
+            raise RecordNotFound(
+                contradiction, what="contradiction", seen_with="contradictions list"
+            )
         return found
 
     def resolve(
@@ -127,7 +129,7 @@ class Settler:
             if contradiction_id(link.first_id, link.second_id).startswith(given.strip())
         ]
         if not links or len(given.strip()) < LEAST_OF_AN_ID:
-            raise RecordNotFound(given)
+            raise RecordNotFound(given, what="contradiction", seen_with="contradictions list")
         if len({_pair(link) for link in links}) > 1:
             raise InvalidInput(
                 "contradiction", given, "could be several", remedy="Give more of its id."

@@ -116,7 +116,7 @@ class MemoryJournal:
     def _find(state: State, scope: Scope, journal_id: str) -> Journaled:
         known = state.journal.get(require_text(journal_id, "journal_id"))
         if known is None or not may_see("private", known.entry.scope, scope):
-            raise RecordNotFound(journal_id)
+            raise RecordNotFound(journal_id, what="run", seen_with="consolidate --log")
         return known
 
     @staticmethod

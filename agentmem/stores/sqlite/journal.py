@@ -59,6 +59,8 @@ class SqliteJournal(Owned):
     """`Journal` over the file."""
 
     table = JOURNAL
+    what = "run"
+    seen_with = "consolidate --log"
 
     def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
         """Make all the changes, or none when a memory is no longer what was planned for."""

@@ -173,6 +173,8 @@ class Owned:
     """Rows with an id of their own and an owner, seen by who may see that owner's memories."""
 
     table: Table
+    what = "memory"
+    seen_with = "list"
 
     def __init__(self, database: Database, names: NameCache) -> None:
         self._database = database
@@ -183,7 +185,7 @@ class Owned:
         for row in read.rows(self.table, "WHERE id = ?", (record_id,)):
             if row[2] in owners:
                 return row
-        raise RecordNotFound(record_id)
+        raise RecordNotFound(record_id, what=self.what, seen_with=self.seen_with)
 
     def _newest(self, read: Read, scope: Scope, limit: int) -> list[Row]:
         owners = visible_owners(read, scope)
