@@ -11,10 +11,10 @@ from agentmem.core.living.prediction import Signal
 from agentmem.errors import InvalidInput
 from agentmem.loop_run import BEST_ANSWER, LoopRun
 from agentmem.loop_values import AgentLoopResult, Page, Status
+from agentmem.manager.whose import Whose, read_scope
 from agentmem.models import as_model
 from agentmem.predicting import read_signals
 from agentmem.tools import as_tool
-from agentmem.turn_parts import Whose, read_scope
 
 if TYPE_CHECKING:
     from agentmem.async_manager import AsyncMemoryManager

@@ -18,7 +18,7 @@ from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.cleaning import clean_line
 from agentmem.core.injection import last_question
 from agentmem.core.living.prediction import Signal
-from agentmem.core.replies import Reply
+from agentmem.core.replies import Reply, read_usage
 from agentmem.core.trimming import trim
 from agentmem.errors import AgentMemWarning, BudgetError, RequestTooLong
 from agentmem.loop_values import AgentLoopResult, Page, Status, Step, Why, read_page
@@ -28,7 +28,7 @@ from agentmem.runtime import DEFAULT_MODEL
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
 from agentmem.tool_runner import ToolOutcome, ToolRunner
 from agentmem.tools import Tool
-from agentmem.turn_parts import read_usage, working_for
+from agentmem.turn_parts import working_for
 from agentmem.turn_scope import turn_of
 from agentmem.turns import Turn
 from agentmem.types import Message, Scope

@@ -19,12 +19,13 @@ from agentmem.core.injection import last_question
 from agentmem.core.living.serving import served_text
 from agentmem.core.living.workflows import Call, read_call
 from agentmem.core.message_parts import text_of
+from agentmem.core.replies import plain, read_usage
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
 from agentmem.errors import BudgetError
 from agentmem.preferences import Preference
 from agentmem.telemetry import log_context
-from agentmem.turn_parts import again, own_words, plain, read_usage, session_of, working_for
+from agentmem.turn_parts import again, own_words, session_of, working_for
 from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:

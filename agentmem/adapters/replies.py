@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_COUNTS = (
-    ("prompt_tokens", "input_tokens"),
-    ("completion_tokens", "output_tokens"),
-)
+from agentmem.core.replies import is_count
+from agentmem.core.replies import read_usage as read_counts
+
 _TEXT_PARTS = ("text", "output_text", None)
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
@@ -68,24 +67,13 @@ def read_usage(usage: object) -> dict[str, Any] | None:
 
     A prompt of no tokens does not exist: clients write zeros for what they were not told.
     """
-    if usage is None:
+    counts = read_counts(usage)
+    if not (counts.get("prompt") or counts.get("completion")):
         return None
-    found: dict[str, Any] = {}
-    for name, other in _COUNTS:
-        count = field(usage, name)
-        count = field(usage, other) if not _is_count(count) else count
-        if _is_count(count):
-            found[name] = count
-    total = field(usage, "total_tokens")
-    if _is_count(total):
-        found["total_tokens"] = total
-    elif len(found) == len(_COUNTS):
-        found["total_tokens"] = sum(found.values())
+    found = {f"{name}_tokens": count for name, count in counts.items()}
     details = field(usage, "prompt_tokens_details") or field(usage, "input_tokens_details")
     cached = field(details, "cached_tokens")
-    if _is_count(cached):
-        found["cached_tokens"] = cached
-    return found if found.get("prompt_tokens") or found.get("completion_tokens") else None
+    return {**found, "cached_tokens": cached} if is_count(cached) else found
 
 
 class Gathering:
@@ -185,7 +173,3 @@ def _content_text(content: object) -> str:
         elif field(part, "type") == "refusal":
             texts.append(str(field(part, "refusal") or ""))
     return "".join(texts)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -11,7 +11,6 @@ from typing import Any
 from agentmem.adapters.replies import field as read_field
 from agentmem.core.injection import as_dict, is_reference, is_stub, last_question
 from agentmem.core.message_parts import is_result, makes_calls, text_of
-from agentmem.errors import InvalidScope
 from agentmem.types import Scope
 
 ScopeLike = Scope | Mapping[str, str | None] | str
@@ -110,28 +109,6 @@ def question_key(messages: list[dict[str, Any]]) -> bytes:
     asked = last_question(messages)
     text = text_of(messages[asked]) if asked is not None else ""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def scope_from(value: ScopeLike) -> Scope:
-    """`value` as a Scope; InvalidScope says what is wrong with it."""
-    if isinstance(value, Scope):
-        return value
-    if isinstance(value, str):
-        return Scope(user_id=value)
-    if isinstance(value, Mapping):
-        known = Scope.__slots__
-        for name in value:
-            if name not in known:
-                raise InvalidScope(
-                    "memory_scope", name, "has an unknown name", remedy=f"Use {', '.join(known)}."
-                )
-        return Scope(**value)
-    raise InvalidScope(
-        "memory_scope",
-        value,
-        "is no scope",
-        remedy="Pass a Scope, a mapping such as {'user_id': 'ann'}, or the user's id.",
-    )
 
 
 def named_user(options: Mapping[str, Any]) -> str | None:

@@ -22,11 +22,11 @@ from agentmem.adapters.requests import (
     has_reference,
     named_user,
     question_key,
-    scope_from,
     splice,
 )
 from agentmem.adapters.streams import is_stream, watch
 from agentmem.config import LoopConfig
+from agentmem.manager.whose import read_scope
 from agentmem.types import Scope
 
 _log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class TurnKeeper:
     ) -> None:
         self.memory = memory
         self.degradations: deque[str] = deque(maxlen=100)
-        self._scope = None if scope is None else scope_from(scope)
+        self._scope = None if scope is None else read_scope(scope, {})
         self._config = config
         self._on_turn = on_turn
         self._said: set[str] = set()
@@ -224,7 +224,7 @@ class TurnKeeper:
     def whose(self, scope: ScopeLike | None, named: Mapping[str, Any]) -> Scope:
         """The scope said for this call, else the wrapper's, else the user the request names."""
         if scope is not None:
-            return scope_from(scope)
+            return read_scope(scope, {})
         if self._scope is not None:
             return self._scope
         return Scope(user_id=named_user(named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentmem.types import EMPTY
 
@@ -147,6 +147,47 @@ def read_mapping(value: Any) -> Mapping[str, Any]:
         found = dump()
         return found if isinstance(found, Mapping) else EMPTY
     return dict(vars(value)) if hasattr(value, "__dict__") else EMPTY
+
+
+def read_usage(usage: Any) -> dict[str, int]:
+    """Prompt, completion and total tokens under whichever names a provider has for them."""
+    values = plain(usage or {})
+    names = {
+        "prompt": ("prompt_tokens", "input_tokens"),
+        "completion": ("completion_tokens", "output_tokens"),
+        "total": ("total_tokens",),
+    }
+    found = {
+        ours: value
+        for ours, theirs in names.items()
+        for name in theirs
+        if is_count(value := values.get(name))
+    }
+    if "prompt" in found and "prompt_tokens" not in values:  # Anthropic counts these apart
+        for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
+            if is_count(value := values.get(name)):
+                found["prompt"] += value
+    if "total" not in found and len(found) == 2:
+        found["total"] = found["prompt"] + found["completion"]
+    return found
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A provider's usage object as JSON values; what cannot be read is left out."""
+    try:
+        fields = read_mapping(value)
+    except Exception:  # noqa: BLE001 - somebody else's object may raise anything
+        return {}
+    return {
+        str(name): item
+        for name, item in fields.items()
+        if isinstance(item, int | float | str | bool) or item is None
+    }
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether it is a number of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def get(value: Any, name: str) -> Any:

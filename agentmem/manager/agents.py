@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentmem.core.checks import require_count
 from agentmem.manager.base import Base
-from agentmem.manager.whose import scope_of
+from agentmem.manager.whose import Whose, read_scope, scope_of
 
 if TYPE_CHECKING:
     from agentmem.background import Worker
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agentmem.preferences import PreferenceStore
     from agentmem.runtime import Runtime
     from agentmem.tiering import Prefetched
-    from agentmem.turn_parts import Whose
     from agentmem.turns import Turn
 
     Signals = Sequence[Signal | tuple[str, str]]
@@ -85,7 +84,6 @@ class Agents(Base):
         say what is going on (a file that is open, an error seen): what is cited
         under them is predicted the next time.
         """
-        from agentmem.turn_parts import read_scope
         from agentmem.turns import Turn
 
         said: tuple[Signal, ...] = ()

@@ -14,6 +14,9 @@ from agentmem.types import Scope
 Instant = datetime | str | float | None
 SCOPE_NAMES = tuple(Scope.__slots__)
 
+Whose = Scope | Mapping[str, str | None] | str | None
+"""A scope, its names in a mapping, or just a user's id."""
+
 
 def scope_of(whose: Mapping[str, str | None]) -> Scope:
     """The scope named by `user_id=` and the like; another name is refused."""
@@ -59,3 +62,23 @@ def instant(value: Instant, name: str) -> datetime | None:
             name, value, "is not a moment", remedy="Use ISO 8601, a datetime, or seconds."
         )
     return found
+
+
+def read_scope(scope: Whose, whose: Mapping[str, str | None]) -> Scope:
+    """The scope a caller means: a `Scope`, a mapping, a user's id, or `user_id=` and the like."""
+    named = {name: value for name, value in whose.items() if value is not None}
+    if scope is None:
+        return scope_of(whose)
+    if named:
+        raise InvalidInput(
+            "scope", scope, "is said twice", remedy="Pass scope=, or user_id= and the like."
+        )
+    if isinstance(scope, Scope):
+        return scope
+    if isinstance(scope, str):
+        return Scope(user_id=scope)
+    if isinstance(scope, Mapping):
+        return scope_of(scope)
+    raise InvalidScope(
+        "scope", scope, "is no scope", remedy='Pass Scope(user_id="…"), a mapping, or a user id.'
+    )

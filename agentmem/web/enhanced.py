@@ -14,10 +14,10 @@ from agentmem.core.estimate import estimate_tokens
 from agentmem.core.web_conflicts import SearchConflict, conflicts_between, write_disclaimer
 from agentmem.core.web_merge import Finding, NumberedSource, focus, merge_findings
 from agentmem.errors import AgentMemError, InvalidInput
+from agentmem.manager.whose import Whose, read_scope
 from agentmem.models import Model, as_model
 from agentmem.results import SearchResults
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
-from agentmem.turn_parts import Whose, read_scope
 from agentmem.types import Hit, Scope
 from agentmem.web.chain import MOST_RESULTS, SearchChain, chain_of
 from agentmem.web.pages import PageReader, read_pages

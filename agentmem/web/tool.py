@@ -13,7 +13,7 @@ from agentmem.web.result import lines_for_model
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
-    from agentmem.turn_parts import Whose
+    from agentmem.manager.whose import Whose
 
 TOOL_NAME = "search_web_for_info"
 _DESCRIPTION = (

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import agentmem
+from agentmem.adapters.replies import read_usage as wrapped_usage
 from agentmem.config import LoopConfig
 from agentmem.core.context import STUB
 from agentmem.core.injection import is_reference
+from agentmem.core.replies import read_usage
 from agentmem.errors import BudgetError, InvalidInput, InvalidScope
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.turn_parts import read_usage
 
 SYSTEM = {"role": "system", "content": "You are the on-call assistant."}
 ASK = {"role": "user", "content": "When do deploys go out?"}
@@ -253,6 +254,14 @@ def test_scope_is_said_once_and_in_any_form(memory: agentmem.MemoryManager) -> N
         memory.turn([ASK], scope="sam", user_id="bob")
     with pytest.raises(InvalidScope):
         memory.turn([ASK], scope={"user": "sam"})
+
+
+def test_wrappers_and_turns_count_a_cached_prompt_alike() -> None:
+    usage = {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 100}
+    assert read_usage(usage)["prompt"] == 103
+    seen = wrapped_usage(usage)
+    assert seen is not None
+    assert (seen["prompt_tokens"], seen["total_tokens"]) == (103, 107)
 
 
 def test_a_providers_usage_is_read_under_its_own_names() -> None:
