@@ -88,6 +88,7 @@ def test_a_context_is_its_readers_own(
         ]
         options: Any = {"signals": seen, "task": task, "activity": activity, "user_id": "ana"}
         for project in (None, "shop"):
+            assert memory.flush(30)  # contradictions are looked for in the background
             context = memory.assemble_context(budget, project_id=project, **options)
             assert context.degradations == ()
             assert context.tokens <= budget
