@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
 from agentmem.core.filters import ALWAYS, Selection
 from agentmem.core.lexical import K1, B
-from agentmem.core.question import Question, read_question
+from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
@@ -44,6 +44,7 @@ WEAK = 0.5
 _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
+_ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 _RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
 _KEPT_OWNERS = 64
 
@@ -103,19 +104,28 @@ class Retriever:
         self._leg = require_count(leg, "leg", least=1)
         self._cold = cold
         self._owners: OrderedDict[Scope, tuple[int, frozenset[int]]] = OrderedDict()
+        self._put_away: tuple[int, int] | None = None
 
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
         if request.top_k == 0 or not request.query.strip():
             return SearchResults()
         found = self._search(request)
-        if self._cold is None or request.cold is False or not self._store.feed.cold_count():
+        if self._cold is None or request.cold is False or not self._cold_count():
             return found
         if request.cold or request.selection.as_of is not None or is_thin(request, found):
             return joined(request, found, self._cold().search(replace(request, cold=False)))
         return found
 
+    def _cold_count(self) -> int:
+        """How many memories are put away, as of the write that the index knows of."""
+        seq = self.index.seq
+        if self._put_away is None or self._put_away[0] != seq:
+            self._put_away = (seq, self._store.feed.cold_count())
+        return self._put_away[1]
+
     def _search(self, request: Request) -> SearchResults:
+        self.index.catch_up()
         degradations: list[str] = []
         found = self._find(request, self._row_scope(request.selection), degradations)
         hits: list[Hit] = []
@@ -172,12 +182,13 @@ class Retriever:
         )
 
     def _visible_owners(self, reader: Scope) -> frozenset[int]:
-        version = self._store.feed.data_version()
+        """The owners as of the write that the index knows of; who came since has no row in it."""
+        seq = self.index.seq
         kept = self._owners.get(reader)
-        if kept is not None and kept[0] == version:
+        if kept is not None and kept[0] == seq:
             return kept[1]
         owners = frozenset(self._store.visible_owners(reader).tolist())
-        self._owners[reader] = (version, owners)
+        self._owners[reader] = (seq, owners)
         if len(self._owners) > _KEPT_OWNERS:
             self._owners.popitem(last=False)
         return owners
@@ -187,11 +198,12 @@ class Retriever:
     def _find(self, request: Request, scope: RowScope, degradations: list[str]) -> Found | None:
         import numpy as np
 
-        postings = self.index.postings
         question = read_question(
             request.query, self._speakers(request.query, scope), now=request.now
         )
-        match = postings.match(question.hashes(), question.term_weights, scope=scope, k1=K1, b=B)
+        match = self.index.words.match(
+            question.hashes(), question.term_weights, scope=scope, k1=K1, b=B
+        )
         asked = self._ask_embedder(request, question, degradations)
         lexical = ranked_scores(*match.top(self._leg)) if request.mode != "vector" else {}
         vector = ranked_scores(*asked[0].search(asked[1], self._leg, scope=scope)) if asked else {}
@@ -222,7 +234,7 @@ class Retriever:
 
     def _speakers(self, query: str, scope: RowScope) -> tuple[str, ...]:
         """Those whom the question may name: speakers of the scope that its words spell."""
-        speakers = self.index.table.speakers(scope)
+        speakers = self.index.table.speakers(scope) - _ROLES
         if not speakers:
             return ()
         return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
@@ -275,7 +287,6 @@ class Retriever:
         if request.mode == "vector":
             frequencies[:] = 0
         strand = columns["strand"]
-        _, session = np.unique(strand, return_inverse=True)
         statement = np.ones(len(rows), dtype=bool)
         for kind in _TEXTS:
             statement &= columns["kind"] != kind
@@ -288,7 +299,7 @@ class Retriever:
             cosine=asked[0].cosines_of(asked[1], rows) if asked else None,
             previous=previous,
             next=after,
-            session=np.where(strand == 0, -1, session).astype(np.int32),
+            session=np.where(strand == 0, -1, strand),
             speaker=match_speakers(
                 np.where(columns["speaker"] == 0, -1, columns["speaker"]),
                 {name_id(name) for name in question.named},

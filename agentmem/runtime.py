@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.core.asking import read_queries
+from agentmem.core.filters import Selection
 from agentmem.errors import AgentMemWarning
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
@@ -93,6 +94,7 @@ class Runtime:
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
+        self._without_results: TtlCache[bool] = TtlCache(memory.clock)
         self._tokenizers: dict[str, tuple[Tokenizer, tuple[str, ...]]] = {}
         self._shown: TtlCache[Prints] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
@@ -198,12 +200,35 @@ class Runtime:
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's preferences, newest first."""
-        key = (scope, self.memory.store.feed.seq())
+        key = (scope, self.mark_of("preference"))
         kept = self._profiles.get(key)
         if kept is None:
             kept = self.preferences.current(scope)
             self._profiles.put(key, kept)
         return kept
+
+    def has_results(self, scope: Scope, session: str) -> bool:
+        """Whether this session has tool results to point at; most have none."""
+        key = (scope, session, self.mark_of("tool_result"))
+        if self._without_results.get(key):
+            return False
+        results = Selection(
+            reader=scope, kinds=("tool_result",), visibilities=("private",), session=session
+        )
+        if self.memory.store.recent(results, limit=1):
+            return True
+        self._without_results.put(key, True)
+        return False
+
+    def mark_of(self, kind: str) -> Hashable:
+        """Something that is the same only while no memory of this kind came, changed or went."""
+        from agentmem.stores.entries import name_id
+
+        try:
+            mark = self.memory.index.changes_of(name_id(kind))
+        except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
+            mark = None
+        return ("seq", self.memory.store.feed.seq()) if mark is None else mark
 
     def tokenizer(self, model: str) -> tuple[Tokenizer, tuple[str, ...]]:
         """The counter for `model`, and what had to be assumed about it."""
@@ -292,6 +317,7 @@ class Runtime:
         self.recaller.cache.clear()
         self.blocks.clear()
         self._profiles.clear()
+        self._without_results.clear()
         self._shown.clear()
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:

@@ -32,6 +32,7 @@ from agentmem.core.models import (
     names_of,
     reserve_for,
 )
+from agentmem.core.patterns import compile_late
 from agentmem.core.tokens import count_message, count_messages
 from agentmem.encodings import family_counter, tiktoken_counter
 from agentmem.errors import (
@@ -49,16 +50,24 @@ CLAUDE_TOOL_PROMPT_TOKENS = 346
 LEAST_TRUSTED_RATIO = 0.8
 """Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
 _KEPT_CHARACTERS = 256
+_ELEMENT = compile_late("(?<=\n)(?=<)")
+_CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
 
 
 class CachedCounter:
     """A counter that remembers its last answers; safe from several threads.
 
     Long texts are remembered by their hash, so that the cache stays small.
+    With `by_elements` a text is counted as the sum of what stands between a
+    line's end and a tag, so that the parts of a block are counted once and the
+    block is their sum; only for encodings that cut there anyway.
     """
 
-    def __init__(self, count: TokenCounter, *, size: int = CACHED_TEXTS) -> None:
+    def __init__(
+        self, count: TokenCounter, *, size: int = CACHED_TEXTS, by_elements: bool = False
+    ) -> None:
         self._count = count
+        self._by_elements = by_elements
         self._size = require_count(size, "size", least=1)
         self._known: OrderedDict[str | bytes, int] = OrderedDict()
         self._lock = threading.Lock()
@@ -70,7 +79,10 @@ class CachedCounter:
             if known is not None:
                 self._known.move_to_end(key)
                 return known
-        tokens = self._count(text)
+        if self._by_elements and "\n<" in text:
+            tokens = sum(map(self, _ELEMENT.split(text)))
+        else:
+            tokens = self._count(text)
         with self._lock:
             self._known[key] = tokens
             while len(self._known) > self._size:
@@ -253,7 +265,8 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         return _shared(family, counter), family, family != "claude"
     counter = tiktoken_counter(encoding)
     if counter is not None:
-        return _shared(encoding, counter), encoding, own
+        shared = _shared(encoding, counter, by_elements=encoding in _CUT_BEFORE_TAGS)
+        return shared, encoding, own
     warnings.warn(
         f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
         "Install litellm, or put the file into TIKTOKEN_CACHE_DIR.",
@@ -273,7 +286,7 @@ _counters: dict[str, CachedCounter] = {}
 _counters_lock = threading.Lock()
 
 
-def _shared(name: str, count: TokenCounter) -> CachedCounter:
+def _shared(name: str, count: TokenCounter, *, by_elements: bool = False) -> CachedCounter:
     """One cache for all models that count alike."""
     with _counters_lock:
-        return _counters.setdefault(name, CachedCounter(count))
+        return _counters.setdefault(name, CachedCounter(count, by_elements=by_elements))

@@ -14,7 +14,6 @@ from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
-from agentmem.core.filters import Selection
 from agentmem.core.injection import last_question
 from agentmem.core.living.serving import served_text
 from agentmem.core.living.workflows import Call, read_call
@@ -206,14 +205,8 @@ class Turn:
 
     def _read_pointers(self) -> tuple[Pointer, ...]:
         if self._working is None:  # most turns have no results to point at, and need not open it
-            session = session_of(self.scope, self.memory.runtime.now())
-            results = Selection(
-                reader=self.scope,
-                kinds=("tool_result",),
-                visibilities=("private",),
-                session=session,
-            )
-            if not self.memory.store.recent(results, limit=1):
+            runtime = self.memory.runtime
+            if not runtime.has_results(self.scope, session_of(self.scope, runtime.now())):
                 return ()
         return self.working.pointers()
 

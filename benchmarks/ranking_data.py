@@ -39,7 +39,7 @@ class Memory:
     conversation: bool
     speakers: list[str]
     speaker_codes: NDArray[np.int32]
-    session: NDArray[np.int32]
+    session: NDArray[np.int64]
     previous: NDArray[np.int32]
     next: NDArray[np.int32]
     flags: NDArray[np.uint8]
@@ -202,7 +202,7 @@ def _build(name: str, lines: list[dict[str, Any]]) -> Memory:
             [speakers.index(line["speaker"]) if conversation else -1 for line in lines],
             dtype=np.int32,
         ),
-        session=np.array(sessions, dtype=np.int32),
+        session=np.array(sessions, dtype=np.int64),
         previous=previous,
         next=following,
         flags=np.array([row_flags(line["text"]) for line in lines], dtype=np.uint8),

@@ -100,6 +100,8 @@ _DEFINITION = compile_late(
 )
 _FIRST_LINES = compile_late(r"(?:[^\S\n]*\n)+")
 _SPACES = compile_late(r"\s+")
+# What no rule touches, alone or put together.
+_WORD = compile_late(r"(?!.*(?:knowledge|agentmem))[a-z0-9_-]*", re.IGNORECASE)
 
 
 def clean_text(text: str) -> str:
@@ -122,6 +124,8 @@ def clean_text(text: str) -> str:
 
 def clean_line(text: str, *, limit_characters: int) -> str:
     """`clean_text` on one line, white space collapsed, cut with `…` past `limit_characters`."""
+    if _WORD.fullmatch(text) and len(text) <= limit_characters:
+        return text  # a kind, an id, a name: most lines
     if len(text) > 20 * limit_characters:
         text = text[: 20 * limit_characters]  # a title of megabytes is not worth reading whole
     while True:

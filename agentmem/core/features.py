@@ -48,7 +48,7 @@ class Evidence:
     cosine: NDArray[np.float32] | None  # (R,)
     previous: NDArray[np.int32]  # (R,)
     next: NDArray[np.int32]  # (R,)
-    session: NDArray[np.int32]  # (R,)
+    session: NDArray[np.int64]  # (R,)
     speaker: NDArray[np.int8]  # (R,)
     flags: NDArray[np.uint8]  # (R,) from row_flags
     created: NDArray[np.float64]  # (R,) seconds since 1970, NaN when not known
@@ -81,7 +81,6 @@ def compute_features(
 
     rows = len(evidence.lengths)
     previous, after = evidence.previous, evidence.next
-    before_last, after_next = _step(previous, previous), _step(after, after)
     sessions = _Sessions(evidence.session)
     columns = np.zeros((rows, len(FEATURES)), dtype=np.float32)
 
@@ -89,20 +88,22 @@ def compute_features(
     pair = window = shares
     linked = rows > 0 and (int(previous.max()) >= 0 or int(after.max()) >= 0)
     if linked:
+        before_last, after_next = _step(previous, previous), _step(after, after)
         pair = np.maximum(shares, _shift(shares, previous))
         window = np.maximum(pair, _shift(shares, after))
         for far in (before_last, after_next):
             window = np.maximum(window, _shift(shares, far))
     lexical = shares.sum(axis=1)
     columns[:, 0] = lexical
-    columns[:, 1] = pair.sum(axis=1)
-    columns[:, 2] = window.sum(axis=1)
+    columns[:, 1] = pair.sum(axis=1) if linked else lexical
+    columns[:, 2] = window.sum(axis=1) if linked else lexical
     columns[:, 3] = sessions.best(shares).sum(axis=1)
     columns[:, 4] = sessions.best(lexical)
 
     if evidence.cosine is not None:
         cosine = (evidence.cosine - cosine_mean) / cosine_spread
-        cosine = np.clip(np.nan_to_num(cosine, nan=0.0), -5.0, 30.0).astype(np.float32)
+        cosine[np.isnan(cosine)] = 0.0
+        cosine = np.minimum(np.maximum(cosine, -5.0), 30.0).astype(np.float32)
         columns[:, 5] = cosine
         columns[:, 8] = np.maximum(cosine, 0.0)  # as where no neighbour is near
         if linked:
@@ -126,7 +127,8 @@ def compute_features(
     columns[:, 10] = evidence.speaker
     columns[:, 11] = _date_match(evidence, question)
     columns[:, 12] = asks
-    columns[:, 13] = _shift(asks, previous)
+    if linked:
+        columns[:, 13] = _shift(asks, previous)
     columns[:, 14] = np.log1p(np.minimum(evidence.lengths, 40.0))
     columns[:, 15] = time
     columns[:, 16] = time * question.asks_when
@@ -163,7 +165,7 @@ def gate_features(
 class _Sessions:
     """The best value in each row's session; a row without one is a session of its own."""
 
-    def __init__(self, session: NDArray[np.int32]) -> None:
+    def __init__(self, session: NDArray[np.int64]) -> None:
         import numpy as np
 
         codes = np.where(session >= 0, session, -1 - np.arange(len(session)))

@@ -33,7 +33,7 @@ _CAPITALISED = compile_late(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)
 _COUNT = compile_late(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
 _NAME = compile_late(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
 # Chat roles are words of every other question, and months are words of dates.
-_NOT_NAMES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
+CHAT_ROLES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
 _CASE_MATTERS = STOP_WORDS | {"may", "april", "june", "august", "mark", "rose", "grace", "hope"}
 _MAX_NAME_WORDS = 4
 
@@ -110,7 +110,7 @@ def _name_table(speakers: tuple[str, ...]) -> dict[tuple[str, ...], tuple[str, .
     first: dict[tuple[str, ...], list[str]] = {}
     for speaker in dict.fromkeys(speakers):
         words = tuple(word.casefold() for word in _WORD.findall(speaker))[:_MAX_NAME_WORDS]
-        if not words or (len(words) == 1 and words[0] in _NOT_NAMES):
+        if not words or (len(words) == 1 and words[0] in CHAT_ROLES):
             continue
         whole.setdefault(words, []).append(speaker)
         if len(words) > 1 and len(words[0]) > 2 and words[0] not in STOP_WORDS:

@@ -75,8 +75,13 @@ class LiveIndex:
         return self._postings
 
     @property
+    def words(self) -> PostingsIndex:
+        """The words as of the last `catch_up`."""
+        return self._postings
+
+    @property
     def table(self) -> RowTable:
-        """The rows as of the last `postings`."""
+        """The rows as of the last `catch_up`."""
         return self._postings.table
 
     def vectors(self, embedder: EmbedderId) -> VectorIndex:
@@ -87,6 +92,14 @@ class LiveIndex:
             if embedder not in self._vectors:
                 self._vectors[embedder] = self._load_vectors(embedder)
             return self._vectors[embedder]
+
+    def changes_of(self, kind: int) -> tuple[int, int] | None:
+        """What differs whenever a row of this kind came, changed or went since it was the same;
+        None while nothing is loaded."""
+        if not self._loaded:
+            return None
+        self.catch_up()
+        return self.rebuilds, self.table.changes_of(kind)
 
     # -- keeping in step ------------------------------------------------------------
 

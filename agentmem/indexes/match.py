@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FEW = 4096
 """Up to this many postings every row that holds a word is scored."""
 
+SMALL = 1 << 15
+"""A table of up to so many rows is scored whole: choosing what to score would cost more."""
+
 CHEAP = 1 << 16
 """Rare words are added up, up to this many postings, before asking what can be left out."""
 
@@ -105,6 +108,8 @@ class Match:
             positions = distinct(np.concatenate([p.positions for p, _ in used]))
             positions = self._living(positions)
             return self._best(positions, self._score(positions), n)
+        if self._columns.end <= SMALL:
+            return self._best(*self._all_scored(used), n)
         return self._best(*self._contenders(used, n), n)
 
     def scores_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.float64]:
@@ -156,16 +161,35 @@ class Match:
 
     def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
         """Exact scores: always the same sum in the same order, whichever way a row was found."""
-        k1, b = self._k1, self._b
-        norm = self._columns.length.take(positions).astype(np.float64)
-        norm *= k1 * b / self.mean_length if self.mean_length else 0.0
-        norm += k1 * (1.0 - b)
+        k1 = self._k1
+        norm = self._norm(self._columns.length.take(positions))
         total = np.zeros(len(positions), dtype=np.float64)
         for postings, factor in zip(self._postings, self._factors, strict=True):
             if factor > 0.0:
                 counts = _counts_at(postings, positions).astype(np.float64)
                 total += factor * (counts * (k1 + 1.0) / (counts + norm))
         return total
+
+    def _norm(self, lengths: NDArray[np.int32]) -> NDArray[np.float64]:
+        k1, b = self._k1, self._b
+        norm = lengths.astype(np.float64)
+        norm *= k1 * b / self.mean_length if self.mean_length else 0.0
+        norm += k1 * (1.0 - b)
+        return norm
+
+    def _all_scored(
+        self, used: Sequence[tuple[Postings, float]]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Every row that holds a word, and the score that `_score` gives it, bit for bit."""
+        end, k1 = self._columns.end, self._k1
+        norm = self._norm(self._columns.length[:end])
+        total = np.zeros(end, dtype=np.float64)
+        for postings, factor in used:
+            positions = postings.positions
+            counts = postings.counts.astype(np.float64)
+            total[positions] += factor * (counts * (k1 + 1.0) / (counts + norm.take(positions)))
+        positions = self._living(np.flatnonzero(total).astype(np.int32))
+        return positions, total.take(positions)
 
     def _best(
         self, positions: NDArray[np.int32], scores: NDArray[np.float64], n: int

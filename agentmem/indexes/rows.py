@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEPT_SELECTIONS = 32
+FEW_ROWS = 32
+"""So many are entered sooner one by one than by sorting them."""
 
 _FlagKey = tuple[frozenset[int] | None, int]
 
@@ -60,6 +62,7 @@ class RowTable:
         self._fresh_dead: list[int] = []
         self._speakers: dict[int, set[int]] = {}
         self._speakers_entered = 0
+        self._turns: dict[int, int] = {}
 
     # -- changing -----------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class RowTable:
         known = previous > 0
         self._next_of[previous[known]] = rows[known]
         self.size = end
+        self._touch(*distinct(batch.kind).tolist())
         self._enter_owners(start, end)
         self.live_count += count
         self.live_length += int(batch.length.sum(dtype=np.int64))
@@ -108,6 +112,7 @@ class RowTable:
             values[position] = getattr(batch, name)[0]
         self.live[position] = True
         self.position_of[row] = position + 1
+        self._touch(int(batch.kind[0]))
         if previous > 0:
             self._next_of[previous] = row
         owner = self._owner(int(batch.owner[0]))
@@ -131,6 +136,7 @@ class RowTable:
         return int(positions.size)
 
     def _bury(self, position: int) -> None:
+        self._touch(int(self.column["kind"][position]))
         length = int(self.column["length"][position])
         owner = self._owners[int(self.column["owner"][position])]
         owner.count -= 1
@@ -139,6 +145,14 @@ class RowTable:
         self.live_count -= 1
         self.live_length -= length
         self._fresh_dead.append(position)
+
+    def _touch(self, *kinds: int) -> None:
+        for kind in kinds:
+            self._turns[kind] = self._turns.get(kind, 0) + 1
+
+    def changes_of(self, kind: int) -> int:
+        """A number that grows whenever a row of this kind comes, changes or goes."""
+        return self._turns.get(kind, 0)
 
     def _owner(self, owner_id: int) -> _Owner:
         owner = self._owners.get(owner_id)
@@ -319,6 +333,11 @@ class RowTable:
             return
         owners = self.column["owner"][start : self.size]
         speakers = self.column["speaker"][start : self.size]
+        if len(owners) <= FEW_ROWS:
+            for owner, speaker in zip(owners.tolist(), speakers.tolist(), strict=True):
+                if speaker:
+                    self._speakers.setdefault(owner, set()).add(speaker)
+            return
         order = np.lexsort((speakers, owners))
         owners, speakers = owners[order], speakers[order]
         new = np.ones(len(order), dtype=bool)
@@ -402,9 +421,9 @@ class RowTable:
             gone = rows[self.positions_of(rows) < 0]
             if gone.size:
                 compacted.delete(gone)
-        lock = self.lock
+        lock, turns = self.lock, self._turns
         self.__dict__.update(compacted.__dict__)
-        self.lock = lock
+        self.lock, self._turns = lock, turns
         return end - start
 
     @classmethod

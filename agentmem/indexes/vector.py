@@ -27,8 +27,8 @@ from agentmem.protocols import EmbedderId
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-APPROXIMATE_FROM = 16_384
-EXACT_SCOPE = 8192
+APPROXIMATE_FROM = 6144
+EXACT_SCOPE = 4096
 DEPTH = 1024
 FRESH = 1024
 CODED_AT_ONCE = 256
@@ -366,19 +366,18 @@ class VectorIndex:
             live = self.table.live
         if selection.positions is not None and self._scanned(selection.count):
             wanted = slots.slots_of(row_column.take(selection.positions))
-            found = self._nearest(slots, wanted[wanted >= 0], query, n)
+            found, cosines = _nearest(slots, wanted[wanted >= 0], query, n)
         else:
             mask = None if selection.positions is None else selection.mask()
             narrow = _Narrow(slots, position_of, mask)
-            found = self._picked(query, n, narrow, in_scope=selection.count)
+            found, cosines = self._picked(query, n, narrow, in_scope=selection.count)
         rows, seen = self._seen(slots, found, scope)
         if selection.positions is None and not seen.all():
             # Vectors of rows the table does not have, or has since: leave them out beforehand.
             narrow = _Narrow(slots, position_of, live[: selection.end])
-            found = self._picked(query, n, narrow, in_scope=selection.count)
+            found, cosines = self._picked(query, n, narrow, in_scope=selection.count)
             rows, seen = self._seen(slots, found, scope)
-        rows, found = rows[seen], found[seen]
-        cosines = slots.matrix.products(found, query)
+        rows, cosines = rows[seen], cosines[seen]
         order = np.lexsort((rows, -cosines))[:n]
         return rows[order], np.clip(cosines[order], -1.0, 1.0)
 
@@ -410,19 +409,9 @@ class VectorIndex:
         found[here] = np.clip(slots.matrix.products(wanted[here], query), -1.0, 1.0)
         return found
 
-    def _nearest(
-        self, slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int
-    ) -> NDArray[np.int64]:
-        """The `n` nearest slots of `among`, and those as near as the last of them."""
-        if len(among) <= n:
-            return among
-        products = slots.matrix.products(among, query)
-        least = np.sort(products)[len(products) - n]
-        return among.compress(products >= least)
-
     def _picked(
         self, query: NDArray[np.float32], n: int, narrow: _Narrow, *, in_scope: int
-    ) -> NDArray[np.int64]:
+    ) -> _Near:
         """The nearest of what the codes pick and of what has no codes yet."""
         slots = narrow.slots
         depth = max(self._depth, 4 * n)
@@ -437,14 +426,32 @@ class VectorIndex:
         # far from the query may have too few rows among those picked.
         short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
         if codes is None or (short and not complete):
-            return self._nearest(slots, narrow(np.arange(slots.size)), query, n)
-        fresh = narrow(np.arange(coded, slots.size))
-        return self._nearest(slots, np.concatenate((picked[:depth], fresh)), query, n)
+            return _nearest(slots, narrow(np.arange(slots.size)), query, n)
+        picked = picked[:depth]
+        if coded < slots.size:
+            picked = np.concatenate((picked, narrow(np.arange(coded, slots.size))))
+        return _nearest(slots, picked, query, n)
+
+
+_Near = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
+
+
+def _nearest(slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int) -> _Near:
+    """The `n` nearest slots of `among`, and those as near as the last of them; their cosines."""
+    products = slots.matrix.products(among, query)
+    if len(among) <= n:
+        return among, products
+    keep = products >= np.partition(products, len(products) - n)[len(products) - n]
+    return among.compress(keep), products.compress(keep)
 
 
 def _width(depth: int, in_scope: int, size: int) -> int:
-    """How many slots the codes are asked for, so that about `depth` of them are in scope."""
-    return min(WIDEST, int(depth * max(1.0, 1.5 * size / max(1, in_scope))))
+    """How many slots the codes are asked for, so that about `depth` of them are in scope.
+
+    The smaller the part of the store that is in scope, the less even it may lie.
+    """
+    others = max(1.0, size / max(1, in_scope))
+    return min(WIDEST, int(depth * others * (1.0 + min(0.5, 4.0 * (others - 1.0)))))
 
 
 class _Narrow:

@@ -39,11 +39,13 @@ EMBEDDER = EmbedderId(name="test", version="1", dimensions=8)
 SMALL: dict[str, Any] = {"seal_rows": 3, "join_ratio": 2, "bulk_rows": 4, "background": False}
 
 
-@pytest.fixture(params=["every row", "bounds"])
+@pytest.fixture(params=["every row", "whole table", "bounds"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run everything once as small stores do and once as large ones do."""
-    if request.param == "bounds":
+    """Run everything as small stores do, as those of middle size, and as large ones do."""
+    if request.param != "every row":
         monkeypatch.setattr(match_module, "FEW", 0)
+    if request.param == "bounds":
+        monkeypatch.setattr(match_module, "SMALL", 0)
         monkeypatch.setattr(match_module, "CHEAP", 2)
         monkeypatch.setattr(match_module, "SAMPLE", 4)
 

@@ -27,7 +27,7 @@ EMBEDDERS = (
 
 def build_evidence(numbers: Any, *, rows: int, terms: int, vectors: bool) -> Evidence:
     """Any evidence that hangs together, from Hypothesis' own random numbers."""
-    session = np.sort(numbers.integers(-1, max(1, rows // 2), rows)).astype(np.int32)
+    session = np.sort(numbers.integers(-1, max(1, rows // 2), rows))
     linked = (session[1:] == session[:-1]) & (session[1:] >= 0)
     positions = np.arange(rows, dtype=np.int32)
     cosine = numbers.uniform(-1, 1, rows).astype(np.float32)

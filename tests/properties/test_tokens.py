@@ -200,6 +200,25 @@ def test_the_cache_answers_as_the_counter_does(asked: list[str], size: int) -> N
 
 
 @given(
+    pieces=st.lists(
+        st.sampled_from(
+            ("\n", "\r", " ", "\t", "<", "/", ">", "<s>", "\n<", "\n\n", "'s", "12", "é")
+        )
+        | texts(max_size=20),
+        max_size=40,
+    )
+)
+def test_a_block_costs_what_its_elements_cost(pieces: list[str]) -> None:
+    """T16 Counted by elements. Counting what stands between line ends and tags and adding it up
+    gives what the encoding itself counts, so a block costs the sum of its elements."""
+    text = "".join(pieces)
+    for name in ("o200k_base", "cl100k_base"):
+        counter = tiktoken_counter(name)
+        assert counter is not None
+        assert CachedCounter(counter, by_elements=True)(text) == counter(text)
+
+
+@given(
     reports=st.lists(
         st.tuples(
             st.sampled_from(("gpt-4o", "OpenAI/GPT-4o", "claude-3-5-sonnet", "x")),

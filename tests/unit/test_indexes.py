@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentmem.errors import InvalidFilter, InvalidInput, InvalidNumber
+from agentmem.indexes import match
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.scope import RowScope
 from tests.properties.index_models import Row, batch, best, bm25_scores
@@ -103,7 +104,11 @@ def zipf_rows(count: int, *, seed: int, first: int = 1) -> list[Row]:
     return rows
 
 
-def test_large_lists_are_pruned_without_changing_the_answer() -> None:
+@pytest.mark.parametrize("small", [0, 1 << 15])
+def test_large_lists_are_pruned_without_changing_the_answer(
+    small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "SMALL", small)
     rows = zipf_rows(6000, seed=1)
     index = index_of(*rows)
     for query in ({1: 1.0, 2: 1.0, 50: 1.0}, {1: 1.0}, {3: 0.2, 400: 2.0, 7: 1.0, 1: 0.1}):

@@ -49,7 +49,7 @@ def search(
     count = len(turns)
     speakers = sorted({speaker for speaker, _ in turns if speaker})
     question = read_question(query, speakers, now=datetime(2026, 3, 15, tzinfo=UTC))
-    session = np.array(sessions or range(count), dtype=np.int32)
+    session = np.array(sessions or range(count), dtype=np.int64)
     linked = session[1:] == session[:-1]
     hashes = [hash_terms(indexed_text(text)) for _, text in turns]
     frequencies = np.zeros((count, len(question.terms)), dtype=np.float32)

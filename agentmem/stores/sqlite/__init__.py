@@ -23,7 +23,7 @@ from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.journal import SqliteJournal
 from agentmem.stores.sqlite.names import NameCache, visible_owners
 from agentmem.stores.sqlite.rows import read_memories, rows_by_key
-from agentmem.stores.sqlite.schema import MIGRATIONS, Step
+from agentmem.stores.sqlite.schema import MIGRATIONS, OWNERS, Step
 from agentmem.stores.sqlite.side import (
     SqliteArtifacts,
     SqliteJobs,
@@ -327,15 +327,22 @@ class SqliteStore:
 
     def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
         """The current chunks of a source, in their order."""
-        found = self.scan(Selection(reader=scope, source_url=url))
+        selection = Selection(reader=scope, source_url=url)
+        with self._database.read() as read:
+            rows = reading.select_rows(read, self._names, selection)
+            found = reading.by_rows(read, self._names, rows).values()
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
         import numpy as np
 
-        with self._database.read() as read:
-            return np.asarray(visible_owners(read, scope), dtype=np.int32)
+        tally = tuple(self._database.ledger().tally(OWNERS.name))
+        found = self._names.visible(scope, tally)
+        if found is None:
+            with self._database.read() as read:
+                found = self._names.keep_visible(scope, tally, visible_owners(read, scope))
+        return np.asarray(found, dtype=np.int32)
 
     # Closing
 

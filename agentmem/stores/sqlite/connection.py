@@ -79,6 +79,7 @@ class Database:
         self._stand_ins: list[Connection] = []
         self._mark = files.Mark(self.path)
         self._last_ledger: tuple[str, Ledger] | None = None
+        self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers = Numbers()
         self._opened_file: tuple[int, int] | None = None
 
@@ -155,6 +156,15 @@ class Database:
             watcher = self._watcher
             found = self._retrying(lambda: watcher.execute("PRAGMA data_version").fetchone())
             return int(found[0])
+
+    def ledger(self) -> Ledger:
+        """The tallies as of now, to look at; read anew only when somebody has committed since."""
+        version = self.data_version()  # before the ledger: what is kept is never older than it
+        kept = self._read_ledger
+        if kept is None or kept[0] != version:
+            with self.read() as read:
+                kept = self._read_ledger = (version, read.ledger)
+        return kept[1]
 
     # Writing
 

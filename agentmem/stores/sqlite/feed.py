@@ -66,8 +66,7 @@ class SqliteFeed:
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
-        with self._database.read() as read:
-            return read.ledger.seq()
+        return self._database.ledger().seq()
 
     def data_version(self) -> int:
         """Changes whenever any process committed; cheaper than `seq`."""
@@ -76,6 +75,8 @@ class SqliteFeed:
     def changes(self, since_seq: int, /) -> Changes:
         """What was written after `since_seq`, oldest first."""
         require_count(since_seq, "since_seq")
+        if since_seq == self._database.ledger().seq():
+            return Changes(seq=since_seq, complete=True, items=())
         with self._database.read() as read:
             last, last_row = read.ledger.seq(), read.ledger.tally(MEMORIES.name)[2]
             lines = _lines_since(read, since_seq)
@@ -226,8 +227,7 @@ class SqliteFeed:
 
     def cold_count(self) -> int:
         """How many memories were put away."""
-        with self._database.read() as read:
-            return read.ledger.tally(COLD.name)[0]
+        return self._database.ledger().tally(COLD.name)[0]
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""

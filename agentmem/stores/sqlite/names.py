@@ -30,6 +30,7 @@ _SAME_OWNER = """
     WHERE visibility = ? AND user_id IS ? AND project_id IS ? AND agent_id IS ? AND run_id IS ?
 """
 _T = TypeVar("_T")
+KEPT_READERS = 256
 
 
 def scope_values(scope: Scope) -> tuple[str | None, ...]:
@@ -103,6 +104,18 @@ class NameCache:
         self._limit = limit
         self._owners: dict[int, Owner] = {}
         self._strands: dict[int, Strand] = {}
+        self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
+
+    def visible(self, scope: Scope, tally: tuple[int, ...]) -> list[int] | None:
+        """Whom this reader may see, if it is known of the table with this tally."""
+        kept = self._visible.get(scope)
+        return kept[1] if kept is not None and kept[0] == tally else None
+
+    def keep_visible(self, scope: Scope, tally: tuple[int, ...], owners: list[int]) -> list[int]:
+        if len(self._visible) >= KEPT_READERS:
+            self._visible = {}
+        self._visible[scope] = (tally, owners)
+        return owners
 
     def owners(self, read: Read, numbers: Collection[int]) -> dict[int, Owner]:
         found, rows = _known(read, self._owners, OWNERS, numbers)
@@ -121,6 +134,7 @@ class NameCache:
         """Forget everything, as after an erasure."""
         self._owners = {}
         self._strands = {}
+        self._visible = {}
 
     def _keep(
         self, known: dict[int, _T], found: dict[int, _T], numbers: Collection[int]
