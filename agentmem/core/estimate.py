@@ -39,6 +39,7 @@ _PIECE = compile_late(
     rf"|[{_BLANK}]{{1,1024}}(?= \S)|[{_BLANK}]{{1,1024}}|.",
     re.DOTALL,
 )
+_MIXED_BLANK = compile_late(r"\n\n| +|[^ ]")
 _BLANK_LINE = compile_late(r"\n[^\n]+(?=\n)")
 _CHUNK_CHARACTERS = 1_000_000
 
@@ -155,6 +156,11 @@ def _price_blank(blank: str, profile: int) -> float:
             cost += 0.8
         if profile == 2:
             cost += 0.7 * rest.count("\t") + len(rest) // 12
+    returns = blank.count("\r") - blank.count("\r\n")
+    if returns:  # hardly any token has one alone, so it also parts what stands beside it
+        cost = max(cost, min(len(blank), 2 * returns + 1))
+    if profile == 2:  # two line feeds or some spaces are one token, all else stands alone
+        cost = max(cost, len(_MIXED_BLANK.findall(blank)))
     return cost
 
 

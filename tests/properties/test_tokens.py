@@ -68,6 +68,8 @@ def messages(max_size: int = 4) -> st.SearchStrategy[list[dict[str, Any]]]:
 @given(text=documents() | texts())
 @example(text="नमस्ते।" * 4)
 @example(text="\x1c\x1d\nh")
+@example(text=" \r\r\r")
+@example(text=" \r\n\r\n")
 @example(text="Ivermectin is used to treat onchocerciasis.")
 def test_the_estimate_is_never_more_than_five_percent_low(text: str) -> None:
     """T1 Careful estimate. Without a tokenizer, a text counts at most 5 % (and one token) low."""
