@@ -18,7 +18,8 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -50,6 +51,8 @@ LOOK_SECONDS = 30.0
 LONGEST_NAP_SECONDS = 60.0
 EXIT_SECONDS = 2.0
 MOST_ATTEMPTS = 5
+LINGER_SECONDS = 0.03
+"""How long a job waits for its turn to end; a model takes longer to answer."""
 HOPELESS = (InvalidInput, FileRefused, FileUnreadable)
 """What is wrong with the payload itself; another try would find the same."""
 Answer = TypeVar("Answer")
@@ -85,6 +88,8 @@ class Worker:
         """Begin with nothing; also in a forked child, whose parent keeps the jobs it had."""
         self._process = os.getpid()
         self._changed = threading.Condition(threading.Lock())
+        self._hurry = threading.Event()
+        self._flushing = 0
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
         self._running: Entry | None = None
         self._thread: threading.Thread | None = None
@@ -169,11 +174,12 @@ class Worker:
             if inside:
                 return not self._waiting.unsettled(mark)
             if self._threaded and self._is_busy(mark) and not self._stopping:
-                self._ensure_thread()
-                self._changed.notify_all()
-                self._changed.wait_for(
-                    lambda: self._stopping or not self._is_busy(mark), timeout_seconds
-                )
+                with self._hurrying():
+                    self._ensure_thread()
+                    self._changed.notify_all()
+                    self._changed.wait_for(
+                        lambda: self._stopping or not self._is_busy(mark), timeout_seconds
+                    )
         if not self._threaded:
             self.run_due(deadline=deadline)
         with self._lock():
@@ -214,6 +220,7 @@ class Worker:
             if self._closed:
                 return
             self._closing = True
+            self._hurry.set()
             thread = self._thread
             inside = thread is threading.current_thread()
             if thread is not None and not inside:
@@ -283,8 +290,24 @@ class Worker:
             atexit.register(_close_all)
         _alive.add(self)
 
+    @contextmanager
+    def _hurrying(self) -> Iterator[None]:
+        """While somebody waits for the jobs, they begin at once; the lock is held outside."""
+        self._flushing += 1
+        self._hurry.set()
+        try:
+            yield
+        finally:
+            self._flushing -= 1
+            if not self._flushing and not self._closing:
+                self._hurry.clear()
+
     def _work(self) -> None:
+        woken = True
         while True:
+            if woken:  # the turn that submitted goes on first: both share one interpreter
+                self._hurry.wait(LINGER_SECONDS)
+                woken = False
             self.run_due()
             with self._changed:
                 if self._is_busy(self._waiting.last_number) and not self._stopping:

@@ -6,11 +6,13 @@ in `degradations`, and the messages go out as they came.
 
 from __future__ import annotations
 
+import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentmem.config import LoopConfig
 from agentmem.core.asking import read_queries
@@ -33,7 +35,7 @@ from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.snapshot import Snapshot
-from agentmem.errors import AgentMemWarning, BudgetError
+from agentmem.errors import BudgetError
 from agentmem.recalling import Recalled
 from agentmem.tokenizer import Tokenizer
 from agentmem.types import EMPTY, Hit, Memory, Scope
@@ -74,16 +76,75 @@ class Context:
 
     messages: list[dict[str, Any]]
     built: BuiltBlock = field(default_factory=BuiltBlock)
-    plan: ContextPlan | None = None
     citations: tuple[Citation, ...] = ()
     hits: tuple[Hit, ...] = ()
-    snapshot: Snapshot | None = None
-    degradations: list[str] = field(default_factory=list)
-    estimated_tokens: int = 0
+    snapshot_id: str = ""
+    message_id: str = ""
+    accounts: Accounts | None = None
+    counted_tokens: int | None = None
+    """What was sent in the end, where that is not what the plan says."""
+
+    @property
+    def plan(self) -> ContextPlan | None:
+        """The whole request, counted."""
+        return None if self.accounts is None else self.accounts.plan
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return None if self.accounts is None else self.accounts.snapshot
+
+    @property
+    def degradations(self) -> list[str]:
+        """What did not work, in words."""
+        return [] if self.accounts is None else self.accounts.degradations
 
     @property
     def budget(self) -> Budget | None:
         return None if self.plan is None else self.plan.budget
+
+    @property
+    def estimated_tokens(self) -> int:
+        """What the request costs, as we count."""
+        if self.counted_tokens is not None:
+            return self.counted_tokens
+        return 0 if self.budget is None else self.budget.used_tokens
+
+
+class Accounts:
+    """The plan and the snapshot of a context: made once, when somebody asks for them.
+
+    Nothing of them goes to the model, so it need not wait; the background asks
+    soon enough.
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        pack: Callable[[], ContextPlan | None],
+        trace: Callable[[ContextPlan | None], Snapshot],
+    ) -> None:
+        self._steps = steps
+        self._pack = pack
+        self._trace = trace
+        self._lock = threading.RLock()
+
+    @cached_property
+    def plan(self) -> ContextPlan | None:
+        with self._lock:
+            return self.__dict__["plan"] if "plan" in self.__dict__ else self._pack()
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        with self._lock:
+            if "snapshot" in self.__dict__:
+                return cast("Snapshot | None", self.__dict__["snapshot"])
+            plan = self.plan
+            return self._steps.run("trace", lambda: self._trace(plan), None)
+
+    @property
+    def degradations(self) -> list[str]:
+        _ = self.plan  # it may be one of them
+        return self._steps.degradations
 
 
 class Steps:
@@ -182,10 +243,22 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             ),
             built,
         )
-    packing = _pack(ask, built, tokenizer, runtime, steps)
+    at, snapshot_id = runtime.now(), runtime.new_id()
+    message_id = ask.message_id or runtime.new_id()
+    citations = citations_of(built, hits)
+    accounts = Accounts(
+        steps,
+        lambda: _pack(ask, built, tokenizer, steps, now=at),
+        lambda plan: _snapshot(
+            ask, built, plan, hits=hits, queries=queries, recalled=recalled, profile=profile,
+            passed_over=chosen.passed_over, factors=factors, reasons=reasons,
+            tokenizer=tokenizer, notes=notes, steps=steps,
+            created_at=at, snapshot_id=snapshot_id, message_id=message_id,
+        ),
+    )  # fmt: skip
     sent: Sequence[Mapping[str, Any]] = ask.messages
-    if packing is not None and ask.trim:
-        sent = packing.messages
+    if ask.trim and accounts.plan is not None:
+        sent = accounts.plan.messages
     messages = steps.run(
         "inject",
         lambda: inject(
@@ -197,25 +270,15 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         ),
         [dict(message) for message in sent],
     )
-    context = Context(
+    return Context(
         messages=messages,
         built=built,
-        plan=packing,
         hits=hits,
-        citations=citations_of(built, hits),
-        degradations=steps.degradations,
-        estimated_tokens=packing.budget.used_tokens if packing else 0,
+        citations=citations,
+        snapshot_id=snapshot_id,
+        message_id=message_id,
+        accounts=accounts,
     )
-    context.snapshot = steps.run(
-        "trace",
-        lambda: _snapshot(
-            runtime, ask, context, queries=queries, recalled=recalled, profile=profile,
-            passed_over=chosen.passed_over, factors=factors, reasons=reasons,
-            tokenizer=tokenizer, notes=notes, timings=steps.timings_ms,
-        ),
-        None,
-    )  # fmt: skip
-    return context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +332,7 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
 
 
 def _pack(
-    ask: Ask, built: BuiltBlock, tokenizer: Tokenizer, runtime: Runtime, steps: Steps
+    ask: Ask, built: BuiltBlock, tokenizer: Tokenizer, steps: Steps, *, now: datetime
 ) -> ContextPlan | None:
     """The whole request, counted, and trimmed if it may be."""
     messages = list(ask.messages)
@@ -280,23 +343,22 @@ def _pack(
     reserve = tokenizer.reserve.total
 
     def pack() -> ContextPlan:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AgentMemWarning)
-            return pack_context(
-                system=messages[0] if first_is_system else None,
-                history=messages[int(first_is_system) : asked],
-                current=messages[asked],
-                steps=messages[asked + 1 :],
-                window_tokens=tokenizer.available_tokens + reserve,
-                reserve_tokens=reserve,
-                extra=packages_of(built),
-                count=tokenizer,
-                count_message=tokenizer.count_message,
-                count_media=tokenizer.count_part,
-                tool_schema_tokens=_tool_tokens(ask, tokenizer),
-                now=runtime.now(),
-                memories_asked=0,
-            )
+        # What cannot be read was said when the messages were counted for the budget.
+        return pack_context(
+            system=messages[0] if first_is_system else None,
+            history=messages[int(first_is_system) : asked],
+            current=messages[asked],
+            steps=messages[asked + 1 :],
+            window_tokens=tokenizer.available_tokens + reserve,
+            reserve_tokens=reserve,
+            extra=packages_of(built),
+            count=tokenizer,
+            count_message=lambda message: tokenizer.count_message(message, warn=False),
+            count_media=lambda part: tokenizer.count_part(part, warn=False),
+            tool_schema_tokens=_tool_tokens(ask, tokenizer),
+            now=now,
+            memories_asked=0,
+        )
 
     if ask.trim:
         return _timed(steps, pack)
@@ -325,10 +387,11 @@ def _timed(steps: Steps, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
 
 
 def _snapshot(
-    runtime: Runtime,
     ask: Ask,
-    context: Context,
+    built: BuiltBlock,
+    plan: ContextPlan | None,
     *,
+    hits: Sequence[Hit],
     queries: Sequence[str],
     recalled: Recalled,
     profile: Sequence[Memory],
@@ -337,32 +400,32 @@ def _snapshot(
     reasons: Mapping[str, str],
     tokenizer: Tokenizer,
     notes: Sequence[str],
-    timings: Mapping[str, float],
+    steps: Steps,
+    created_at: datetime,
+    snapshot_id: str,
+    message_id: str,
 ) -> Snapshot:
-    built, plan, config = context.built, context.plan, ask.config
     return Snapshot(
-        id=runtime.new_id(),
-        message_id=ask.message_id or runtime.new_id(),
-        created_at=runtime.now(),
+        id=snapshot_id,
+        message_id=message_id,
+        created_at=created_at,
         scope=ask.scope,
         model=ask.model,
         query=queries[0] if queries else "",
         window_tokens=tokenizer.limits.window,
         reserve_tokens=tokenizer.reserve.total,
-        estimated_tokens=context.estimated_tokens,
-        settings=_settings(config, offered=len(reasons)),
+        estimated_tokens=plan.budget.used_tokens if plan else 0,
+        settings=_settings(ask.config, offered=len(reasons)),
         parts=parts_of_request(plan),
         looked_at=(
-            *looked_at_knowledge(
-                context.hits, passed_over, built, factors=factors, reasons=reasons
-            ),
+            *looked_at_knowledge(hits, passed_over, built, factors=factors, reasons=reasons),
             *looked_at_profile(profile, built, heard=ask.heard),
             *looked_at_messages(plan),
         ),
         message=built.text or "",
         warnings=(*notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
-        degradations=tuple(context.degradations),
-        timings_ms=dict(timings),
+        degradations=tuple(steps.degradations),
+        timings_ms=dict(steps.timings_ms),
         cached=recalled.how == "cached",
     )
 

@@ -245,7 +245,7 @@ class LoopRun:
             self._pack_smaller(error, base, schemas)
             if turn is not None and self.first_prompt_tokens is None:
                 # The provider's count is compared with what was sent, not with what was refused.
-                turn.context.estimated_tokens = self._count(schemas)
+                turn.context.counted_tokens = self._count(schemas)
             try:
                 reply = await self._send(schemas, tools_off=tools_off)
             except Exception as again:

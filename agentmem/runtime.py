@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentmem.contexts import Context
     from agentmem.core.block import ContextBlock
     from agentmem.core.living.prediction import Signal
+    from agentmem.core.waiting import Late
     from agentmem.indexer import Indexer
     from agentmem.living.schedule import Nightly
     from agentmem.manager import MemoryManager
@@ -110,7 +111,7 @@ class Runtime:
         from agentmem.background import Worker
 
         worker = Worker(self.memory.store, clock=self.memory.clock)
-        worker.handle("corrections", self._keep_corrections)
+        worker.handle("observed", self._observe)
         worker.handle("usage", self._count_use)
         worker.handle("judge", self._judge)
         worker.handle("learn", self._learn)
@@ -250,10 +251,9 @@ class Runtime:
                 made = Tokenizer(named, corrections=self.corrections, estimate=True)
             self._tokenizers[model] = (made, (note,))
 
-    def observe(self, model: str, *, estimated: int, actual: int) -> None:
-        """Learn from what a provider counted; kept in the store by the worker."""
-        self.tokenizer(model)[0].observe(estimated, actual)
-        self.worker.submit("corrections", self.corrections.export(), key=CORRECTIONS)
+    def observe(self, model: str, *, estimated: int | Late, actual: int) -> None:
+        """Learn from what a provider counted, in the background, and keep it in the store."""
+        self.worker.submit("observed", {"model": model, "estimated": estimated, "actual": actual})
 
     def remember_shown(self, scope: Scope, name: str, block: ContextBlock) -> None:
         """Keep a block, to know its echoes in what comes back."""
@@ -267,8 +267,13 @@ class Runtime:
             kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
         return AnyPrints([prints for prints in kept if prints is not None])
 
-    def _keep_corrections(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self.memory.store.settings.set(CORRECTIONS, json.dumps(dict(payload)))
+    def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        from agentmem.core.waiting import made
+
+        estimated = made(payload["estimated"])
+        if estimated:
+            self.tokenizer(payload["model"])[0].observe(estimated, payload["actual"])
+            self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""

@@ -178,9 +178,10 @@ class Tokenizer:
         """The tokens of `text`."""
         return self._count(text)
 
-    def count_message(self, message: Message) -> int:
+    def count_message(self, message: Message, *, warn: bool = True) -> int:
         """The tokens one message adds to a request."""
-        return count_message(message, count=self._count, count_media=self.count_media)
+        media = self.count_media if warn else self._media_tokens
+        return count_message(message, count=self._count, count_media=media)
 
     def count_messages(
         self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()
@@ -198,10 +199,15 @@ class Tokenizer:
             warnings.warn(estimate.warning, MediaWarning, stacklevel=2)
         return estimate.tokens
 
-    def count_part(self, part: Mapping[str, Any]) -> int:
+    def _media_tokens(self, media: Media) -> int:
+        return estimate_media(media, self.model).tokens
+
+    def count_part(self, part: Mapping[str, Any], *, warn: bool = True) -> int:
         """The tokens of one content part that carries media; 0 for any other part."""
         media = media_of(part)
-        return 0 if media is None else self.count_media(media)
+        if media is None:
+            return 0
+        return self.count_media(media) if warn else self._media_tokens(media)
 
     @property
     def available_tokens(self) -> int:

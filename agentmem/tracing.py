@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.snapshot import Outcome, Snapshot
@@ -30,6 +30,9 @@ from agentmem.errors import AgentMemError, DuplicateRecord, RecordNotFound, Snap
 from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.types import Scope
+
+if TYPE_CHECKING:
+    from agentmem.core.waiting import Late
 
 _log = logging.getLogger(__name__)
 
@@ -131,6 +134,20 @@ class Trace:
             lambda: {"snapshot": Late(lambda: to_fields(snapshot), characters=_size(snapshot))},
         )
 
+    def record_late(self, snapshot_id: str, made: Late, scope: Scope) -> None:
+        """Keep the snapshot that `made` gives when the background asks for it; never raises."""
+
+        from agentmem.core.waiting import Late
+
+        def fields() -> Any:
+            return None if made.value is None else to_fields(made.value)
+
+        self._submit(
+            scope,
+            snapshot_id,
+            lambda: {"snapshot": Late(fields, characters=made.characters)},
+        )
+
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
         """Add what the model answered to a snapshot of `scope`, soon; never raises."""
         self._submit(
@@ -219,7 +236,9 @@ class Trace:
             if "outcome" in payload:
                 self._write_outcome(payload, scope)
             else:
-                self._write(from_fields(made(payload["snapshot"])))
+                fields = made(payload["snapshot"])
+                if fields is not None:
+                    self._write(from_fields(fields))
         finally:
             with self._lock:
                 self._waiting = max(0, self._waiting - 1)

@@ -21,9 +21,10 @@ from agentmem.core.message_parts import text_of
 from agentmem.core.replies import plain, read_usage
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
+from agentmem.core.waiting import Late
 from agentmem.errors import BudgetError
 from agentmem.preferences import Preference
-from agentmem.telemetry import log_context
+from agentmem.telemetry import contexts_log, log_context
 from agentmem.turn_parts import again, own_words, session_of, working_for
 from agentmem.types import Hit, Scope
 
@@ -126,11 +127,11 @@ class Turn:
 
     @property
     def snapshot_id(self) -> str:
-        return self.snapshot.id if self.snapshot else ""
+        return self._context.snapshot_id
 
     @property
     def message_id(self) -> str:
-        return self.snapshot.message_id if self.snapshot else ""
+        return self._context.message_id
 
     @property
     def degradations(self) -> list[str]:
@@ -170,12 +171,17 @@ class Turn:
         if self.dry:
             return
         runtime.blocks.put(key, self._context)
-        if self.block is not None and self.snapshot is not None:
-            runtime.remember_shown(self.scope, self.snapshot.id, self.block)
-        snapshot = self.snapshot
-        if snapshot is not None:
-            self._try("trace", lambda: runtime.trace.record(snapshot))
-            log_context(snapshot)
+        context = self._context
+        if self.block is not None:
+            runtime.remember_shown(self.scope, context.snapshot_id, self.block)
+        if context.accounts is not None:
+            size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
+            late = Late(lambda: context.snapshot, characters=size)
+            self._try(
+                "trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope)
+            )
+            if contexts_log.isEnabledFor(logging.INFO) and self.snapshot is not None:
+                log_context(self.snapshot)
 
     def _read_signals(self, runtime: Runtime) -> tuple[Signal, ...]:
         """What is going on; learned from only where somebody says so or the tiers need it."""
@@ -297,17 +303,16 @@ class Turn:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
     def _complete(self, outcome: Outcome) -> None:
-        if self.snapshot is not None:
-            self.memory.runtime.trace.complete(self.snapshot.id, outcome, scope=self.scope)
+        if self.snapshot_id:
+            self.memory.runtime.trace.complete(self.snapshot_id, outcome, scope=self.scope)
 
     def _observe(self, prompt_tokens: int | None) -> None:
-        estimated = self._context.estimated_tokens
-        if prompt_tokens and estimated and self.model and not self._repeated:
+        if prompt_tokens and self.model and not self._repeated:
+            context = self._context
+            estimated = Late(lambda: context.estimated_tokens, characters=0)
             self.memory.runtime.observe(self.model, estimated=estimated, actual=prompt_tokens)
 
     def _index(self, answer: str) -> None:
-        from agentmem.core.waiting import Late
-
         runtime = self.memory.runtime
         now = runtime.now().isoformat()
         said: list[dict[str, Any]] = []
@@ -333,7 +338,6 @@ class Turn:
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
         from agentmem.core.living.usage import Shown, find_used
-        from agentmem.core.waiting import Late
 
         built, texts = (
             self._context.built,

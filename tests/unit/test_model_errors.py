@@ -170,6 +170,7 @@ def test_what_is_too_long_is_sent_once_more_and_smaller(
     assert second == first[len(first) - len(second) :]
     assert any("refused the request as too long" in note for note in result.degradations)
     if with_memory:
+        assert memory.flush()
         assert memory.runtime.corrections.of("gpt-4o").calls == 2  # the refusal and the answer
         assert memory.runtime.corrections.of("gpt-4o").ratio > 0.8
 
