@@ -20,6 +20,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.extraction import MAX_CHARACTERS, Extracted, extract
+from agentmem.core.living.grounding import without_secrets
 from agentmem.core.living.keys import fact_key
 from agentmem.core.living.learning import Candidate, LearningPlan, is_merged, plan_learning
 from agentmem.core.living.records import Record, to_memory_fields
@@ -34,7 +35,7 @@ from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
-    from agentmem.living.model_help import Model, Spend
+    from agentmem.living.asking import Model, Spend
     from agentmem.manager import MemoryManager
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ LEARN = "learn"
 LEARNED_FROM = "learned from"
 """The relation of a fact to the message that said it."""
 IMPORTANCE = 0.8
+COUNTED_FOR = "gpt-4o"
+"""Whose tokens are counted to know what a model was asked."""
 TRIES = 3
 _ASKED_AT_ONCE = 500
 
@@ -118,8 +121,8 @@ class Learner:
         not asked again. A dry run changes nothing and says what would be learned.
         """
         ordered = sorted(said, key=lambda s: s.at)
-        found = [records_of(extract(one.text)) for one in ordered]
-        report = Learned(notes=_unread(ordered), dry_run=dry_run)
+        found, report = self._find(ordered, model, spend)
+        report = replace(report, dry_run=dry_run)
         for attempt in range(TRIES):
             try:
                 return self._once(scope, ordered, found, report)
@@ -128,6 +131,32 @@ class Learner:
                     raise
                 _log.info("Planning what to learn again: %s", error)
         raise AssertionError("unreachable")
+
+    def _find(
+        self, said: Sequence[Said], model: Model | None, spend: Spend | None
+    ) -> tuple[list[list[Record]], Learned]:
+        """The records of each text, by rules and a model, and what is to be said of that."""
+        texts = [one.text for one in said]
+        found: Sequence[Extracted] = [extract(text) for text in texts]
+        report, notes = Learned(), _unread(texts)
+        if model is not None:
+            from agentmem.living.asking import Asker, Spend
+            from agentmem.living.proposing import find_more
+            from agentmem.tokenizer import tokenizer_for
+
+            count, limit = tokenizer_for(COUNTED_FOR), spend or Spend()
+            asker = Asker(model, spend=limit, count=count)
+            more = find_more(texts, found, asker, count=count, tokens=limit.tokens)
+            found = more.found
+            report = Learned(
+                rejected=more.rejected, model_calls=asker.calls, model_tokens=asker.tokens
+            )
+            notes = (*notes, *asker.notes)
+        kept = [without_secrets(one) for one in found]
+        if hidden := sum(count for _, count in kept):
+            notes = (*notes, f"{hidden} statements with a key or a password were not learned")
+        records = [records_of(one) for one, _ in kept]
+        return records, replace(report, notes=notes)
 
     def _once(
         self,
@@ -287,8 +316,8 @@ def records_of(found: Extracted) -> list[Record]:
     ]
 
 
-def _unread(said: Sequence[Said]) -> tuple[str, ...]:
-    beyond = sum(max(0, len(one.text) - MAX_CHARACTERS) for one in said)
+def _unread(texts: Sequence[str]) -> tuple[str, ...]:
+    beyond = sum(max(0, len(text) - MAX_CHARACTERS) for text in texts)
     return (f"{beyond:,} characters at the end of long texts were not read",) if beyond else ()
 
 

@@ -16,10 +16,10 @@ from agentmem.manager.whose import Instant, instant, scope_of
 
 if TYPE_CHECKING:
     from agentmem.core.living.plans import ConsolidationSettings
+    from agentmem.living.asking import Model, Spend
     from agentmem.living.contradictions import Contradiction, Resolution
     from agentmem.living.learning import Learned
     from agentmem.living.merging_stores import MergeReport
-    from agentmem.living.model_help import Model, Spend
     from agentmem.living.reports import ConsolidationReport
     from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
