@@ -23,7 +23,7 @@ from agentmem.core.living.extraction import MAX_CHARACTERS, Extracted, extract
 from agentmem.core.living.grounding import without_secrets
 from agentmem.core.living.keys import fact_key
 from agentmem.core.living.learning import Candidate, LearningPlan, is_merged, plan_learning
-from agentmem.core.living.records import Record, to_memory_fields
+from agentmem.core.living.records import RECORD, Record, to_memory_fields
 from agentmem.core.living.timelines import held_at, in_order, key_of
 from agentmem.core.message_parts import text_of
 from agentmem.core.strip import strip
@@ -83,7 +83,7 @@ class Learned:
                 "title": one.title,
                 "text": one.text,
                 "supersedes": one.supersedes,
-                "record": one.metadata.get("record"),
+                "record": dict(one.metadata.get(RECORD) or {}),
             }
             for one in self.added
         ]
@@ -230,8 +230,8 @@ class Learner:
             added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
             relations=tuple(Relation(family="link", link=link) for link in links),
             report={
-                "added": [one.id for one in plan.added],
-                "superseded": list(plan.superseded),
+                "added": len(plan.added),
+                "superseded": len(plan.superseded),
                 "known": plan.known,
             },
         )

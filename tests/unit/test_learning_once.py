@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agentmem.async_manager import AsyncMemoryManager
 from agentmem.errors import AlreadyUndone, ChangedMeanwhile, InvalidScope
 from agentmem.living.learning import LEARN, Learner
 from agentmem.manager import MemoryManager
@@ -18,7 +21,7 @@ from agentmem.stores import MemoryStore, SqliteStore
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.sqlite import journal as sqlite_journal
 from agentmem.stores.values import Link
-from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 from agentmem.types import Memory, Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,7 +57,8 @@ def test_all_that_is_learned_is_one_entry_of_the_journal(memory: MemoryManager) 
     assert len(learned) == 3
     (run,) = memory.journal(user_id="ann")
     assert (run.id, run.kind, run.items) == (learned.journal_id, LEARN, 3)
-    assert run.report == {"added": [m.id for m in learned.added], "superseded": [], "known": 0}
+    assert run.report == {"added": 3, "superseded": 0, "known": 0}
+    assert len(json.loads(json.dumps(learned.to_dict()))["added"]) == 3
     assert memory.verify().ok
     found = memory.search("how many requests does the API allow", user_id="ann")
     assert found.hits[0].memory.text == "The API limit is 900 requests."
@@ -210,3 +214,24 @@ def test_a_value_that_had_ended_before_keeps_its_end(memory: MemoryManager) -> N
     wait(memory)
     memory.learn("The API limit is 600 requests.", user_id="ann")
     assert memory.history_of("API limit", user_id="ann")[0].valid_to == until
+
+
+def test_what_was_learned_and_erased_is_nowhere_to_be_undone(memory: MemoryManager) -> None:
+    learned = memory.learn(SAID, user_id="ann")
+    memory.erase(learned.added[0].id, user_id="ann")
+    undone = memory.undo(learned.journal_id, user_id="ann")
+    assert (undone.removed, undone.left) == (2, ())
+    assert texts(memory) == []
+    assert memory.verify().ok
+
+
+async def learn_async() -> tuple[int, int]:
+    async with AsyncMemoryManager(opened(None)) as memory:
+        model = ScriptedModel('{"records": []}')
+        learned = await memory.run(memory.manager.learn, SAID, model=model, user_id="ann")
+        undone = await memory.run(memory.manager.undo, learned.journal_id, user_id="ann")
+        return len(learned), undone.removed
+
+
+def test_the_awaited_memory_learns_the_same() -> None:
+    assert asyncio.run(learn_async()) == (3, 3)
