@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_number, require_unit
+from agentmem.core.checks import (
+    require_choice,
+    require_count,
+    require_number,
+    require_text,
+    require_unit,
+)
 from agentmem.core.injection import Framing, Placement, ReferenceRole
 from agentmem.core.living.tiers import Activity
 from agentmem.settings import SearchMode
@@ -23,7 +29,9 @@ class LoopConfig:
     `top_k`, `similarity_threshold` and `search_mode` say what may be recalled,
     the budgets how many tokens of the prompt it may take. What is seen is
     remembered afterwards when `enable_auto_index` is on, and with `learn_facts`
-    the facts that the user states are kept as such, too. A process that lives
+    the facts that the user states are kept as such, too, by rules unless
+    `learn_model` (a litellm name) is to help, within `learn_calls` and
+    `learn_tokens` a turn. A process that lives
     through the night consolidates (`consolidate_nightly`). A tool result of at
     most `stand_in_tokens` goes to the model whole; results are kept for
     `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
@@ -44,6 +52,9 @@ class LoopConfig:
     enable_auto_index: bool = True
     detect_preferences: bool = True
     learn_facts: bool = False
+    learn_model: str = ""
+    learn_calls: int = 2
+    learn_tokens: int = 8_000
     consolidate_nightly: bool = True
     memory_tools: bool = True
     memory_save_tool: bool = False
@@ -60,6 +71,9 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         for name in ("top_k", "knowledge_budget", "preference_budget", "working_budget"):
+            require_count(getattr(self, name), name)
+        require_text(self.learn_model, "learn_model")
+        for name in ("learn_calls", "learn_tokens"):
             require_count(getattr(self, name), name)
         for name in ("max_iterations", "stand_in_tokens", "read_limit_tokens"):
             require_count(getattr(self, name), name, least=1)

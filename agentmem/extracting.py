@@ -50,6 +50,7 @@ class ExtractiveModel:
         tools: Sequence[Mapping[str, Any]] = (),
         tools_off: bool = False,
         on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Reply:
         text = answer_from(messages)
         if on_chunk is not None:

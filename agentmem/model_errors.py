@@ -24,6 +24,9 @@ _READ_CHARACTERS = 4_000
 
 _TOO_LONG_NAMES = frozenset({"ContextWindowExceededError"})
 _RATE_NAMES = frozenset({"RateLimitError"})
+_UNSUPPORTED_NAMES = frozenset({"UnsupportedParamsError"})
+_BAD_REQUEST_NAMES = frozenset({"BadRequestError", "UnprocessableEntityError"})
+_OTHER_WORDS = {"response_format": ("json_schema", "structured output", "json schema")}
 _REFUSED = frozenset({400, 413, 422, None})
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size|limit)|maximum context|"
@@ -71,6 +74,18 @@ def trouble_of(error: BaseException) -> Trouble:
     if (names & _RATE_NAMES or status == 429) and not _OUT_OF_MONEY.search(said):
         return "rate limit"
     return "other"
+
+
+def refuses_parameter(error: BaseException, name: str) -> bool:
+    """Whether an error says that a parameter is not known: to a callable, litellm or a provider."""
+    said = _said(error).lower()
+    if isinstance(error, TypeError):
+        return name in said and "argument" in said
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & _UNSUPPORTED_NAMES:
+        return True
+    refused = names & _BAD_REQUEST_NAMES or _status(error) in (400, 422)
+    return bool(refused) and any(word in said for word in (name, *_OTHER_WORDS.get(name, ())))
 
 
 def wait_seconds(error: BaseException, attempt: int) -> float | None:

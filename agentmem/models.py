@@ -27,6 +27,7 @@ class Model(Protocol):
         tools: Sequence[Mapping[str, Any]] = (),
         tools_off: bool = False,
         on_chunk: OnChunk | None = None,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Reply: ...
 
 
@@ -34,7 +35,7 @@ class CallableModel:
     """A chat-completions callable as a model: sync or async, streaming or not.
 
     It is called with `messages=` (its first argument if it has none of that
-    name), and with `tools=`, `stream=` and `model=`
+    name), and with `tools=`, `stream=`, `response_format=` and `model=`
     where it takes them. A sync one runs on a thread.
     """
 
@@ -54,12 +55,15 @@ class CallableModel:
         tools: Sequence[Mapping[str, Any]] = (),
         tools_off: bool = False,
         on_chunk: OnChunk | None = None,
+        response_format: Mapping[str, Any] | None = None,
     ) -> Reply:
         request: dict[str, Any] = {"messages": list(messages), **self._options}
         if tools and self._accepts("tools"):
             request["tools"] = list(tools)
             if tools_off and self._accepts("tool_choice"):
                 request["tool_choice"] = "none"
+        if response_format is not None and self._accepts("response_format"):
+            request["response_format"] = dict(response_format)
         if self.name and self._accepts("model"):
             request["model"] = self.name
         if on_chunk is not None and self._accepts("stream"):

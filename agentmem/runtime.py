@@ -349,7 +349,16 @@ class Runtime:
         from agentmem.living.learning import Learner
 
         learner = Learner(self.memory)
-        learner.learn(scope, learner.read(scope, payload["messages"]))
+        said = learner.read(scope, payload["messages"])
+        model = payload.get("model") or None
+        if model is None:
+            learner.learn(scope, said)
+            return
+        from agentmem.living.asking import Spend
+
+        spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
+        for note in learner.learn(scope, said, model=model, spend=spend).notes:
+            _log.info("While learning from a turn: %s", note)
 
     def close(self) -> None:
         """Finish or put away what waits in the background."""

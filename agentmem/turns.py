@@ -333,7 +333,11 @@ class Turn:
                 scope=self.scope,
             )
         if self.config.learn_facts and said:
-            runtime.worker.submit("learn", {"messages": said}, scope=self.scope)
+            payload: dict[str, Any] = {"messages": said}
+            if self.config.learn_model:
+                payload["model"] = self.config.learn_model
+                payload |= {"calls": self.config.learn_calls, "tokens": self.config.learn_tokens}
+            runtime.worker.submit("learn", payload, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""

@@ -61,6 +61,10 @@ COMMANDS = (
         history="Show what a memory said before.",
     ),
     *_section(
+        "Remember and find", "learning",
+        learn="Keep the facts, decisions and fixes a text states.",
+    ),
+    *_section(
         "Remember and find", "removing",
         delete="Take memories out of every read; they can still be erased.",
         erase="Remove memories so that their bytes are in no file.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from agentmem.cli.common import common_of, open_memory, screen_of, whose_of
+from agentmem.cli.learning import MaxCalls, MaxTokens, ModelName, spend_of
 from agentmem.cli.output import Screen, one_line
 from agentmem.errors import InvalidInput
 
@@ -57,10 +58,15 @@ def consolidate(
         bool, typer.Option("--everyone", help="Of every user, one run each.")
     ] = False,
     log: Annotated[bool, typer.Option("--log", help="List the runs that were made.")] = False,
+    model: ModelName = None,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
 ) -> None:
     """Merge duplicates, shorten what is old, forget what nobody needs, find contradictions.
 
-    A run changes everything in one step and can be taken back with --undo.
+    A run changes everything in one step and can be taken back with --undo, as
+    what `agentmem learn` added can. A model writes shorter summaries and looks
+    at what the rules are not sure of; each user's run may spend as much.
     """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -69,7 +75,9 @@ def consolidate(
         elif log:
             _log(at, memory, whose_of(ctx))
         else:
-            _run(at, memory, _readers(ctx, memory, everyone), dry_run=dry_run, full=full)
+            readers = _readers(ctx, memory, everyone)
+            spend = spend_of(model, max_calls, max_tokens)
+            _run(at, memory, readers, dry_run=dry_run, full=full, model=model, spend=spend)
 
 
 def _readers(ctx: typer.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
@@ -83,10 +91,8 @@ def _readers(ctx: typer.Context, memory: MemoryManager, everyone: bool) -> list[
     ]
 
 
-def _run(
-    at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], *, dry_run: bool, full: bool
-) -> None:
-    reports = [memory.consolidate(dry_run=dry_run, full=full, **whose) for whose in readers]
+def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **options: Any) -> None:
+    reports = [memory.consolidate(**options, **whose) for whose in readers]
     if at.json:
         shown = [report.to_dict() for report in reports]
         at.document(shown[0] if len(shown) == 1 else {"runs": shown})
@@ -123,6 +129,8 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
         at.document(undone_fields(undone))
         return
     at.print(f"Undone: {undone.restored:,} memories and {undone.relations:,} relations are back.")
+    if undone.removed:
+        at.print(f"Deleted: {undone.removed:,} memories that it had added.")
     if undone.left:
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 

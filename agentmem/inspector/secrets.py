@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from agentmem.core.personal_data import mask
+from agentmem.core.secrets_said import KNOWN_KEYS, SAID
 
 LONGEST_LINE = 2_000
 LONGEST_TEXT = 100_000
@@ -30,25 +31,6 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"[=:\"'`(<]")
-# Keys that the package does not know, told by how they begin.
-_KNOWN = {
-    "AWS Secret Key": re.compile(
-        r"(?i:aws.{0,20}?(?:key|secret|token|pass)).{0,20}?(?<![\w/+])([\w/+]{40})(?![\w/+])",
-    ),
-    "API Key": re.compile(
-        r"(?<![\w-])(sk-(?:[\w-]{0,40}?[_-])?(?=[A-Za-z]*\d|[\w-]*?[A-Z])[A-Za-z0-9]{16}[\w-]*"
-        r"|AIza[\w-]{35}|hf_[A-Za-z0-9]{30,}|gsk_\w{40,}|xai-\w{40,}|github_pat_\w{40,}"
-        r"|dop_v1_[0-9a-f]{64}|ya29\.[\w-]{30,})"
-    ),
-}
-# People tell an assistant their password in a sentence; detectors made for code look for quotes.
-_SAID = re.compile(
-    r"\b(?:(?:pass(?:word|phrase|code)|passwort|pwd|api[ _-]?key|access[ _-]?token|secret[ _-]?key)"
-    r"\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}[\"'`]?"
-    r"(?P<value>(?=[^\s\"'`]*[\d!@#$%^&*+=_~])(?=[^\s\"'`]*[A-Za-z])[^\s\"'`]{6,64})"
-    r"|pin\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}(?P<pin>\d{4,8})\b)",
-    re.IGNORECASE,
-)
 _DIGIT = re.compile(r"\d")
 _KEY_END = re.compile(r"-{2,}END[^\n]{0,80}")
 
@@ -130,10 +112,10 @@ def _of_piece(piece: str, plugins: tuple[Any, ...]) -> Iterator[tuple[str, str]]
                 whole = _whole(piece, str(secret)) if hasattr(plugin, "denylist") else str(secret)
                 yield str(plugin.secret_type), whole
     if keyed:
-        for kind, pattern in _KNOWN.items():
+        for kind, pattern in KNOWN_KEYS.items():
             yield from ((kind, match[1]) for match in pattern.finditer(piece))
     if named:
-        for match in _SAID.finditer(piece):
+        for match in SAID.finditer(piece):
             yield "Password in prose", (match["value"] or match["pin"]).rstrip(".,;:!?)")
 
 

@@ -133,12 +133,13 @@ class Consolidator:
         plan, similar = self._plan(loaded, settings, now)
         if help_ is not None:
             plan = help_.improve(plan, loaded.state, similar=similar, settings=settings, now=now)
-            notes += tuple(help_.notes)
+            notes += tuple(help_.asker.notes)
         looked = loaded.rows if loaded.changed is None else loaded.changed
         report = report_of(plan, memories=len(loaded.rows), looked_at=len(looked), dry_run=dry_run)
         report = replace(report, notes=notes)
         if help_ is not None:
-            report = replace(report, model_calls=help_.calls, model_tokens=help_.tokens)
+            asker = help_.asker
+            report = replace(report, model_calls=asker.calls, model_tokens=asker.tokens)
         if dry_run:
             return report
         if plan.empty:

@@ -1,5 +1,7 @@
 """Learn facts, decisions and fixes from what a user says, each with where it came from.
 
+read what was said ─▶ rules, and a model if there is one ─▶ core plans ─▶ one transaction + journal
+
 Only the user's own words are learned from; what an assistant, a tool or a page
 says teaches nothing. A later value for the same key takes the earlier one's
 place, and its history stays (P38).
@@ -7,8 +9,9 @@ place, and its history stays (P38).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,38 +19,76 @@ from agentmem import remembering
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
-from agentmem.core.living.extraction import Extracted, extract
+from agentmem.core.living.extraction import MAX_CHARACTERS, Extracted, extract
+from agentmem.core.living.grounding import without_secrets
 from agentmem.core.living.keys import fact_key
-from agentmem.core.living.records import Record, to_memory_fields
-from agentmem.core.living.timelines import held_at, in_order, insert_fact, key_of
+from agentmem.core.living.learning import Candidate, LearningPlan, is_merged, plan_learning
+from agentmem.core.living.records import RECORD, Record, to_memory_fields
+from agentmem.core.living.timelines import held_at, in_order, key_of
 from agentmem.core.message_parts import text_of
 from agentmem.core.strip import strip
-from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.preparing import prepare_all
-from agentmem.stores.revisions import Revision
+from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
+from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
+    from agentmem.living.asking import Model, Spend
     from agentmem.manager import MemoryManager
+
+_log = logging.getLogger(__name__)
 
 LEARN = "learn"
 LEARNED_FROM = "learned from"
 """The relation of a fact to the message that said it."""
 IMPORTANCE = 0.8
-_OWNER = ("scope", "visibility", "origin")
+COUNTED_FOR = "gpt-4o"
+"""Whose tokens are counted to know what a model was asked."""
+TRIES = 3
+_ASKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What was learned: new memories, those whose place they took, and what was known already."""
+    """What was learned: new memories, those whose place they took, and what was known already.
+
+    `journal_id` is what `undo` takes; it is empty when nothing was changed.
+    `rejected` counts what a model proposed and the text does not say;
+    `model_calls` and `model_tokens` say what a model was asked, and `notes`
+    what was left to the rules, or out.
+    """
 
     added: tuple[Memory, ...] = ()
     superseded: tuple[str, ...] = ()
     known: int = 0
+    rejected: int = 0
+    model_calls: int = 0
+    model_tokens: int = 0
+    notes: tuple[str, ...] = ()
+    journal_id: str = ""
+    dry_run: bool = False
 
     def __len__(self) -> int:
         return len(self.added)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values; of each new memory what it says and what it is."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        added = [
+            {
+                "id": one.id,
+                "kind": one.kind,
+                "title": one.title,
+                "text": one.text,
+                "supersedes": one.supersedes,
+                "record": dict(one.metadata.get(RECORD) or {}),
+            }
+            for one in self.added
+        ]
+        listed = {"superseded": list(self.superseded), "notes": list(self.notes)}
+        return {**plain, "added": added, **listed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,35 +106,146 @@ class Learner:
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
 
-    def learn(self, scope: Scope, said: Sequence[Said]) -> Learned:
-        """Keep what these texts state, in the order they were said."""
-        added: list[Memory] = []
-        superseded: list[str] = []
-        known = 0
-        for one in sorted(said, key=lambda s: s.at):
-            found = extract(one.text)
-            for record in records_of(found):
-                made = self._make(scope, record, one)
-                replaced = self._keep(scope, made)
-                if replaced is None:
-                    known += 1
-                    continue
-                added.append(made)
-                superseded += replaced
-                self._link(scope, made, one)
-        fresh = tuple(self._memory.store.get_many(scope, [one.id for one in added]))
-        return Learned(added=fresh, superseded=tuple(superseded), known=known)
+    def learn(
+        self,
+        scope: Scope,
+        said: Sequence[Said],
+        *,
+        model: Model | None = None,
+        spend: Spend | None = None,
+        dry_run: bool = False,
+    ) -> Learned:
+        """Keep what these texts state, in the order they were said, all of it in one step.
+
+        When somebody else writes meanwhile, it is planned anew; a model is
+        not asked again. A dry run changes nothing and says what would be learned.
+        """
+        ordered = sorted(said, key=lambda s: s.at)
+        found, report = self._find(ordered, model, spend)
+        report = replace(report, dry_run=dry_run)
+        for attempt in range(TRIES):
+            try:
+                return self._once(scope, ordered, found, report)
+            except ChangedMeanwhile as error:
+                if attempt == TRIES - 1:
+                    raise
+                _log.info("Planning what to learn again: %s", error)
+        raise AssertionError("unreachable")
+
+    def _find(
+        self, said: Sequence[Said], model: Model | None, spend: Spend | None
+    ) -> tuple[list[list[Record]], Learned]:
+        """The records of each text, by rules and a model, and what is to be said of that."""
+        texts = [one.text for one in said]
+        found: Sequence[Extracted] = [extract(text) for text in texts]
+        report, notes = Learned(), _unread(texts)
+        if model is not None:
+            from agentmem.living.asking import Asker, Spend
+            from agentmem.living.proposing import find_more
+            from agentmem.tokenizer import tokenizer_for
+
+            count, limit = tokenizer_for(COUNTED_FOR), spend or Spend()
+            asker = Asker(model, spend=limit, count=count)
+            more = find_more(texts, found, asker, count=count, tokens=limit.tokens)
+            found = more.found
+            report = Learned(
+                rejected=more.rejected, model_calls=asker.calls, model_tokens=asker.tokens
+            )
+            notes = (*notes, *asker.notes)
+        kept = [without_secrets(one) for one in found]
+        if hidden := sum(count for _, count in kept):
+            notes = (*notes, f"{hidden} statements with a key or a password were not learned")
+        records = [records_of(one) for one, _ in kept]
+        return records, replace(report, notes=notes)
+
+    def _once(
+        self,
+        scope: Scope,
+        said: Sequence[Said],
+        found: Sequence[Sequence[Record]],
+        report: Learned,
+    ) -> Learned:
+        plan = self._plan(scope, said, found)
+        journal_id = ""
+        if not (plan.empty or report.dry_run):
+            with span("create_memory", store_id=self._memory.telemetry_id) as told:
+                journal_id = self._apply(scope, plan)
+                told.found(len(plan.added))
+        added = plan.added
+        if journal_id:
+            added = self._memory.store.get_many(scope, [one.id for one in added])
+        return replace(
+            report,
+            added=added,
+            superseded=plan.superseded,
+            known=plan.known,
+            journal_id=journal_id,
+        )
+
+    def _plan(
+        self, scope: Scope, said: Sequence[Said], found: Sequence[Sequence[Record]]
+    ) -> LearningPlan:
+        store = self._memory.store
+        sources = [one.source_id for one in said if one.source_id]
+        kept = {one.id for one in store.get_many(scope, sources)} if sources else set()
+        candidates = [
+            Candidate(
+                memory=self._make(scope, record, one),
+                source_id=one.source_id if one.source_id in kept else "",
+            )
+            for one, records in zip(said, found, strict=True)
+            for record in records
+        ]
+        return plan_learning(candidates, self._there(scope, [c.memory for c in candidates]))
+
+    def _there(self, scope: Scope, made: Sequence[Memory]) -> list[Memory]:
+        """What is kept of the keys of new facts, and of the words of what has no key."""
+        keys = sorted({key for one in made if (key := key_of(one))})
+        plain = [one for one in made if not key_of(one)]
+        hashes = sorted({one.content_hash for one in plain})
+        found = self._facts(scope, keys)
+        for some in _parts(hashes):
+            where = Compare(field="content_hash", operator="in", value=some)
+            kinds = tuple(sorted({one.kind for one in plain}))
+            selection = Selection(reader=scope, kinds=kinds, where=where, superseded=True)
+            found += self._memory.store.scan(selection)
+        return found
+
+    def _apply(self, scope: Scope, plan: LearningPlan) -> str:
+        memory = self._memory
+        links = [
+            Link(
+                first_id=one.memory_id,
+                second_id=one.source_id,
+                relation=LEARNED_FROM,
+                created_at=one.at,
+            )
+            for one in plan.links
+        ]
+        revision = Revision(
+            id=memory.ids.new(),
+            kind=LEARN,
+            before=plan.before,
+            after=plan.after,
+            added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
+            relations=tuple(Relation(family="link", link=link) for link in links),
+            report={
+                "added": len(plan.added),
+                "superseded": len(plan.superseded),
+                "known": plan.known,
+            },
+        )
+        return memory.store.journal.apply(scope, revision, at=memory.clock.now()).id
 
     def history(
         self, scope: Scope, key: str, *, as_of: datetime | None = None
     ) -> tuple[Memory, ...]:
         """Every value a key ever had, earliest first; with `as_of`, the one that held then."""
         wanted = {require_text(key, "key"), fact_key(key)}
-        facts = [one for name in sorted(wanted) if name for one in self._facts(scope, name)]
-        ordered = in_order({one.id: one for one in facts}.values())
+        ordered = in_order(self._facts(scope, sorted(filter(None, wanted))))
         if as_of is None:
             return tuple(ordered)
-        held = held_at([one for one in ordered if not _is_merged(one)], as_of)
+        held = held_at([one for one in ordered if not is_merged(one)], as_of)
         return () if held is None else (held,)
 
     def _make(self, scope: Scope, record: Record, said: Said) -> Memory:
@@ -119,69 +271,15 @@ class Learner:
             metadata=metadata,
         )
 
-    def _keep(self, scope: Scope, made: Memory) -> list[str] | None:
-        """Store it in its place; the ids it superseded, or None when it was known already."""
-        store, key = self._memory.store, key_of(made)
-        if not key:
-            return None if self._is_kept(scope, made) else self._put(made)
-        known = [
-            one
-            for one in self._facts(scope, key)
-            if all(getattr(one, name) == getattr(made, name) for name in _OWNER)
-            and not _is_merged(one)
-        ]
-        placed = insert_fact(known, made)
-        if placed is None:
-            return None
-        new = placed.new
-        (entry,) = self._entries([new])
-        start = new.valid_from or new.created_at
-        if len(placed.before) == 1 and new.superseded_by is None:
-            (held,) = placed.before
-            if held.superseded_by is None:
-                store.supersede(scope, held.id, entry, at=start)
-                return [held.id]
-        store.put([entry])
-        if placed.before:
-            revision = Revision(
-                id=self._memory.ids.new(),
-                kind=LEARN,
-                before=placed.before,
-                after=placed.after,
-                report={"learned": new.id},
+    def _facts(self, scope: Scope, keys: Sequence[str]) -> list[Memory]:
+        found: list[Memory] = []
+        for some in _parts(keys):
+            where = Compare(field="title", operator="in", value=some)
+            selection = Selection(
+                reader=scope, kinds=("fact",), where=where, superseded=True, forgotten=True
             )
-            store.journal.apply(scope, revision, at=self._memory.clock.now())
-        return [] if new.supersedes is None else [new.supersedes]
-
-    def _put(self, made: Memory) -> list[str]:
-        self._memory.store.put(self._entries([made]))
-        return []
-
-    def _entries(self, memories: Sequence[Memory]) -> Any:
-        return prepare_all(memories, self._memory.embedding.embed(memories))
-
-    def _is_kept(self, scope: Scope, made: Memory) -> bool:
-        where = Compare(field="content_hash", operator="eq", value=made.content_hash)
-        selection = Selection(reader=scope, kinds=(made.kind,), where=where, superseded=True)
-        return any(one.scope == made.scope for one in self._memory.store.scan(selection))
-
-    def _facts(self, scope: Scope, key: str) -> list[Memory]:
-        where = Compare(field="title", operator="eq", value=key)
-        selection = Selection(
-            reader=scope, kinds=("fact",), where=where, superseded=True, forgotten=True
-        )
-        return [one for one in self._memory.store.scan(selection) if key_of(one) == key]
-
-    def _link(self, scope: Scope, made: Memory, said: Said) -> None:
-        if not said.source_id:
-            return
-        link = Link(
-            first_id=made.id, second_id=said.source_id, relation=LEARNED_FROM, created_at=said.at
-        )
-        try:
-            self._memory.store.links.put(scope, link)
-        except RecordNotFound:
-            return  # the message was erased meanwhile
+            found += [one for one in self._memory.store.scan(selection) if key_of(one) in some]
+        return found
 
     # -- what was said -------------------------------------------------------------------
 
@@ -218,9 +316,14 @@ def records_of(found: Extracted) -> list[Record]:
     ]
 
 
-def _is_merged(memory: Memory) -> bool:
-    """Whether another memory says the same and stands for it; such a one has no time of its own."""
-    return memory.superseded_by is not None and memory.valid_to is None
+def _unread(texts: Sequence[str]) -> tuple[str, ...]:
+    beyond = sum(max(0, len(text) - MAX_CHARACTERS) for text in texts)
+    return (f"{beyond:,} characters at the end of long texts were not read",) if beyond else ()
+
+
+def _parts(names: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    for start in range(0, len(names), _ASKED_AT_ONCE):
+        yield tuple(names[start : start + _ASKED_AT_ONCE])
 
 
 def _listed(data: object) -> Iterable[Any]:

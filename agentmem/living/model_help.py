@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentmem.core.checks import require_count
 from agentmem.core.conflicts import Verdict
 from agentmem.core.living.compression import accept_model_text
 from agentmem.core.living.plans import (
@@ -26,50 +24,36 @@ from agentmem.core.living.plans import (
     pair_of,
 )
 from agentmem.core.living.requests import (
+    JUDGEMENT_FORMAT,
+    SHORTER_FORMAT,
     Judgement,
     read_judgement,
     read_shorter,
     request_judgement,
     request_shorter,
 )
+from agentmem.living.asking import Asker, Model, Spend
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory
 
 if TYPE_CHECKING:
     from agentmem.stores.base import Settings as StoreSettings
 
-Model = str | Callable[..., Any]
+__all__ = ["Model", "ModelHelp", "Spend"]
+
 SURE = 0.9
 """A verdict of the rules at least so sure is not put to a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spend:
-    """The most a run may ask of a model: calls, tokens in and out together, and seconds a call."""
-
-    calls: int = 50
-    tokens: int = 50_000
-    timeout_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        require_count(self.calls, "calls")
-        require_count(self.tokens, "tokens")
-
-
 class ModelHelp:
-    """One model for one run; counts what it was asked, and stops at the limit."""
+    """One model for one run of consolidation; `asker` knows what it was asked."""
 
     def __init__(
         self, model: Model, *, spend: Spend, count: TokenCounter, kept: StoreSettings
     ) -> None:
-        from agentmem.models import as_model
-
-        self._model = as_model(model)
-        self._spend = spend
+        self.asker = Asker(model, spend=spend, count=count)
         self._count = count
         self._kept = kept
-        self.calls = self.tokens = 0
-        self.notes: list[str] = []
 
     def improve(
         self,
@@ -143,7 +127,7 @@ class ModelHelp:
         kept = self._kept.get(name)
         if kept is not None:
             return read_judgement(kept)
-        said = read_judgement(self._ask(request_judgement(one, other)))
+        said = read_judgement(self.asker.ask(request_judgement(one, other), JUDGEMENT_FORMAT))
         if said:
             self._kept.set(name, said)
         return said
@@ -157,7 +141,7 @@ class ModelHelp:
         wanted = [one for one in operations if isinstance(one, Summarise)]
         for one in sorted(wanted, key=lambda o: (-self._count(memories[o.id].text), o.id)):
             text = memories[one.id].text
-            proposed = read_shorter(self._ask(request_shorter(text)))
+            proposed = read_shorter(self.asker.ask(request_shorter(text), SHORTER_FORMAT))
             shorter = proposed and self._count(proposed) < self._count(one.summary)
             if shorter and accept_model_text(text, proposed, self._count).accepted:
                 made[one.id] = proposed
@@ -179,32 +163,3 @@ class ModelHelp:
                 one, compressed=compressed, index=index, tokens_saved=max(0, limit - least)
             )
         return one
-
-    def _ask(self, messages: list[dict[str, Any]]) -> str:
-        """The reply, or "" once the limit is reached or when the model fails."""
-        from agentmem.web.running import run_anywhere
-
-        cost = sum(self._count(message["content"]) for message in messages)
-        if self.calls >= self._spend.calls or self.tokens + cost > self._spend.tokens:
-            self._say("the spend limit of the model was reached; rules did the rest")
-            return ""
-        self.calls += 1
-        self.tokens += cost
-
-        async def ask() -> str:
-            reply = await asyncio.wait_for(
-                self._model(messages), timeout=self._spend.timeout_seconds
-            )
-            return reply.text
-
-        try:
-            text = run_anywhere(ask)
-        except Exception as error:  # noqa: BLE001 - the rules' own work stands without a model
-            self._say(f"the model failed: {type(error).__name__}: {error}")
-            return ""
-        self.tokens += self._count(text)
-        return text
-
-    def _say(self, note: str) -> None:
-        if note not in self.notes:
-            self.notes.append(note)

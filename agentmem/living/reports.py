@@ -83,5 +83,6 @@ def undone_fields(undone: Undone) -> dict[str, Any]:
         "journal_id": undone.id,
         "restored": undone.restored,
         "relations": undone.relations,
+        "removed": undone.removed,
         "left": list(undone.left),
     }

@@ -16,10 +16,10 @@ from agentmem.manager.whose import Instant, instant, scope_of
 
 if TYPE_CHECKING:
     from agentmem.core.living.plans import ConsolidationSettings
+    from agentmem.living.asking import Model, Spend
     from agentmem.living.contradictions import Contradiction, Resolution
     from agentmem.living.learning import Learned
     from agentmem.living.merging_stores import MergeReport
-    from agentmem.living.model_help import Model, Spend
     from agentmem.living.reports import ConsolidationReport
     from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
@@ -67,7 +67,7 @@ class Living(Base):
         )
 
     def undo(self, journal_id: str, **whose: str | None) -> Undone:
-        """Take a consolidation or a resolution back; what was changed since stays as it is."""
+        """Take a run or what was learned back; what was changed since stays as it is."""
         require_text(journal_id, "journal_id")
         return self.store.journal.undo(scope_of(whose), journal_id, at=self.clock.now())
 
@@ -111,17 +111,27 @@ class Living(Base):
         return settler.resolve(scope_of(whose), contradiction, resolution, note=note)
 
     def learn(
-        self, data: str | Mapping[str, Any] | Sequence[Mapping[str, Any]], **whose: str | None
+        self,
+        data: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        model: Model | None = None,
+        spend: Spend | None = None,
+        dry_run: bool = False,
+        **whose: str | None,
     ) -> Learned:
-        """Keep the facts, decisions and fixes that a user's text or turns state.
+        """Keep the facts, decisions and fixes that a user's text or turns state, in one step.
 
         A later value for the same key takes the earlier one's place (P38).
-        Turns of others than the user teach nothing.
+        Turns of others than the user teach nothing. `undo(result.journal_id)`
+        takes it all back; a dry run changes nothing. A `model` (a litellm name
+        or a chat-completions callable) finds what the rules miss, within
+        `spend`; what it proposes is kept only if the text says it (L11).
         """
         from agentmem.living.learning import Learner
 
         learner, scope = Learner(cast("MemoryManager", self)), scope_of(whose)
-        return learner.learn(scope, learner.read(scope, data))
+        said = learner.read(scope, data)
+        return learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
 
     def history_of(
         self, key: str, *, as_of: Instant = None, **whose: str | None

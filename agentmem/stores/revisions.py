@@ -1,25 +1,33 @@
 """Many small changes as one step that can be taken back: what is kept of it, how it is undone.
 
-A revision changes fields of memories that are there, and relations between
-them; it adds and removes no memory and touches no text. For every field it
+A revision adds memories, changes fields of those that are there, and relations
+between them; it removes no memory and touches no text. For every field it
 changes, the journal keeps what the field was, and a digest of what it became.
 Undoing puts back each field that still is what the revision made it, and
 leaves alone what somebody changed since; counts of use go back by what the
-revision added to them.
+revision added to them. What it added is deleted as `delete` does it, unless
+its words or its place among the values of a key were changed since; then what
+led up to it stays as well, so that a key keeps one value at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from agentmem.core.checks import require_text
-from agentmem.errors import ChangedMeanwhile, InvalidInput
-from agentmem.stores.entries import memory_from_fields, memory_to_fields, write_json
-from agentmem.stores.values import NO_SCOPE, Link
+from agentmem.core.scope import visible
+from agentmem.errors import ChangedMeanwhile, InvalidInput, InvalidScope
+from agentmem.stores.entries import (
+    check_entries,
+    memory_from_fields,
+    memory_to_fields,
+    write_json,
+)
+from agentmem.stores.values import NO_SCOPE, Entry, Link
 from agentmem.types import EMPTY, Memory, Scope, Usage, require_instant
 
 Family = Literal["link", "contradiction"]
@@ -29,6 +37,8 @@ REVISED = (
 )  # fmt: skip
 """The fields a revision may change, beside metadata and usage."""
 _COUNTS = ("retrieved", "cited", "ignored")
+ADDED = "added"
+"""Where an item tells of a memory that was not there before."""
 Item = dict[str, Any]
 """What the journal keeps of one memory or one relation, as JSON values."""
 
@@ -46,14 +56,16 @@ class Relation:
 class Revision:
     """Changes that are made together: memories as they were read and as they are to be.
 
-    `mark` names a setting that gets the store's sequence number after the
-    change. `report` is kept in the journal; it must hold no text of a memory.
+    `added` are new memories, as they are once all is done. `mark` names a
+    setting that gets the store's sequence number after the change. `report` is
+    kept in the journal; it must hold no text of a memory.
     """
 
     id: str
     kind: str
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
+    added: tuple[Entry, ...] = ()
     relations: tuple[Relation, ...] = ()
     mark: str = ""
     report: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
@@ -80,11 +92,15 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What taking a revision back did. `left` names what somebody changed since, and stays."""
+    """What taking a revision back did. `left` names what somebody changed since, and stays.
+
+    `removed` counts the memories it had added, which are deleted now.
+    """
 
     id: str
     restored: int
     relations: int
+    removed: int = 0
     left: tuple[str, ...] = ()
 
 
@@ -160,6 +176,25 @@ def restored(current: Memory, item: Item) -> tuple[Memory, tuple[str, ...]]:
     return made, tuple(left)
 
 
+def added_item(memory: Memory) -> Item:
+    """What the journal keeps of a memory that a revision added; none of its words."""
+    return {ADDED: digest(_standing(memory))}
+
+
+def is_as_added(memory: Memory, item: Item) -> bool:
+    """Whether an added memory still says what it said, in the place where it was put."""
+    return bool(digest(_standing(memory)) == item[ADDED])
+
+
+def leads_to(memory: Memory, kept: Collection[str]) -> bool:
+    """Whether a memory stands beside one of `kept` among the values of a key."""
+    return memory.superseded_by in kept or memory.supersedes in kept
+
+
+def _standing(memory: Memory) -> list[str | None]:
+    return [memory.text, memory.supersedes, memory.superseded_by]
+
+
 def digest(value: Any) -> str:
     """A short name for a JSON value that tells it from others without saying it."""
     written = write_json(value, "value") if isinstance(value, dict | list) else repr(value)
@@ -174,11 +209,18 @@ def link_state(link: Link | None) -> Any:
     return [link.note, settled]
 
 
-def require_revision(revision: Revision, at: datetime) -> None:
+def require_revision(scope: Scope, revision: Revision, at: datetime) -> None:
     """Refuse what no store could apply."""
     require_instant(at, "at")
     if not revision.id:
         raise InvalidInput("id", revision.id, "is empty", remedy="Give the revision an id.")
+    check_entries(revision.added)
+    for entry in revision.added:
+        if not visible(entry.memory, scope):
+            raise InvalidScope(
+                "added", entry.memory.scope, "is not the scope of the revision",
+                remedy="Add memories that their writer may see.",
+            )  # fmt: skip
 
 
 def _require_same_elsewhere(before: Memory, after: Memory) -> None:

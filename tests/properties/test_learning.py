@@ -9,10 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentmem.core.filters import Selection
 from agentmem.core.living.settling import start_of
 from agentmem.core.living.timelines import key_of, value_of
+from agentmem.manager import MemoryManager
 from agentmem.types import Memory
-from tests.properties.living_samples import NOW, opened_memory
+from tests.properties.living_samples import ANN, NOW, opened_memory
 
 THINGS = ("API", "upload")
 SAYINGS = st.tuples(
@@ -84,3 +86,72 @@ def check_intervals(history: tuple[Memory, ...]) -> None:
             assert newer not in seen
             seen.add(newer)
             newer = by_id[newer].superseded_by
+
+
+EPISODES = (
+    "We decided to use Kafka because it scales.",
+    "The build failed with a missing header; fixed it by installing libpq-dev.",
+    "Is the API limit 100 requests?",
+)
+TURNS = SAYINGS.map(lambda one: message(*one[:3])) | st.tuples(
+    st.sampled_from(EPISODES), st.integers(0, 6)
+).map(lambda one: message("API", 1, one[1]) | {"content": one[0]})
+
+
+def visible(memory: MemoryManager) -> dict[str, Any]:
+    """All that a reader can get at, in whatever way."""
+    every = Selection(reader=ANN, superseded=True, forgotten=True)
+    found = memory.search("the API limit", user_id="ann", top_k=20).hits
+    return {
+        "memories": list(memory.store.scan(every)),
+        "links": memory.store.links.all(ANN),
+        "contradictions": memory.store.contradictions.all(ANN),
+        "found": [(hit.memory.id, hit.score) for hit in found],
+    }
+
+
+@settings(max_examples=60)
+@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=4), st.booleans())
+def test_what_was_learned_can_be_taken_back(
+    before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool
+) -> None:
+    """G4 Unlearned. Undoing right after learning gives back what could be read, found and
+    followed before, and changes no owner's memory else."""
+    with opened_memory([], sqlite=sqlite) as memory:
+        memory.add_messages(before + said, user_id="ann")
+        memory.learn(before, user_id="ann")
+        memory.learn(said, user_id="bob")
+        then, others = visible(memory), memory.get_all(user_id="bob")
+        learned = memory.learn(said, user_id="ann")
+        assert bool(learned.journal_id) == bool(learned.added)
+        if learned.journal_id:
+            undone = memory.undo(learned.journal_id, user_id="ann")
+            assert (undone.removed, undone.left) == (len(learned), ())
+        assert visible(memory) == then
+        assert memory.get_all(user_id="bob") == others
+        assert memory.verify().ok
+
+
+@settings(max_examples=60)
+@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=6), st.booleans())
+def test_the_same_is_learned_once(
+    before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool
+) -> None:
+    """G5 Learned once. Learning the same turns again changes nothing, and a dry run says what
+    a run does without doing it."""
+    with opened_memory([], sqlite=sqlite) as memory:
+        memory.learn(before, user_id="ann")
+        seq = memory.store.feed.seq()
+        foreseen = memory.learn(said, user_id="ann", dry_run=True)
+        assert memory.store.feed.seq() == seq
+        learned = memory.learn(said, user_id="ann")
+        assert [m.text for m in foreseen.added] == [m.text for m in learned.added]
+        assert (foreseen.known, len(foreseen.superseded)) == (
+            learned.known,
+            len(learned.superseded),
+        )
+        then, runs = visible(memory), memory.journal(user_id="ann")
+        again = memory.learn(said, user_id="ann")
+        assert (again.added, again.superseded, again.journal_id) == ((), (), "")
+        assert visible(memory) == then
+        assert memory.journal(user_id="ann") == runs

@@ -300,6 +300,7 @@ def test_verdicts_of_a_model_are_kept(memory: MemoryManager) -> None:
     report = memory.consolidate(model=model, settings=settings, user_id="ann")
     asked = len(model.requests)
     assert report.contradictions == 1
+    assert model.requests[0]["response_format"]["json_schema"]["name"] == "verdict"
     memory.undo(report.journal_id, user_id="ann")
     again = memory.consolidate(model=model, settings=settings, full=True, user_id="ann")
     assert again.contradictions == 1

@@ -136,7 +136,7 @@ class ErrorFix:
     def to_episode(self) -> Episode:
         """The same as an episode that can be stored."""
         return Episode(
-            title=_title(self.error),
+            title=title_of(self.error),
             narrative=self.narrative,
             sort="error",
             error=self.error,
@@ -161,8 +161,8 @@ def extract(text: str) -> Extracted:
     """
     require_text(text, "text")
     read = text[:MAX_CHARACTERS]
-    own = _own_words(read)
-    spans = list(_sentences(own))
+    own = own_words(read)
+    spans = list(statements(own))
     facts: list[Fact] = []
     decisions: list[Decision] = []
     fixes: list[ErrorFix] = []
@@ -183,7 +183,7 @@ def extract(text: str) -> Extracted:
     return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
 
 
-def _own_words(text: str) -> str:
+def own_words(text: str) -> str:
     """`text` with code blocks, quoted lines, markup and longer quotations blanked out."""
     blocks = [span for span in code_spans(text) if _is_block(text, span)]
     hidden = [*blocks, *quoted_line_spans(text), *element_spans(text)]
@@ -205,7 +205,8 @@ def _is_block(text: str, span: Span) -> bool:
     return line.strip() == text[start:end].strip()
 
 
-def _sentences(text: str) -> Iterator[Span]:
+def statements(text: str) -> Iterator[Span]:
+    """Where the sentences of own words are, line by line, without bullets; none too long."""
     for start, end in sentences(text):
         position = start
         for line in text[start:end].split("\n"):
@@ -219,7 +220,8 @@ def _sentences(text: str) -> Iterator[Span]:
                 yield begin, begin + len(stripped)
 
 
-def _asserted(sentence: str) -> bool:
+def is_asserted(sentence: str) -> bool:
+    """Whether a sentence is a plain assertion of its writer's: no question, wish or report."""
     if sentence.rstrip("\"'”’)*_ ").endswith(("?", "？")):
         return False
     if _SPEAKER.match(sentence) and not _LABELLED.match(sentence):
@@ -229,7 +231,7 @@ def _asserted(sentence: str) -> bool:
 
 def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     sentence = own[start:end]
-    if not _asserted(sentence):
+    if not is_asserted(sentence):
         return
     for begin, stop in clauses_of(sentence):
         found = stated_fact(sentence[begin:stop].rstrip())
@@ -269,7 +271,7 @@ def _decision(text: str, span: Span, following: Span | None) -> tuple[Decision |
         return None, 1
     return (
         Decision(
-            title=_title(what),
+            title=title_of(what),
             narrative=text[span[0] : end],
             reason=reason.strip(_TRIMMED),
             start=span[0],
@@ -307,7 +309,8 @@ def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
     return ErrorFix(error=error, fix=fix, narrative=text[slice(*span)], start=span[0], end=span[1])
 
 
-def _title(text: str) -> str:
+def title_of(text: str) -> str:
+    """`text` cut at a word to the length of a title."""
     if len(text) <= _TITLE_CHARACTERS:
         return text
     cut = text.rfind(" ", 0, _TITLE_CHARACTERS)

@@ -69,7 +69,8 @@ def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
     after: list[Memory] = []
     if held is not None:
         before.append(held)
-        after.append(replace(held, superseded_by=new.id, valid_to=start))
+        ended = start if held.valid_to is None else min(held.valid_to, start)
+        after.append(replace(held, superseded_by=new.id, valid_to=ended))
     if following is not None:
         before.append(following)
         after.append(replace(following, supersedes=new.id))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Self
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.filters import Selection, selected
 from agentmem.core.scope import visible
-from agentmem.errors import DuplicateRecord, RecordNotFound, StoreClosed
+from agentmem.errors import RecordNotFound, StoreClosed
 from agentmem.protocols import EmbedderId
 from agentmem.stores.entries import (
     check_entries,
     require_ids,
-    write_json,
 )
+from agentmem.stores.memory.adding import add, check_new, check_storable, hide, set_entry
 from agentmem.stores.memory.feed import MemoryFeed, MemoryUpkeep
 from agentmem.stores.memory.journal import MemoryJournal
 from agentmem.stores.memory.side import (
@@ -30,13 +30,12 @@ from agentmem.stores.memory.side import (
     MemorySettings,
     MemorySnapshots,
 )
-from agentmem.stores.memory.state import State, newer_than, normalised
+from agentmem.stores.memory.state import State, newer_than
 from agentmem.stores.rules import (
     check_source_entries,
     current_again,
     refuse_cycles,
     superseding,
-    supersession_edges,
     updated,
     wipes_owner,
 )
@@ -70,40 +69,7 @@ class MemoryStore:
         batch = list(entries)
         check_entries(batch)
         with self._open() as state:
-            return self._add(state, batch)
-
-    @staticmethod
-    def _check_new(state: State, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if entry.memory.id in state.row_of:
-                raise DuplicateRecord(entry.memory.id)
-            check_storable(entry.memory)
-        edges = [edge for entry in entries for edge in supersession_edges(entry.memory)]
-        refuse_cycles(edges, lambda memory_id: newer_than(state, memory_id))
-
-    def _add(self, state: State, entries: Sequence[Entry]) -> tuple[int, ...]:
-        self._check_new(state, entries)
-        before = state.previous_rows()
-        rows = []
-        for entry in entries:
-            state.last_row += 1
-            rows.append(state.last_row)
-            state.row_of[entry.memory.id] = state.last_row
-            state.owner_number(entry.memory)
-            self._set(state, state.last_row, entry)
-        state.log("put", rows)
-        state.log_moved(before)
-        return tuple(rows)
-
-    @staticmethod
-    def _set(state: State, row: int, entry: Entry) -> None:
-        state.entries[row] = replace(
-            entry, memory=normalised(entry.memory), vectors=(), versions=()
-        )
-        if entry.versions:
-            state.history[row] = list(entry.versions)
-        for embedder, vector in entry.vectors:
-            state.vectors.setdefault(embedder, {})[row] = vector
+            return add(state, batch)
 
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
         """Add many batches, all or none, and the hashes of sources that are not known yet."""
@@ -132,7 +98,7 @@ class MemoryStore:
             known = state.sources.get(key)
             if known is not None and known.content_hash == source.content_hash:
                 return SourceReport(unchanged=True, added=0, removed=0)
-            self._check_new(state, entries)
+            check_new(state, entries)
             old = [
                 row
                 for row, entry in state.entries.items()
@@ -140,8 +106,8 @@ class MemoryStore:
                 and (entry.memory.visibility, entry.memory.scope) == key[:2]
                 and entry.memory.deleted_at is None
             ]
-            self._hide(state, old, at)
-            self._add(state, entries)
+            hide(state, old, at)
+            add(state, entries)
             state.sources[key] = replace(source, synced_at=at)
             return SourceReport(unchanged=False, added=len(entries), removed=len(old))
 
@@ -158,7 +124,7 @@ class MemoryStore:
             state.history.setdefault(row, []).append(Version(memory=old, replaced_at=at))
             if new.text != old.text:
                 state.drop_vectors(row)
-            self._set(state, row, replace(entry, memory=new))
+            set_entry(state, row, replace(entry, memory=new))
             state.owner_number(new)
             state.log("update", [row])
             state.log_moved(before)
@@ -171,7 +137,7 @@ class MemoryStore:
         with self._open() as state:
             (row,) = self._find(state, scope, [old_id], deleted=False)
             ended, new = superseding(state.entries[row].memory, entry.memory, at)
-            self._add(state, [replace(entry, memory=new)])
+            add(state, [replace(entry, memory=new)])
             self._rewrite(state, row, ended)
             return new
 
@@ -211,31 +177,19 @@ class MemoryStore:
         """Hide memories, all or none; `restore` brings them back."""
         require_instant(at, "at")
         with self._open() as state:
-            return self._hide(state, self._find(state, scope, require_ids(ids), deleted=False), at)
+            return hide(state, self._find(state, scope, require_ids(ids), deleted=False), at)
 
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
         """Bring deleted memories back, all or none."""
         with self._open() as state:
             rows = self._find(state, scope, require_ids(ids), deleted=True)
-            return self._hide(state, rows, None)
-
-    def _hide(self, state: State, rows: Sequence[int], at: datetime | None) -> int:
-        before = state.previous_rows()
-        for row in rows:
-            memory = replace(state.entries[row].memory, deleted_at=at)
-            state.entries[row] = replace(state.entries[row], memory=memory)
-        state.log("delete" if at is not None else "update", rows)
-        state.log_moved(before)
-        state.forget_empty_sources(rows)
-        return len(rows)
+            return hide(state, rows, None)
 
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
         with self._open() as state:
-            return self._hide(
-                state, self._select(replace(selection, deleted=False, forgotten=True)), at
-            )
+            return hide(state, self._select(replace(selection, deleted=False, forgotten=True)), at)
 
     def remove_by_source_url(
         self, scope: Scope, url: str, *, at: datetime, visibilities: tuple[str, ...] = ("private",)
@@ -490,12 +444,6 @@ class MemoryStore:
                 raise RecordNotFound(memory_id)
             rows.append(row)
         return rows
-
-
-def check_storable(memory: Memory) -> None:
-    """Refuse what a file could not hold, so that both stores refuse the same."""
-    write_json(memory.metadata, "metadata")
-    normalised(memory)
 
 
 def _without(memory: Memory, ids: set[str]) -> Memory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from agentmem.core.checks import require_count, require_text
 from agentmem.core.scope import visible
 from agentmem.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.stores.entries import write_json
+from agentmem.stores.memory.adding import add, check_new, hide, rows_to_be
 from agentmem.stores.memory.state import (
     Journaled,
     JournalItem,
@@ -21,18 +22,22 @@ from agentmem.stores.memory.state import (
     normalised,
 )
 from agentmem.stores.revisions import (
+    ADDED,
     JournalEntry,
     Relation,
     Revision,
     Undone,
+    added_item,
     changed_fields,
     digest,
+    is_as_added,
+    leads_to,
     link_state,
     require_revision,
     restored,
     revised,
 )
-from agentmem.stores.rules import refuse_cycles
+from agentmem.stores.rules import refuse_cycles, supersession_edges
 from agentmem.stores.values import Link
 from agentmem.types import Memory, Scope, require_instant
 
@@ -44,13 +49,21 @@ class MemoryJournal:
         self._state = state
 
     def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
-        require_revision(revision, at)
+        require_revision(scope, revision, at)
         report = json.loads(write_json(revision.report, "report"))
         with self._state as state:
             if revision.id in state.journal:
                 raise DuplicateRecord(revision.id)
+            check_new(state, revision.added)
+            new = rows_to_be(state, revision.added)
             changes, items = self._planned(state, scope, revision)
-            links, more = self._related(state, scope, revision.relations)
+            links, more = self._related(state, scope, revision.relations, new)
+            items += [
+                JournalItem(rows=(new[entry.memory.id],), data=added_item(entry.memory))
+                for entry in revision.added
+            ]
+            if revision.added:
+                add(state, revision.added)
             for row, memory in changes.items():
                 state.entries[row] = replace(state.entries[row], memory=memory)
             state.links |= links
@@ -74,16 +87,21 @@ class MemoryJournal:
             if known.entry.undone_at is not None:
                 raise AlreadyUndone(journal_id)
             touched: list[int] = []
-            left: list[str] = []
+            gone, left = self._added(state, scope, known.items)
+            kept = frozenset(left)
             relations = 0
             for item in known.items:
+                if ADDED in item.data:
+                    continue
                 if item.key is None:
-                    left += self._restore(state, scope, item, touched)
+                    left += self._restore(state, scope, item, touched, kept)
                 elif self._unrelate(state, item):
                     relations += 1
                 else:
                     left.append(f"{item.key[0]} {item.key[3]}")
             state.log("update", touched)
+            if gone:
+                hide(state, gone, at)
             if known.mark is not None:
                 name, before, after = known.mark
                 if state.settings.get(name) == after:
@@ -94,7 +112,11 @@ class MemoryJournal:
             known.entry = replace(known.entry, undone_at=at, items=0)
             known.items = []
             return Undone(
-                id=journal_id, restored=len(touched), relations=relations, left=tuple(left)
+                id=journal_id,
+                restored=len(touched),
+                relations=relations,
+                removed=len(gone),
+                left=tuple(left),
             )
 
     def get(self, scope: Scope, journal_id: str, /) -> JournalEntry:
@@ -125,7 +147,7 @@ class MemoryJournal:
     ) -> tuple[dict[int, Memory], list[JournalItem]]:
         changes: dict[int, Memory] = {}
         items: list[JournalItem] = []
-        edges: list[tuple[str, str]] = []
+        edges = [edge for one in revision.added for edge in supersession_edges(one.memory)]
         for before, after in zip(revision.before, revision.after, strict=True):
             data = changed_fields(before, after)
             if not data:
@@ -143,7 +165,7 @@ class MemoryJournal:
 
     @staticmethod
     def _related(
-        state: State, scope: Scope, relations: Sequence[Relation]
+        state: State, scope: Scope, relations: Sequence[Relation], new: Mapping[str, int]
     ) -> tuple[dict[Any, Link], list[JournalItem]]:
         links: dict[Any, Link] = {}
         items: list[JournalItem] = []
@@ -153,8 +175,11 @@ class MemoryJournal:
             require_text(link.note, "note")
             rows = []
             for memory_id in (link.first_id, link.second_id):
-                row = state.row_of.get(memory_id)
-                if row is None or not visible(state.entries[row].memory, scope):
+                row = new.get(memory_id, state.row_of.get(memory_id))
+                seen = memory_id in new or (
+                    row is not None and visible(state.entries[row].memory, scope)
+                )
+                if row is None or not seen:
                     raise ChangedMeanwhile(memory_id)
                 rows.append(row)
             key = (str(relation.family), rows[0], rows[1], link.relation)
@@ -171,10 +196,36 @@ class MemoryJournal:
         return links, items
 
     @staticmethod
-    def _restore(state: State, scope: Scope, item: JournalItem, touched: list[int]) -> list[str]:
+    def _added(
+        state: State, scope: Scope, items: Sequence[JournalItem]
+    ) -> tuple[list[int], list[str]]:
+        """The rows that were added and can go, and the ids of those that were changed since."""
+        gone: list[int] = []
+        left: list[str] = []
+        for item in items:
+            if ADDED not in item.data:
+                continue
+            (row,) = item.rows
+            memory = state.entries[row].memory
+            if memory.deleted_at is not None:
+                continue
+            if visible(memory, scope) and is_as_added(memory, item.data):
+                gone.append(row)
+            else:
+                left.append(memory.id)
+        return gone, left
+
+    @staticmethod
+    def _restore(
+        state: State,
+        scope: Scope,
+        item: JournalItem,
+        touched: list[int],
+        kept: frozenset[str],
+    ) -> list[str]:
         (row,) = item.rows
         memory = state.entries[row].memory
-        if not visible(memory, scope):
+        if not visible(memory, scope) or leads_to(memory, kept):
             return [memory.id]
         new, left = restored(memory, item.data)
         if new != memory:

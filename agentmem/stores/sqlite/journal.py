@@ -13,13 +13,17 @@ from agentmem.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord
 from agentmem.stores import packing
 from agentmem.stores.entries import from_microseconds, to_microseconds, write_json
 from agentmem.stores.revisions import (
+    ADDED,
     Item,
     JournalEntry,
     Relation,
     Revision,
     Undone,
+    added_item,
     changed_fields,
     digest,
+    is_as_added,
+    leads_to,
     link_state,
     require_revision,
     restored,
@@ -46,12 +50,12 @@ from agentmem.stores.sqlite.schema import (
 )
 from agentmem.stores.sqlite.side import Owned, set_value
 from agentmem.stores.sqlite.transactions import Read, Write
-from agentmem.stores.sqlite.writing import newer_than, place_text
-from agentmem.stores.values import Link
+from agentmem.stores.sqlite.writing import add, hide, newer_than, place_text
+from agentmem.stores.values import Entry, Link
 from agentmem.types import UNUSED, Memory, Scope
 
 KEPT_RUNS = 100
-"""Of one owner; older ones can no longer be undone."""
+"""Of one owner and kind; older ones can no longer be undone."""
 _FLAGGED = ("superseded_by", "valid_from", "valid_to", "deleted_at")
 
 
@@ -64,7 +68,7 @@ class SqliteJournal(Owned):
 
     def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:
         """Make all the changes, or none when a memory is no longer what was planned for."""
-        require_revision(revision, at)
+        require_revision(scope, revision, at)
         moment = to_microseconds(at, "at")
         report = write_json(revision.report, "report")
         planned = [
@@ -77,10 +81,12 @@ class SqliteJournal(Owned):
                 raise DuplicateRecord(revision.id)
             owner = intern_owner(write, ("private", scope))
             (entry,) = write.take(JOURNAL)
+            new = add(write, revision.added)
             rows = self._change(write, scope, planned)
+            kept = [*(item for _, _, item in planned), *map(_added, revision.added)]
             items: list[Row] = [
                 (row, None, "", write_json(item, "item"))
-                for row, (_, _, item) in zip(rows, planned, strict=True)
+                for row, item in zip((*rows, *new), kept, strict=True)
             ]
             items += self._relate(write, scope, revision.relations)
             write.log("update", rows)
@@ -89,7 +95,7 @@ class SqliteJournal(Owned):
                 JOURNAL, [(entry, revision.id, owner, revision.kind, moment, None, report, mark)]
             )
             _keep_items(write, entry, items)
-            _forget_old(write, owner)
+            _forget_old(write, owner, revision.kind)
         return JournalEntry(
             id=revision.id,
             kind=revision.kind,
@@ -108,12 +114,20 @@ class SqliteJournal(Owned):
             if run[5] is not None:
                 raise AlreadyUndone(journal_id)
             items = write.rows(JOURNAL_ITEMS, "WHERE entry = ? ORDER BY item", (run[0],))
-            count, left = self._restore(write, scope, [i for i in items if i[3] is None])
+            removed, count, left = self._restore(
+                write, scope, [i for i in items if i[3] is None], at=at
+            )
             relations, left_too = _unrelate(write, [i for i in items if i[3] is not None])
             _unset_mark(write, run[7])
             write.change(JOURNAL, run, undone_at=moment, mark="")
             write.delete(JOURNAL_ITEMS, [item[0] for item in items])
-        return Undone(id=journal_id, restored=count, relations=relations, left=(*left, *left_too))
+        return Undone(
+            id=journal_id,
+            restored=count,
+            relations=relations,
+            removed=removed,
+            left=(*left, *left_too),
+        )
 
     def get(self, scope: Scope, journal_id: str, /) -> JournalEntry:
         """The run with this id."""
@@ -161,13 +175,23 @@ class SqliteJournal(Owned):
         refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
         return [row[0] for row in rows]
 
-    def _restore(self, write: Write, scope: Scope, items: Sequence[Row]) -> tuple[int, list[str]]:
+    def _restore(
+        self, write: Write, scope: Scope, items: Sequence[Row], *, at: datetime
+    ) -> tuple[int, int, list[str]]:
         known = {item[2]: json.loads(item[5]) for item in items}
         rows = rows_by_key(write, known)
+        found = list(zip(rows, read_memories(write, self._names, rows), strict=True))
+        added = [(r, m) for r, m in found if ADDED in known[r[0]] and m.deleted_at is None]
+        gone = [
+            (r, m) for r, m in added if visible(m, scope) and is_as_added(m, known[r[0]])
+        ]  # fmt: skip
+        kept = frozenset(m.id for _, m in added) - {m.id for _, m in gone}
+        left = sorted(kept)
         touched: list[int] = []
-        left: list[str] = []
-        for row, memory in zip(rows, read_memories(write, self._names, rows), strict=True):
-            if not visible(memory, scope):
+        for row, memory in found:
+            if ADDED in known[row[0]]:
+                continue
+            if not visible(memory, scope) or leads_to(memory, kept):
                 left.append(memory.id)
                 continue
             new, changed = restored(memory, known[row[0]])
@@ -176,7 +200,9 @@ class SqliteJournal(Owned):
                 rewrite_fields(write, row, memory, new)
                 touched.append(row[0])
         write.log("update", touched)
-        return len(touched), left
+        if gone:
+            hide(write, gone, at)
+        return len(gone), len(touched), left
 
     # -- relations --------------------------------------------------------------------
 
@@ -298,10 +324,16 @@ def _keep_items(write: Write, entry: int, items: Sequence[Row]) -> None:
         write.insert(JOURNAL_ITEMS, rows)
 
 
-def _forget_old(write: Write, owner: int) -> None:
+def _added(entry: Entry) -> Item:
+    return added_item(entry.memory)
+
+
+def _forget_old(write: Write, owner: int, kind: str) -> None:
+    # By kind: what is learned every turn must not push out last week's consolidation.
     old = write.execute(
-        "SELECT entry FROM journal WHERE owner = ? ORDER BY entry DESC LIMIT -1 OFFSET ?",
-        (owner, KEPT_RUNS),
+        "SELECT entry FROM journal WHERE owner = ? AND kind = ? "
+        "ORDER BY entry DESC LIMIT -1 OFFSET ?",
+        (owner, kind, KEPT_RUNS),
     )
     for (entry,) in old:
         items = write.execute("SELECT item FROM journal_items WHERE entry = ?", (entry,))

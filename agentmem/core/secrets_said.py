@@ -1,0 +1,46 @@
+"""Keys and passwords that can be told by how they look or by what is said before them.
+
+Two sorts only: keys that begin in a known way, and passwords told in a
+sentence. `agentmem audit` looks for more, with a package made for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+KNOWN_KEYS = {
+    "AWS Secret Key": re.compile(
+        r"(?i:aws.{0,20}?(?:key|secret|token|pass)).{0,20}?(?<![\w/+])([\w/+]{40})(?![\w/+])",
+    ),
+    "API Key": re.compile(
+        r"(?<![\w-])(sk-(?:[\w-]{0,40}?[_-])?(?=[A-Za-z]*\d|[\w-]*?[A-Z])[A-Za-z0-9]{16}[\w-]*"
+        r"|AIza[\w-]{35}|hf_[A-Za-z0-9]{30,}|gsk_\w{40,}|xai-\w{40,}|github_pat_\w{40,}"
+        r"|dop_v1_[0-9a-f]{64}|ya29\.[\w-]{30,})"
+    ),
+}
+"""Keys told by how they begin."""
+_MORE_KEYS = re.compile(
+    r"(?<![\w-])(?:gh[opsu]_\w{30,}|glpat-[\w-]{18,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z\d]{16})"
+    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY|://[^\s/:@]{1,64}:[^\s/@]{1,64}@"
+)
+# People tell an assistant their password in a sentence; detectors made for code look for quotes.
+SAID = re.compile(
+    r"\b(?:(?:pass(?:word|phrase|code)|passwort|pwd|api[ _-]?key|access[ _-]?token|secret[ _-]?key)"
+    r"\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}[\"'`]?"
+    r"(?P<value>(?=[^\s\"'`]*[\d!@#$%^&*+=_~])(?=[^\s\"'`]*[A-Za-z])[^\s\"'`]{6,64})"
+    r"|pin\b[^\w\n]{0,3}(?:is|ist|lautet|es|est)?[\s:=]{1,4}(?P<pin>\d{4,8})\b)",
+    re.IGNORECASE,
+)
+
+
+def secret_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where secrets stand in `text`, with the words that tell them; in no order."""
+    for pattern in (*KNOWN_KEYS.values(), _MORE_KEYS, SAID):
+        for match in pattern.finditer(text):
+            yield match.span()
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a key or a password stands in `text`."""
+    return next(secret_spans(text), None) is not None
