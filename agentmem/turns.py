@@ -318,11 +318,14 @@ class Turn:
         said: list[dict[str, Any]] = []
         if self._asked is not None:
             said.append({"role": "user", "content": text_of(self._asked), "created_at": now})
-        shown = runtime.shown_to(self.scope)
 
         def tell() -> list[dict[str, Any]]:
             # What users say is theirs even when a block said it too; an answer's quotes are not.
-            own = {"role": "assistant", "content": own_words(answer, shown), "created_at": now}
+            own = {
+                "role": "assistant",
+                "content": own_words(answer, runtime.shown_to(self.scope)),
+                "created_at": now,
+            }
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]

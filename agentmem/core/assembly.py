@@ -75,8 +75,8 @@ def build_block(
     cost = count_messages or (lambda messages: message_tokens(messages, counted))
     offered = tuple(candidates)
 
-    def sealed(block: ContextBlock) -> tuple[str, int]:
-        text = seal(render_body(block), secret=secret)
+    def sealed(block: ContextBlock, knowledge: str = "") -> tuple[str, int]:
+        text = seal(render_body(block, knowledge=knowledge), secret=secret)
         return text, cost(reference_messages(text, framing=framing, role=role))
 
     frame_tokens = sealed(ContextBlock())[1]
@@ -120,7 +120,7 @@ def build_block(
         built = BuiltBlock(profile=profile, knowledge=knowledge, pointers=pointers)
         if block.empty:
             return built
-        text, tokens = sealed(block)
+        text, tokens = sealed(block, knowledge.text)
         if tokens <= limit_tokens:
             return replace(
                 built, block=replace(block, total_tokens=tokens), text=text, tokens=tokens

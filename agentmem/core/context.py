@@ -60,15 +60,18 @@ def render_context(block: ContextBlock, *, secret: bytes) -> str:
     return seal(render_body(clean(block)), secret=secret)
 
 
-def render_body(block: ContextBlock) -> str:
-    """The part between the boundary lines, of a block that was cleaned already."""
+def render_body(block: ContextBlock, *, knowledge: str = "") -> str:
+    """The part between the boundary lines, of a block that was cleaned already.
+
+    `knowledge` is its knowledge section where that was rendered before.
+    """
     lines = ["<knowledge_context>"]
     if block.user_profile:
         lines.append("<user_profile>")
         lines += [render_profile_line(line) for line in block.user_profile]
         lines.append("</user_profile>")
     if block.related_knowledge:
-        lines.append(render_knowledge(block.related_knowledge, block.total_found))
+        lines.append(knowledge or render_knowledge(block.related_knowledge, block.total_found))
     if block.working_memory:
         lines.append("<working_memory>")
         lines += map(render_pointer, block.working_memory)
@@ -81,11 +84,17 @@ def render_body(block: ContextBlock) -> str:
 
 def render_knowledge(sources: Sequence[Source], total_found: int) -> str:
     """The knowledge section of cleaned sources, in the order given."""
+    rendered = [render_source(source, at) for at, source in enumerate(sources, start=1)]
+    return knowledge_section(rendered, total_found)
+
+
+def knowledge_section(rendered: Sequence[str], total_found: int) -> str:
+    """The knowledge section of sources that were rendered already."""
     return "\n".join(
         (
-            f'<related_knowledge count="{len(sources)}" total_found="{total_found}">',
-            f"Showing {len(sources)} of {total_found} sources",
-            *(render_source(source, at) for at, source in enumerate(sources, start=1)),
+            f'<related_knowledge count="{len(rendered)}" total_found="{total_found}">',
+            f"Showing {len(rendered)} of {total_found} sources",
+            *rendered,
             "</related_knowledge>",
         )
     )

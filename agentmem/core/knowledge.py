@@ -14,7 +14,7 @@ from typing import Literal
 from agentmem.core.block import Source, clean_source
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_text, escape_text
-from agentmem.core.context import render_knowledge, render_source
+from agentmem.core.context import knowledge_section, render_source
 from agentmem.core.sentences import sentences
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
@@ -58,13 +58,15 @@ class Fate:
 class KnowledgeFill:
     """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
 
-    `fates` has every candidate, best first. `tokens` is the whole section's cost.
+    `fates` has every candidate, best first. `text` is the whole section as it
+    is sent, and `tokens` what it costs.
     """
 
     sources: tuple[Source, ...] = ()
     shown: tuple[Source, ...] = ()
     fates: tuple[Fate, ...] = ()
     tokens: int = 0
+    text: str = ""
 
 
 def fill_knowledge(
@@ -89,7 +91,7 @@ def fill_knowledge(
         fill = _fill(ordered, limit_tokens - margin, count, truncate, total)
         if not fill.sources:
             return fill
-        tokens = count(render_knowledge(fill.shown, total))
+        tokens = count(fill.text)
         if tokens <= limit_tokens:
             return replace(fill, tokens=tokens)
         # The parts cost less than the whole with this counter: leave that much more room.
@@ -99,7 +101,8 @@ def fill_knowledge(
 def _fill(
     ordered: list[Candidate], limit_tokens: int, count: TokenCounter, truncate: Truncate, total: int
 ) -> KnowledgeFill:
-    left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
+    left = limit_tokens - count(knowledge_section((), total)) if ordered else 0
+    rendered: list[str] = []
     sources: list[Source] = []
     shown: list[Source] = []
     fates: list[Fate] = []
@@ -108,17 +111,20 @@ def _fill(
         tokens = 0
         if len(candidate.source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
             whole = clean_source(candidate.source)
-            tokens = count(f"{render_source(whole, at)}\n")
+            source = render_source(whole, at)
+            tokens = count(f"{source}\n")
         if whole is not None and tokens <= left:
             left -= tokens
             sources.append(candidate.source)
             shown.append(whole)
+            rendered.append(source)
             fates.append(_fate(candidate, "included", "fits", tokens))
             continue
         part, tokens_cut = _cut(candidate.source, at, left, count, truncate)
         if part is not None:
             sources.append(part)
             shown.append(clean_source(part))
+            rendered.append(render_source(shown[-1], at))
             kept = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {kept:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
@@ -128,7 +134,12 @@ def _fill(
         rest = "a source with a higher score was the last to fit"
         fates += [_fate(later, "dropped", rest, 0) for later in ordered[at:]]
         break
-    return KnowledgeFill(sources=tuple(sources), shown=tuple(shown), fates=tuple(fates))
+    return KnowledgeFill(
+        sources=tuple(sources),
+        shown=tuple(shown),
+        fates=tuple(fates),
+        text=knowledge_section(rendered, total),
+    )
 
 
 def _cut(

@@ -375,12 +375,12 @@ def _find(parts: _Parts, terms: NDArray[np.uint64]) -> list[_Found]:
                 )
             )
     if len(parts.terms):
-        for number, term in enumerate(terms):
-            here = np.flatnonzero(parts.terms == term)
-            if here.size:
-                counts = parts.counts.take(here)
-                codes = segments.encode(counts, parts.lengths.take(here))
-                found[number].append((parts.positions.take(here), counts, codes))
+        which, at = np.nonzero(parts.terms == terms[:, None])
+        for number in dict.fromkeys(which.tolist()):
+            here = at.compress(which == number)
+            counts = parts.counts.take(here)
+            codes = segments.encode(counts, parts.lengths.take(here))
+            found[number].append((parts.positions.take(here), counts, codes))
     return [_concatenated(pieces) for pieces in found]
 
 
