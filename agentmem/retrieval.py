@@ -205,8 +205,9 @@ class Retriever:
             question.hashes(), question.term_weights, scope=scope, k1=K1, b=B
         )
         asked = self._ask_embedder(request, question, degradations)
+        near = asked[0].begin(asked[1], self._leg, scope=scope) if asked else None
         lexical = ranked_scores(*match.top(self._leg)) if request.mode != "vector" else {}
-        vector = ranked_scores(*asked[0].search(asked[1], self._leg, scope=scope)) if asked else {}
+        vector = ranked_scores(*near()) if near is not None else {}
         if not lexical and not vector:
             return None
         candidates = np.fromiter({**lexical, **vector}, dtype=np.int64)

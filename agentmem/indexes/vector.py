@@ -9,13 +9,15 @@ have no codes yet, are always scanned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentmem.core.checks import require_count
 from agentmem.errors import BadVector, InvalidInput
+from agentmem.indexes.ahead import ahead
 from agentmem.indexes.batch import ROW_LIMIT, distinct
 from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes
 from agentmem.indexes.matrix import Matrix
@@ -34,6 +36,8 @@ FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
 WIDEST = 65_536
+SCANNED_AHEAD = 50_000
+"""From so many codes on, another thread scans them while the words are looked up."""
 # What one row costs, in nanoseconds: to score exactly, to pass over by its code, to pick.
 SCORED, PASSED, PICKED = 140.0, 2.5, 100.0
 
@@ -354,11 +358,20 @@ class VectorIndex:
         A query of zeros is near nothing. Exact for up to `exact_scope` rows in
         scope (0: never mind the scope) and up to `approximate_from` in all.
         """
+        return self.begin(vector, n, scope=scope)()
+
+    def begin(
+        self, vector: NDArray[np.float32], n: int, *, scope: RowScope = EVERYTHING
+    ) -> Callable[[], tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """`search`, begun: what is returned gives its answer.
+
+        Many codes are scanned meanwhile by another thread.
+        """
         require_count(n, "n")
         query = self._checked(vector, 1)[0]
         slots = self._slots
         if not n or not slots.size or not query.any():
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+            return lambda: (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
         with self.table.lock:
             selection = self.table.select(scope)
             row_column = self.table.column["rows"]
@@ -366,20 +379,44 @@ class VectorIndex:
             live = self.table.live
         if selection.positions is not None and self._scanned(selection.count):
             wanted = slots.slots_of(row_column.take(selection.positions))
-            found, cosines = _nearest(slots, wanted[wanted >= 0], query, n)
+            scan = None
         else:
             mask = None if selection.positions is None else selection.mask()
             narrow = _Narrow(slots, position_of, mask)
-            found, cosines = self._picked(query, n, narrow, in_scope=selection.count)
-        rows, seen = self._seen(slots, found, scope)
-        if selection.positions is None and not seen.all():
-            # Vectors of rows the table does not have, or has since: leave them out beforehand.
-            narrow = _Narrow(slots, position_of, live[: selection.end])
-            found, cosines = self._picked(query, n, narrow, in_scope=selection.count)
+            scan = self._begin_scan(slots, query, self._wide(n, selection.count, slots))
+
+        def end() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            if scan is None:
+                found, cosines = _nearest(slots, wanted[wanted >= 0], query, n)
+            else:
+                found, cosines = self._picked(query, n, narrow, scan(), in_scope=selection.count)
             rows, seen = self._seen(slots, found, scope)
-        rows, cosines = rows[seen], cosines[seen]
-        order = np.lexsort((rows, -cosines))[:n]
-        return rows[order], np.clip(cosines[order], -1.0, 1.0)
+            if selection.positions is None and scan is not None and not seen.all():
+                # Vectors of rows the table does not have, or has since: leave them out beforehand.
+                known = _Narrow(slots, position_of, live[: selection.end])
+                found, cosines = self._picked(query, n, known, scan(), in_scope=selection.count)
+                rows, seen = self._seen(slots, found, scope)
+            rows, cosines = rows[seen], cosines[seen]
+            order = np.lexsort((rows, -cosines))[:n]
+            return rows[order], np.clip(cosines[order], -1.0, 1.0)
+
+        return end
+
+    def _begin_scan(
+        self, slots: _Slots, query: NDArray[np.float32], wide: int
+    ) -> Callable[[], _Scan]:
+        def scan() -> _Scan:
+            with self._lock:
+                codes = slots.codes
+                raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
+                return codes is not None, raw, slots.coded
+
+        if slots.coded >= SCANNED_AHEAD:
+            return lru_cache(maxsize=1)(ahead.start(scan))
+        return lru_cache(maxsize=1)(scan)
+
+    def _wide(self, n: int, in_scope: int, slots: _Slots) -> int:
+        return _width(max(self._depth, 4 * n), in_scope, slots.size)
 
     def _scanned(self, in_scope: int) -> bool:
         """Whether so many rows of a larger table are better scanned than picked by codes."""
@@ -410,30 +447,27 @@ class VectorIndex:
         return found
 
     def _picked(
-        self, query: NDArray[np.float32], n: int, narrow: _Narrow, *, in_scope: int
+        self, query: NDArray[np.float32], n: int, narrow: _Narrow, scan: _Scan, *, in_scope: int
     ) -> _Near:
         """The nearest of what the codes pick and of what has no codes yet."""
         slots = narrow.slots
-        depth = max(self._depth, 4 * n)
-        wide = _width(depth, in_scope, slots.size)
-        with self._lock:
-            codes = slots.codes
-            raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
-            coded = slots.coded
+        has_codes, raw, coded = scan
         picked = narrow(raw)
-        complete = len(raw) == coded
         # Codes of vectors that are all alike give fewer than asked for; and a scope that lies
         # far from the query may have too few rows among those picked.
+        wide = self._wide(n, in_scope, slots)
         short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
-        if codes is None or (short and not complete):
+        if not has_codes or (short and len(raw) < coded):
             return _nearest(slots, narrow(np.arange(slots.size)), query, n)
-        picked = picked[:depth]
+        picked = picked[: max(self._depth, 4 * n)]
         if coded < slots.size:
             picked = np.concatenate((picked, narrow(np.arange(coded, slots.size))))
         return _nearest(slots, picked, query, n)
 
 
 _Near = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
+_Scan = tuple[bool, "NDArray[np.int64]", int]
+"""Whether there are codes, what they picked, and how many slots they cover."""
 
 
 def _nearest(slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int) -> _Near:
