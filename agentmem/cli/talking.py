@@ -170,6 +170,7 @@ class Talk:
 
     def _why(self, rest: str) -> bool:
         from agentmem.cli.why import why_lines
+        from agentmem.inspector.commands import store_option
 
         if self._last is None:
             self.at.complain("Nothing was asked yet.")
@@ -177,7 +178,8 @@ class Talk:
         snapshot = None
         if self._last.snapshot_id:
             snapshot = self.memory.runtime.trace.get(self._last.snapshot_id, scope=None)
-        self._say(why_lines(self.at, self._last, snapshot))
+        store = store_option(self.memory)
+        self._say(why_lines(self.at, self._last, snapshot, store=store))
         return True
 
     def _prefs(self, rest: str) -> bool:
