@@ -388,3 +388,27 @@ def test_the_extractive_model_takes_no_request_for_a_statement(
     memory: agentmem.MemoryManager, asks: str
 ) -> None:
     assert run(asks, memory, "extractive").answer == NOTHING
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "I cannot help with that."},
+        {"content": [{"type": "refusal", "refusal": "I cannot help with that."}]},
+        {"content": [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": "I cannot "},
+                     {"type": "output_text", "text": "help with that."}]},
+    ],
+)  # fmt: skip
+def test_a_refusal_is_an_answer_and_thoughts_are_not(message: dict[str, Any]) -> None:
+    def whole(messages: Any) -> Any:
+        return {"choices": [{"message": {"role": "assistant", **message}}]}
+
+    def streamed(messages: Any, stream: bool = False) -> Any:
+        return iter([{"choices": [{"index": 0, "delta": message}]}])
+
+    with agentmem.open(":memory:", embedder=None) as memory:
+        for model in (whole, streamed):
+            heard: list[str] = []
+            result = run_agent_loop_sync("Help?", memory=memory, model=model, on_chunk=heard.append)
+            assert result.answer == "I cannot help with that."
+            assert "".join(heard) == result.answer
