@@ -412,3 +412,29 @@ def test_a_refusal_is_an_answer_and_thoughts_are_not(message: dict[str, Any]) ->
             result = run_agent_loop_sync("Help?", memory=memory, model=model, on_chunk=heard.append)
             assert result.answer == "I cannot help with that."
             assert "".join(heard) == result.answer
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": "before"},
+        {"messages": {"role": "user", "content": "before"}},
+        {"messages": [1]},
+        {"messages": 7},
+        {"signal": 3},
+        {"on_chunk": 3},
+        {"on_status": "print"},
+        {"config": {"top_k": 3}},
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused_before_anything_is_done(
+    memory: agentmem.MemoryManager, wrong: dict[str, Any]
+) -> None:
+    model = ScriptedModel("never asked")
+    for used in (memory, None):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))) as raised:
+            run_agent_loop_sync("Hello?", memory=used, model=model, **wrong)
+        assert raised.value.remedy
+    assert memory.flush(5)
+    assert not memory.get_all(kinds=["message"])
