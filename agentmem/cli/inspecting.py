@@ -121,6 +121,10 @@ def explain(
     """Explain a past context, down to what was left out."""
     from agentmem.inspector import looking, rendering
 
+    if common_of(ctx).json and sum(map(bool, (other, memory_id, changes))) > 1:
+        raise InvalidInput(
+            "--json", "--diff, --why and --if", "is one document", remedy="Ask for one at a time."
+        )
     scope = common_of(ctx).reader
     with open_memory(ctx) as memory:
         wanted = resolve_context(memory, wanted, scope)
@@ -254,7 +258,10 @@ def stats(
         raise InvalidInput(
             "--html", str(html), f"cannot be written ({error.strerror})", remedy="Use another."
         ) from None
-    typer.echo(f"Written to {html}")
+    if common_of(ctx).json:
+        say(ctx, "stats", found, render_stats)
+    else:
+        typer.echo(f"Written to {html}")
 
 
 def audit(ctx: typer.Context) -> None:

@@ -230,3 +230,15 @@ def test_the_doctor_looks_at_the_model(run: Any, monkeypatch: pytest.MonkeyPatch
     assert unknown["state"] == "fail"
     assert "\x1b" not in unknown["found"]
     assert "openai/NAME" in unknown["remedy"]
+
+
+def test_json_is_one_document_and_a_limit_is_a_count(run: Any, tmp_path: Path) -> None:
+    both = ("explain", "last", "--diff", "last", "--if", "top_k=1")
+    assert run(*both).code == 0
+    refused = run("--json", *both)
+    assert (refused.code, refused.out) == (2, "")
+    page = run("--json", "stats", "--html", str(tmp_path / "stats.html"))
+    assert page.json["schema"] == "agentmem.stats/1"
+    assert (tmp_path / "stats.html").exists()
+    assert run("monitor", "--limit", "-1").code == 2
+    assert run("monitor", "--limit", "0").code == 0
