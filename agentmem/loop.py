@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
+from agentmem.core.checks import require_messages
 from agentmem.core.living.prediction import Signal
 from agentmem.errors import InvalidInput, InvalidMessage
 from agentmem.loop_run import BEST_ANSWER, LoopRun
@@ -112,11 +113,7 @@ def _check(*, config: object, signal: object, **callbacks: object) -> None:
 
 
 def _said_before(messages: Any) -> list[Any]:
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise InvalidInput(
-            "messages", messages, "is no list of messages", remedy="Pass a list of dicts."
-        )
-    given = list(messages)
+    given = require_messages(messages)
     for at, message in enumerate(given):
         if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
             raise InvalidMessage(
