@@ -438,3 +438,31 @@ def test_what_cannot_work_is_refused_before_anything_is_done(
         assert raised.value.remedy
     assert memory.flush(5)
     assert not memory.get_all(kinds=["message"])
+
+
+def test_what_was_said_in_a_turn_stopped_while_it_was_built_survives_closing(
+    tmp_path: Path,
+) -> None:
+    stop, building = threading.Event(), threading.Event()
+
+    class Slow(HashEmbedder):
+        def embed_query(self, text: str, /) -> Any:
+            building.set()
+            stop.wait(10)
+            return super().embed_query(text)
+
+    def stopper() -> None:
+        assert building.wait(10)
+        stop.set()
+
+    memory = agentmem.open(tmp_path / "late.db", embedder=Slow())
+    memory.add(FACT, user_id="sam")
+    threading.Thread(target=stopper).start()
+    result = run_agent_loop_sync(
+        "My cat is called Miso.", memory=memory, model=ScriptedModel("Hi."), signal=stop,
+        user_id="sam",
+    )  # fmt: skip
+    assert result.why == "stopped"
+    memory.close()
+    with agentmem.open(tmp_path / "late.db", embedder=HashEmbedder()) as again:
+        assert "My cat is called Miso." in [m.text for m in again.get_all(user_id="sam")]
