@@ -442,7 +442,7 @@ def test_the_middle_of_a_result_is_kept_by_its_words_within_a_limit() -> None:
     assert len(kept) <= 500
     kept_numbers = [int(word) for word in kept.split() if word.isdigit()]
     assert kept_numbers[0] == 100_000
-    assert kept_numbers[-1] > 128_000  # from all over it
+    assert kept_numbers[-1] > 125_000  # from all over it
     assert len(spread("x" * 5_000_000)) < 500_000
 
 
