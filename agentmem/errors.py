@@ -195,11 +195,11 @@ class NotAStore(StoreError):
 class RecordNotFound(StoreError, LookupError):
     """No memory, or other `what`, with this id can be seen from this scope."""
 
-    def __init__(self, record_id: str, *, what: str = "memory", seen_with: str = "list") -> None:
-        super().__init__(
-            f"No {what} {shown(record_id)} in this scope.",
-            remedy=f"Check the id with `agentmem {seen_with}`, and the user it belongs to.",
-        )
+    def __init__(
+        self, record_id: str, *, what: str = "memory", seen_with: str = "list", remedy: str = ""
+    ) -> None:
+        check = f"Check the id with `agentmem {seen_with}`, and the user it belongs to."
+        super().__init__(f"No {what} {shown(record_id)} in this scope.", remedy=remedy or check)
         self.record_id = record_id
 
 

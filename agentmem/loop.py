@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
+from agentmem.core.checks import require_messages
 from agentmem.core.living.prediction import Signal
-from agentmem.errors import InvalidInput
+from agentmem.errors import InvalidInput, InvalidMessage
 from agentmem.loop_run import BEST_ANSWER, LoopRun
 from agentmem.loop_values import AgentLoopResult, Page, Status
 from agentmem.manager.whose import Whose, read_scope
@@ -56,6 +57,7 @@ async def run_agent_loop(
     loop at once; what was said and seen until then is kept. A failing memory
     never fails the loop: see `degradations`. What the model raises is raised.
     """
+    _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
     loop = LoopRun(
         memory=_manager(memory),
         model=as_model(model, options=model_options),
@@ -65,7 +67,7 @@ async def run_agent_loop(
         signal=signal,
         signals=read_signals(signals),
     )
-    given = [*messages, {"role": "user", "content": _goal(goal)}]
+    given = [*_said_before(messages), {"role": "user", "content": _goal(goal)}]
     own_tools = [as_tool(tool) for tool in tools]
     return await loop.run(given, own_tools, tuple(pages), read_scope(scope, whose))
 
@@ -91,6 +93,36 @@ def run_agent_loop_sync(
 def _manager(memory: Any) -> Any:
     """The memory itself, also behind its async facade."""
     return getattr(memory, "manager", memory)
+
+
+def _check(*, config: object, signal: object, **callbacks: object) -> None:
+    """Refuse at once what would fail in the middle of a turn."""
+    if config is not None and not isinstance(config, LoopConfig):
+        raise InvalidInput(
+            "config", config, "is no LoopConfig", remedy="Pass LoopConfig(top_k=…) or leave it out."
+        )
+    if signal is not None and not callable(getattr(signal, "is_set", None)):
+        raise InvalidInput(
+            "signal", signal, "cannot be asked", remedy="Pass an asyncio.Event or threading.Event."
+        )
+    for name, callback in callbacks.items():
+        if callback is not None and not callable(callback):
+            raise InvalidInput(
+                name, callback, "is no function", remedy="Pass one, or leave it out."
+            )
+
+
+def _said_before(messages: Any) -> list[Any]:
+    given = require_messages(messages)
+    for at, message in enumerate(given):
+        if not isinstance(message, Mapping) and not hasattr(message, "model_dump"):
+            raise InvalidMessage(
+                f"messages[{at}]",
+                message,
+                "is not a mapping",
+                remedy="Pass dicts with role and content, or objects with model_dump().",
+            )
+    return given
 
 
 def _goal(goal: Any) -> Any:

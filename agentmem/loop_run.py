@@ -118,6 +118,16 @@ class LoopRun:
         left, handing = threading.Event(), threading.Lock()
 
         def build() -> Turn:
+            try:
+                return make()
+            finally:
+                memory.under_way.end()
+
+        async def building() -> Turn:
+            memory.under_way.begin()
+            return await in_thread(build)
+
+        def make() -> Turn:
             self.working = self._open_working(memory, scope)
             self.tools = self._all_tools(tools)
             turn = Turn(
@@ -139,7 +149,7 @@ class LoopRun:
             return turn
 
         try:
-            turn = await unless_stopped(in_thread(build), self.signal)
+            turn = await unless_stopped(building(), self.signal)
         except (Stopped, asyncio.CancelledError):
             with handing:  # whoever comes second keeps what the user said
                 left.set()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentmem.working import WorkingMemory
 
 MOST_HITS = 20
+MOST_LOOKED_AT = 200
 SHARE_WORDS = "Nothing in memory clearly answers that. These share words with it:"
 _HIT_CHARACTERS = 500
 _SAVED_KINDS = ("fact", "episode", "task", "workflow")
@@ -70,8 +71,9 @@ def memory_tools(
             if hits:
                 return _listed(hits, working)
             # A few keywords seldom reach the threshold; the model can judge what shares them.
-            near = manager.search(query, top_k=most, threshold=0.0, **whose)
-            hits = [hit for hit in near if hit.lexical is not None]
+            near = manager.search(query, top_k=MOST_LOOKED_AT, threshold=0.0, **whose)
+            sharing = [hit for hit in near if hit.lexical is not None]
+            hits = sorted(sharing, key=lambda hit: -(hit.lexical or 0.0))[:most]
         except AgentMemError as error:
             return f"Memory cannot be searched: {error}"
         listed = _listed(hits, working)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -57,6 +58,7 @@ class PreferenceStore:
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
+        self._keeping = threading.Lock()
 
     def add(
         self,
@@ -175,8 +177,15 @@ class PreferenceStore:
         return memory
 
     def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
+        """Keep what is new; one at a time, so that two threads do not both find it new."""
         if not stated:
             return ()
+        with self._keeping:
+            return self._keep_new(stated, scope)
+
+    def _keep_new(
+        self, stated: Sequence[DetectedPreference], scope: Scope
+    ) -> tuple[Preference, ...]:
         from agentmem.core.preference_merge import KnownPreference, merge_preferences
 
         memory, store = self._memory, self._memory.store

@@ -12,7 +12,12 @@ from agentmem.types import Memory
 
 TEXT_KINDS = ("page", "tool_result")
 """Whole texts; every other kind is a statement, ranked as a turn of a conversation is."""
+WORDS = "indexed_words"
+"""Metadata with words that a memory is found by and that its text does not show."""
 
+
+Terms = tuple[bytes, bytes, int]
+"""A text's terms and how often each occurs, as they are written, and its length."""
 
 Packed = tuple[tuple[EmbedderId, bytes], ...]
 """A memory's vectors as they are written, each with the embedder it is of."""
@@ -37,9 +42,22 @@ def prepare_all(memories: Sequence[Memory], vectors: Sequence[Packed]) -> list[E
             vectors=packed,
         )
         for memory, packed, (terms, frequencies, length) in zip(
-            memories, vectors, found, strict=True
+            memories, vectors, map(_with_words, memories, found), strict=True
         )
     ]
+
+
+def _with_words(memory: Memory, found: Terms) -> Terms:
+    """The terms with those of the words that are not shown; they make the row no longer.
+
+    A list of different words says nothing often: counted with it, a long
+    result would be outranked by every short row that shares a word.
+    """
+    words = memory.metadata.get(WORDS) if memory.metadata else None
+    if not words:
+        return found
+    ((terms, frequencies, _),) = pack_terms([f"{text_to_index(memory)}\n{words}"])
+    return terms, frequencies, found[2]
 
 
 def text_to_index(memory: Memory) -> str:

@@ -12,6 +12,7 @@ from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, Context, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
+from agentmem.core.checks import require_messages
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.injection import last_question
@@ -71,7 +72,7 @@ class Turn:
         self._began = time.perf_counter()
         self._finished = False
         self._working = working
-        self._given: list[Any] = list(messages)
+        self._given = require_messages(messages)
         self._context = Context(messages=self._given)
         self._asked: dict[str, Any] | None = None
         self._repeated = False

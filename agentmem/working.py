@@ -7,6 +7,7 @@ same id, by which it is found; erasing the memory erases the bytes (P26).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,12 +17,15 @@ from agentmem.core.block import Pointer
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
 from agentmem.core.cleaning import clean_line
 from agentmem.core.content import content_hash
+from agentmem.core.patterns import compile_late
 from agentmem.core.payloads import Payload, plain, sendable, to_payload
+from agentmem.core.result_words import distinct_words, spread
 from agentmem.core.shapes import Shape, failed_shape, shape_of
 from agentmem.core.spans import Span
 from agentmem.core.strip import strip
 from agentmem.core.working import Detail, five_lines, is_small, one_line, plan_eviction, stand_in
 from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.preparing import WORDS
 from agentmem.protocols import TokenCounter
 from agentmem.result_pages import Asked, ReadPage, refuse, turn_page
 from agentmem.result_store import KIND, ResultStore
@@ -38,6 +42,10 @@ _TAIL_CHARACTERS = 1_000
 _SHORT_CHARACTERS = 500
 _STRIPPED_CHARACTERS = 100_000
 _COUNTED_CHARACTERS = 200_000
+_MAY_QUOTE = compile_late(
+    r"knowledge[\W_]{1,4}context|related[\W_]{1,4}knowledge|agentmem\W{1,24}reference",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +316,7 @@ class WorkingMemory:
         given = _arguments(arguments)
         shape = _own_shape(payload, shape)
         text = _searched(payload, shape, error)
+        words = _middle_words(payload, text)
         return Memory(
             id="",
             text=text,
@@ -331,6 +340,7 @@ class WorkingMemory:
                 "shape": shape.kind,
                 "large": large,
                 "tokens": self._about_tokens(payload),
+                **({WORDS: words} if words else {}),
             },
         )
 
@@ -357,7 +367,7 @@ def _own_shape(payload: Payload, shape: Shape) -> Shape:
 
 
 def _searched(payload: Payload, shape: Shape, error: str) -> str:
-    """What a result is found by: what it is, its beginning and its end; never our own blocks."""
+    """What a result says of itself: what it is, its beginning and its end; never our own blocks."""
     parts = [one_line(replace(shape, first="")), error[:_TAIL_CHARACTERS]]
     if payload.text is not None:
         text = sendable(payload.text.replace("\x00", ""))
@@ -365,6 +375,18 @@ def _searched(payload: Payload, shape: Shape, error: str) -> str:
         parts.append(text[SEARCHED_CHARACTERS:][-_TAIL_CHARACTERS:])
     kept = strip("\n".join(part for part in parts if part))
     return kept.strip() or shape.what
+
+
+def _middle_words(payload: Payload, searched: str) -> str:
+    """The different words of what lies between the searched ends; never those of our own blocks."""
+    text = payload.text or ""
+    if len(text) <= SEARCHED_CHARACTERS + _TAIL_CHARACTERS:
+        return ""
+    middle = spread(text[SEARCHED_CHARACTERS:-_TAIL_CHARACTERS])
+    middle = sendable(middle.replace("\x00", " "))
+    if _MAY_QUOTE.search(middle):
+        middle = strip(middle)
+    return distinct_words(middle, known=searched)
 
 
 def _promoted_text(memory: Memory, payload: Payload) -> str:

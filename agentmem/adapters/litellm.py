@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from agentmem.adapters.replies import Gathering, Reply, field, read_reply
+from agentmem.adapters.replies import Gathering, Reply, read_reply
 from agentmem.adapters.requests import (
     ScopeLike,
     View,
@@ -32,6 +32,7 @@ from agentmem.adapters.requests import (
 from agentmem.adapters.streams import outside_collection, watch_collections
 from agentmem.adapters.turns import OnTurn, OpenTurn, TurnKeeper, TurnMaker
 from agentmem.config import LoopConfig
+from agentmem.core.replies import get
 from agentmem.litellm_loader import import_litellm
 from agentmem.types import Scope
 
@@ -152,7 +153,7 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
     ) -> dict[str, Any] | None:
         argument = _argument_of(request, call_type)
         metadata = _metadata_of(request)
-        if argument is None or field(metadata, "memory_off") is True:
+        if argument is None or get(metadata, "memory_off") is True:
             return None
         if request.get(argument) is None:
             self._keeper.note(f"a call whose {argument} are not a keyword went without memory")
@@ -269,7 +270,7 @@ def _argument_of(request: Mapping[str, Any], call_type: Any) -> str | None:
 def _metadata_of(request: Mapping[str, Any]) -> Mapping[str, Any]:
     merged: dict[str, Any] = {}
     for name in ("litellm_metadata", "metadata"):
-        for place in (field(request.get("litellm_params"), name), request.get(name)):
+        for place in (get(request.get("litellm_params"), name), request.get(name)):
             if isinstance(place, Mapping):
                 merged.update(place)
     return merged
@@ -277,7 +278,7 @@ def _metadata_of(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _proxy_user(request: Mapping[str, Any], key: Any) -> str | None:
     """The user of the proxy key that sent this, or None outside of a proxy."""
-    for user in (field(key, "user_id"), _metadata_of(request).get("user_api_key_user_id")):
+    for user in (get(key, "user_id"), _metadata_of(request).get("user_api_key_user_id")):
         if isinstance(user, str) and user:
             return user
     return None

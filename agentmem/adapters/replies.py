@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentmem.core.replies import is_count
+from agentmem.core.replies import get, is_count, is_list, message_text, read_text
 from agentmem.core.replies import read_usage as read_counts
 
-_TEXT_PARTS = ("text", "output_text", None)
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -29,29 +28,29 @@ class Reply:
 
 def read_reply(response: object) -> Reply:
     """The reply in `response`: of several choices the first."""
-    choices = field(response, "choices")
+    choices = get(response, "choices")
     if is_list(choices):
-        message = field(choices[0], "message") if choices else None
+        message = get(choices[0], "message") if choices else None
         if message is None and choices:
             message = choices[0]  # the older completions form has its text here
         return Reply(
-            text=_message_text(message),
-            usage=read_usage(field(response, "usage")),
-            calls_tools=bool(field(message, "tool_calls") or field(message, "function_call")),
+            text=message_text(message),
+            usage=read_usage(get(response, "usage")),
+            calls_tools=bool(get(message, "tool_calls") or get(message, "function_call")),
         )
-    output = field(response, "output")
+    output = get(response, "output")
     if is_list(output):
-        said = [item for item in output if field(item, "type") == "message"]
+        said = [item for item in output if get(item, "type") == "message"]
         return Reply(
-            text="".join(_content_text(field(item, "content")) for item in said),
-            usage=read_usage(field(response, "usage")),
-            calls_tools=any(field(item, "type") == "function_call" for item in output),
+            text="".join(read_text(get(item, "content")) for item in said),
+            usage=read_usage(get(response, "usage")),
+            calls_tools=any(get(item, "type") == "function_call" for item in output),
         )
-    content = field(response, "content")
+    content = get(response, "content")
     return Reply(
-        text=response if isinstance(response, str) else _message_text(response),
-        usage=read_usage(field(response, "usage")),
-        calls_tools=is_list(content) and any(field(p, "type") == "tool_use" for p in content),
+        text=response if isinstance(response, str) else message_text(response),
+        usage=read_usage(get(response, "usage")),
+        calls_tools=is_list(content) and any(get(p, "type") == "tool_use" for p in content),
     )
 
 
@@ -59,7 +58,7 @@ def is_reply(response: object) -> bool:
     """Whether `response` is a whole answer rather than something that will yield one."""
     if isinstance(response, str | bytes | Mapping) or response is None:
         return True
-    return any(is_list(field(response, name)) for name in ("choices", "output", "content"))
+    return any(is_list(get(response, name)) for name in ("choices", "output", "content"))
 
 
 def read_usage(usage: object) -> dict[str, Any] | None:
@@ -71,8 +70,8 @@ def read_usage(usage: object) -> dict[str, Any] | None:
     if not (counts.get("prompt") or counts.get("completion")):
         return None
     found = {f"{name}_tokens": count for name, count in counts.items()}
-    details = field(usage, "prompt_tokens_details") or field(usage, "input_tokens_details")
-    cached = field(details, "cached_tokens")
+    details = get(usage, "prompt_tokens_details") or get(usage, "input_tokens_details")
+    cached = get(details, "cached_tokens")
     return {**found, "cached_tokens": cached} if is_count(cached) else found
 
 
@@ -87,25 +86,25 @@ class Gathering:
 
     def add(self, chunk: object) -> None:
         """Take the next chunk; those of other choices and unknown ones add nothing."""
-        choices = field(chunk, "choices")
+        choices = get(chunk, "choices")
         if is_list(choices):
             self._add_choices(choices)
-            self._usage = read_usage(field(chunk, "usage")) or self._usage
+            self._usage = read_usage(get(chunk, "usage")) or self._usage
             return
-        kind = field(chunk, "type")
+        kind = get(chunk, "type")
         if isinstance(chunk, str):
             self._texts.append(chunk)
         elif kind == "response.output_text.delta":
-            self._add_text(field(chunk, "delta"))
+            self._add_text(get(chunk, "delta"))
         elif kind in _LAST_EVENTS:
-            self._whole = read_reply(field(chunk, "response"))
+            self._whole = read_reply(get(chunk, "response"))
         elif kind == "response.output_item.added":
-            called = field(field(chunk, "item"), "type") == "function_call"
+            called = get(get(chunk, "item"), "type") == "function_call"
             self._calls_tools = self._calls_tools or called
         elif kind == "content_block_delta":
-            self._add_text(field(field(chunk, "delta"), "text"))
+            self._add_text(get(get(chunk, "delta"), "text"))
         elif kind == "message_delta":
-            self._usage = read_usage(field(chunk, "usage")) or self._usage
+            self._usage = read_usage(get(chunk, "usage")) or self._usage
 
     def reply(self) -> Reply:
         """What has come so far."""
@@ -120,56 +119,14 @@ class Gathering:
 
     def _add_choices(self, choices: Sequence[object]) -> None:
         for choice in choices:
-            if field(choice, "index") not in (0, None):
+            if get(choice, "index") not in (0, None):
                 continue
-            delta = field(choice, "delta")
-            said = delta if delta is not None else field(choice, "message")
-            self._texts.append(_message_text(said if said is not None else choice))
-            if field(said, "tool_calls") or field(said, "function_call"):
+            delta = get(choice, "delta")
+            said = delta if delta is not None else get(choice, "message")
+            self._texts.append(message_text(said if said is not None else choice))
+            if get(said, "tool_calls") or get(said, "function_call"):
                 self._calls_tools = True
 
     def _add_text(self, text: object) -> None:
         if isinstance(text, str):
             self._texts.append(text)
-
-
-def field(value: object, name: str) -> Any:
-    """The key or attribute `name`, or None; odd objects count as having nothing."""
-    if value is None or isinstance(value, str | bytes | int | float):
-        return None
-    if isinstance(value, Mapping):
-        return value.get(name)
-    try:
-        return getattr(value, name, None)
-    except Exception:  # noqa: BLE001  # a property of somebody else's object may raise anything
-        return None
-
-
-def is_list(value: object) -> bool:
-    """Whether `value` is a list of things rather than a text."""
-    return isinstance(value, list | tuple)
-
-
-def _message_text(message: object) -> str:
-    for name in ("content", "refusal", "text"):
-        text = _content_text(field(message, name))
-        if text:
-            return text
-    return ""
-
-
-def _content_text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if not is_list(content):
-        return ""
-    texts: list[str] = []
-    for part in content if isinstance(content, list | tuple) else ():
-        if isinstance(part, str):
-            texts.append(part)
-        elif field(part, "type") in _TEXT_PARTS:
-            text = field(part, "text")
-            texts.append(text if isinstance(text, str) else "")
-        elif field(part, "type") == "refusal":
-            texts.append(str(field(part, "refusal") or ""))
-    return "".join(texts)

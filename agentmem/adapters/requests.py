@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.adapters.replies import field as read_field
 from agentmem.core.injection import as_dict, is_reference, is_stub, last_question
 from agentmem.core.message_parts import is_result, makes_calls, text_of
+from agentmem.core.replies import get
 from agentmem.types import Scope
 
 ScopeLike = Scope | Mapping[str, str | None] | str
@@ -114,7 +114,7 @@ def question_key(messages: list[dict[str, Any]]) -> bytes:
 def named_user(options: Mapping[str, Any]) -> str | None:
     """The user a request names: `metadata={"user_id": …}`, else `user=`."""
     metadata = options.get("metadata")
-    for user in (read_field(metadata, "user_id"), options.get("user")):
+    for user in (get(metadata, "user_id"), options.get("user")):
         if isinstance(user, str) and user:
             return user
     return None
@@ -181,7 +181,7 @@ def _looks_like_messages(value: object) -> bool:
     return (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(read_field(item, "role"), str) for item in value)
+        and all(isinstance(get(item, "role"), str) for item in value)
     )
 
 
@@ -192,23 +192,23 @@ def is_ours(message: Mapping[str, Any]) -> bool:
 
 def _message_of(item: Any) -> dict[str, Any] | None:
     """An input item of the responses API as a chat message, or None for what is none."""
-    kind = read_field(item, "type")
-    if kind in (None, "message") and read_field(item, "role") is not None:
-        content = read_field(item, "content")
+    kind = get(item, "type")
+    if kind in (None, "message") and get(item, "role") is not None:
+        content = get(item, "content")
         if isinstance(content, list | tuple):
             content = [_plain(part) for part in content]
-        return {"role": read_field(item, "role"), "content": content}
+        return {"role": get(item, "role"), "content": content}
     if kind == "function_call":
         called = {
-            "name": read_field(item, "name"),
-            "arguments": read_field(item, "arguments"),
+            "name": get(item, "name"),
+            "arguments": get(item, "arguments"),
         }
-        call = {"id": read_field(item, "call_id"), "type": "function", "function": called}
+        call = {"id": get(item, "call_id"), "type": "function", "function": called}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
     if kind == "function_call_output":
-        output = read_field(item, "output")
+        output = get(item, "output")
         content = [_plain(part) for part in output] if isinstance(output, list | tuple) else output
-        return {"role": "tool", "tool_call_id": read_field(item, "call_id"), "content": content}
+        return {"role": "tool", "tool_call_id": get(item, "call_id"), "content": content}
     return None
 
 

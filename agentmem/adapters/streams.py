@@ -113,6 +113,29 @@ class Watched:
         if on_end is not None:
             on_end(error)
 
+    def _agentmem_source(self, step: str, begin: Callable[[Any], Any]) -> Any:
+        """What the chunks come from: the stream if it has `step`, else what it begins."""
+        source = self._agentmem_iterator
+        if source is None:
+            stream = self._agentmem_stream
+            source = stream if hasattr(type(stream), step) else begin(stream)
+            object.__setattr__(self, "_agentmem_iterator", source)
+        return source
+
+    @contextlib.contextmanager
+    def _agentmem_step(self) -> Iterator[None]:
+        """Around each step; the one that finds the end, or fails, tells who watches."""
+        object.__setattr__(self, "_agentmem_stepping", True)
+        try:
+            with self._agentmem_during():
+                yield
+        except BaseException as error:
+            over = isinstance(error, StopIteration | StopAsyncIteration)
+            self._agentmem_end(None if over else error)
+            raise
+        finally:
+            object.__setattr__(self, "_agentmem_stepping", False)
+
     def _agentmem_closed(self) -> None:
         """What the stream reads from was closed; in the middle of a step the step will tell."""
         if not self._agentmem_stepping:
@@ -147,23 +170,9 @@ class _Iterates(Watched):
         return self
 
     def __next__(self) -> Any:
-        iterator = self._agentmem_iterator
-        if iterator is None:
-            stream = self._agentmem_stream
-            iterator = stream if hasattr(type(stream), "__next__") else iter(stream)
-            object.__setattr__(self, "_agentmem_iterator", iterator)
-        object.__setattr__(self, "_agentmem_stepping", True)
-        try:
-            with self._agentmem_during():
-                chunk = next(iterator)
-        except StopIteration:
-            self._agentmem_end(None)
-            raise
-        except BaseException as error:
-            self._agentmem_end(error)
-            raise
-        finally:
-            object.__setattr__(self, "_agentmem_stepping", False)
+        source = self._agentmem_source("__next__", iter)
+        with self._agentmem_step():
+            chunk = next(source)
         self._agentmem_on_chunk(chunk)
         return chunk
 
@@ -175,23 +184,9 @@ class _IteratesAsync(Watched):
         return self
 
     async def __anext__(self) -> Any:
-        iterator = self._agentmem_iterator
-        if iterator is None:
-            stream = self._agentmem_stream
-            iterator = stream if hasattr(type(stream), "__anext__") else aiter(stream)
-            object.__setattr__(self, "_agentmem_iterator", iterator)
-        object.__setattr__(self, "_agentmem_stepping", True)
-        try:
-            with self._agentmem_during():
-                chunk = await anext(iterator)
-        except StopAsyncIteration:
-            self._agentmem_end(None)
-            raise
-        except BaseException as error:
-            self._agentmem_end(error)
-            raise
-        finally:
-            object.__setattr__(self, "_agentmem_stepping", False)
+        source = self._agentmem_source("__anext__", aiter)
+        with self._agentmem_step():
+            chunk = await anext(source)
         self._agentmem_on_chunk(chunk)
         return chunk
 

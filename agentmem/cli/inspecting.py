@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentmem.cli.chatting import ModelName, model_name
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
     AmbiguousId,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from agentmem.types import Scope
 
 POLL_SECONDS = 0.25
+MOST_IDS = 5
 
 Wanted = Annotated[
     str, typer.Argument(help="The id of a message or a context, or an end of it, or `last`.")
@@ -119,6 +121,10 @@ def explain(
     """Explain a past context, down to what was left out."""
     from agentmem.inspector import looking, rendering
 
+    if common_of(ctx).json and sum(map(bool, (other, memory_id, changes))) > 1:
+        raise InvalidInput(
+            "--json", "--diff, --why and --if", "is one document", remedy="Ask for one at a time."
+        )
     scope = common_of(ctx).reader
     with open_memory(ctx) as memory:
         wanted = resolve_context(memory, wanted, scope)
@@ -162,7 +168,18 @@ def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | 
     try:
         return resolve_id(memory, given, whose, deleted=True)
     except RecordNotFound:
-        return given  # the explanation says that there is no such memory
+        raise RecordNotFound(given, remedy=_ids_to_name(part, ids, wanted)) from None
+
+
+def _ids_to_name(part: str, ids: list[str], wanted: str) -> str:
+    """What to ask for instead: the ids a context looked at, those most like `part` first."""
+    from difflib import SequenceMatcher
+
+    if not ids:
+        return f"Context {wanted} looked at no memory; see what is stored with `agentmem list`."
+    ranked = sorted(ids, key=lambda one: -SequenceMatcher(None, part, one.lower()).ratio())
+    listed = ", ".join(ranked[:MOST_IDS]) + (", …" if len(ids) > MOST_IDS else "")
+    return f"Context {wanted} looked at: {listed}"
 
 
 def read_changes(written: list[str]) -> dict[str, str]:
@@ -241,7 +258,10 @@ def stats(
         raise InvalidInput(
             "--html", str(html), f"cannot be written ({error.strerror})", remedy="Use another."
         ) from None
-    typer.echo(f"Written to {html}")
+    if common_of(ctx).json:
+        say(ctx, "stats", found, render_stats)
+    else:
+        typer.echo(f"Written to {html}")
 
 
 def audit(ctx: typer.Context) -> None:
@@ -260,19 +280,22 @@ def audit(ctx: typer.Context) -> None:
     say(ctx, "audit", found, render_audit)
 
 
-def doctor(ctx: typer.Context) -> None:
-    """Check environment, models, store, indexes and jobs; exit code 1 when something failed."""
+def doctor(ctx: typer.Context, *, model: ModelName = None) -> None:
+    """Check environment, models, store, indexes and jobs; exit code 1 when something failed.
+
+    The model is the one that `chat` and `ask` would use; it is not asked anything.
+    """
     from agentmem.inspector.doctoring import examine
     from agentmem.inspector.rendering_reports import render_doctor
 
-    now = datetime.now(UTC)
+    now, asked = datetime.now(UTC), model_name(model)
     try:
         with open_memory(ctx) as memory:
-            found = examine(memory, now=now)
+            found = examine(memory, now=now, model=asked)
     except AgentMemError as error:
         about = getattr(error, "name", "")
         name = "embedder" if about == "embedder" else "store"
         remedy = error.remedy or "Check the path, or restore a backup."
-        found = examine(None, now=now, problem=error.message, remedy=remedy, name=name)
+        found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
     say(ctx, "doctor", found, render_doctor)
     raise typer.Exit(found.exit_code)

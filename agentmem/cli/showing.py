@@ -13,6 +13,7 @@ from agentmem.types import Hit, Memory
 
 SHORT_ID = 8
 MOST_LINES = 4
+VALUE_CHARACTERS = 400
 
 
 def short_id(memory_id: str) -> str:
@@ -116,13 +117,20 @@ def detail_lines(at: Screen, memory: Memory) -> list[str]:
         )
         if value
     ]
-    said += [(f"  {name}", str(value)) for name, value in memory.metadata.items()]
+    said += [(f"  {name}", _shortened(str(value))) for name, value in memory.metadata.items()]
     used = memory.usage
     if used.retrieved:
         said.append(("Used", f"found {used.retrieved}, cited {used.cited}, ignored {used.ignored}"))
     cleaned = [(one_line(name) or "?", one_line(text)) for name, text in said]
     width = at.width if at.on_terminal else 10_000
     return [*pairs(at.pen, cleaned, width=width), "", *text_lines(at, memory.text)]
+
+
+def _shortened(value: str) -> str:
+    """A long value by its beginning; `--json` has all of it."""
+    if len(value) <= VALUE_CHARACTERS:
+        return value
+    return f"{value[:VALUE_CHARACTERS]}… ({len(value):,} characters)"
 
 
 def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:

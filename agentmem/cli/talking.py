@@ -63,6 +63,7 @@ class Talk:
         self._before = self._messages
         self._last: AgentLoopResult | None = None
         self._began: datetime | None = None
+        self._question = ""
         self._config = LoopConfig(enable_auto_index=remembers, detect_preferences=remembers)
         self.commands: dict[str, Callable[[str], bool]] = {
             "/why": self._why,
@@ -101,6 +102,7 @@ class Talk:
 
         at, flow = self.at, Flow(self.at)
         self._began, self._before = self.memory.clock.now(), self._messages
+        self._question = question
         with contextlib.ExitStack() as until_heard:
             if at.on_terminal and self.name != "extractive":
                 until_heard.enter_context(steps(at, f"asking {self.name}"))
@@ -170,6 +172,7 @@ class Talk:
 
     def _why(self, rest: str) -> bool:
         from agentmem.cli.why import why_lines
+        from agentmem.inspector.commands import store_option
 
         if self._last is None:
             self.at.complain("Nothing was asked yet.")
@@ -177,7 +180,8 @@ class Talk:
         snapshot = None
         if self._last.snapshot_id:
             snapshot = self.memory.runtime.trace.get(self._last.snapshot_id, scope=None)
-        self._say(why_lines(self.at, self._last, snapshot))
+        store = store_option(self.memory)
+        self._say(why_lines(self.at, self._last, snapshot, store=store))
         return True
 
     def _prefs(self, rest: str) -> bool:
@@ -198,10 +202,8 @@ class Talk:
             return True
         self.memory.flush(_WAIT_SECONDS)
         learned = [preference.id for preference in self._last.preferences]
-        latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
-        said = [one.id for one in latest if one.created_at >= self._began]
         count = 0
-        for memory_id in (*learned, *said):
+        for memory_id in (*learned, *self._said_since(self._began)):
             with contextlib.suppress(RecordNotFound):  # taken back elsewhere meanwhile
                 self._take_back(memory_id)
                 count += 1
@@ -210,6 +212,18 @@ class Talk:
             [f"Forgotten: the last turn ({count:,} {'memory' if count == 1 else 'memories'})"]
         )
         return True
+
+    def _said_since(self, began: datetime) -> list[str]:
+        """The messages of the last turn: of one moment, since the same user may talk elsewhere."""
+        latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
+        since = [one for one in latest if one.created_at >= began]
+        question = one_line(self._question)
+        moments = {
+            one.created_at
+            for one in since
+            if one.origin == "user" and one_line(one.text) in question
+        }
+        return [one.id for one in since if one.created_at in moments]
 
     def _help(self, rest: str) -> bool:
         from agentmem.core.layout import pairs

@@ -18,8 +18,10 @@ MOST_DROPPED = 5
 _MARKS = {"kept": ("+", "good"), "cut": ("~", "warn"), "dropped": ("-", "dim")}
 
 
-def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) -> list[str]:
-    """The block, the budget and the fate of every candidate."""
+def why_lines(
+    at: Screen, result: AgentLoopResult, snapshot: Snapshot | None, *, store: str = ""
+) -> list[str]:
+    """The block, the budget and the fate of every candidate; `store` is the option naming it."""
     pen, width = at.pen, at.width
     problems: list[str] = []
     lines = heading(pen, "What memory added", width=width)
@@ -54,7 +56,7 @@ def why_lines(at: Screen, result: AgentLoopResult, snapshot: Snapshot | None) ->
     for text in dict.fromkeys(problems):
         lines += hang("! ", pen.wrap(one_line(text), width - 2))
     if result.message_id:
-        lines += ["", pen.paint(f"agentmem explain {result.message_id}", "dim")]
+        lines += ["", pen.paint(f"agentmem explain{store} {result.message_id}", "dim")]
     return lines
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 
@@ -62,3 +63,10 @@ def require_choice(value: object, choices: Sequence[str], name: str) -> str:
             name, value, "is not a known choice", remedy=f"Use one of: {', '.join(choices)}."
         )
     return value
+
+
+def require_messages(value: object, name: str = "messages") -> list[Any]:
+    """`value` as a list, refused unless it is one of things; what they are is not looked at."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInput(name, value, "is no list of messages", remedy="Pass a list of dicts.")
+    return list(value)

@@ -10,6 +10,7 @@ Measured by benchmarks/extractive.py; see docs/decisions/0012-web-search.md.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -52,6 +53,7 @@ _COMMON = 0.7
 _SAME_SOURCE = 0.85
 
 _LINE_ITEM = compile_late(r"\n(?=\s*(?:[-*+•·|#>]|\d{1,3}[.)]\s))")
+_AFTER_HEADING = compile_late(r"^[ \t]*#{1,6}[ \t][^\n]*(\n)", re.MULTILINE)
 _HEADING_LINE = compile_late(r"#{1,6}\s+\S|[^\n.!?:;,]{1,80}\Z")
 _QUESTION_END = compile_late(r"[?？؟][\"'”’)\]»*_\s]*\Z")
 _WORDS = compile_late(r"\w")
@@ -191,8 +193,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Sentences; list items, table rows and headings apart; what has no end cut at a blank."""
     for first, last in sentences(text):
         start = first
-        breaks = [match.start() for match in _LINE_ITEM.finditer(text, first, last)]
-        for end in (*breaks, last):
+        breaks = {match.start() for match in _LINE_ITEM.finditer(text, first, last)}
+        breaks |= {match.start(1) for match in _AFTER_HEADING.finditer(text, first, last)}
+        for end in (*sorted(breaks), last):
             yield from _pieces(text, start, end)
             start = end
 

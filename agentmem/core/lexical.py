@@ -95,6 +95,11 @@ def analyse_query(text: str, *, max_terms: int = MAX_QUERY_TERMS) -> list[tuple[
     return [(term, 1.0 + log(count)) for term, count in counts.most_common(max_terms)]
 
 
+def word_runs(text: str) -> list[str]:
+    """The words of a text as they stand in it, before they are split and stemmed."""
+    return _WORD.findall(text)
+
+
 def hash_terms(text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
     """The distinct term hashes of a text, ascending, and how often each occurs (at most 65,535).
 

@@ -8,6 +8,8 @@ from typing import Any, TypeGuard
 
 from agentmem.types import EMPTY
 
+_TEXT_PARTS = ("text", "output_text", "refusal", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -38,14 +40,13 @@ def read_reply(response: Any) -> Reply:
     if isinstance(response, str):
         return Reply(text=response)
     choices = get(response, "choices")
-    choice = choices[0] if isinstance(choices, list | tuple) and choices else None
+    choice = choices[0] if is_list(choices) and choices else None
     message = get(choice, "message") if choice is not None else response
     calls = get(message, "tool_calls")
     return Reply(
-        text=read_text(get(message, "content")),
+        text=message_text(message),
         tool_calls=tuple(
-            read_call(call, at)
-            for at, call in enumerate(calls if isinstance(calls, list | tuple) else ())
+            read_call(call, at) for at, call in enumerate(calls if is_list(calls) else ())
         ),
         usage=read_mapping(get(response, "usage")),
         model=str(get(response, "model") or ""),
@@ -73,17 +74,17 @@ class ReplyParts:
             self._usage = usage
         self._model = str(get(chunk, "model") or self._model)
         choices = get(chunk, "choices")
-        if not isinstance(choices, list | tuple) or not choices:
+        if not is_list(choices) or not choices:
             return ""
         if get(choices[0], "index") not in (0, None):
             return ""
         self._finish = str(get(choices[0], "finish_reason") or self._finish)
         delta = get(choices[0], "delta") or get(choices[0], "message")
-        text = read_text(get(delta, "content"))
+        text = message_text(delta)
         if text:
             self._texts.append(text)
         calls = get(delta, "tool_calls")
-        for at, call in enumerate(calls if isinstance(calls, list | tuple) else ()):
+        for at, call in enumerate(calls if is_list(calls) else ()):
             self._add_call(call, at)
         return text
 
@@ -127,15 +128,28 @@ def read_call(call: Any, at: int = 0) -> dict[str, Any]:
     )
 
 
+def message_text(message: Any) -> str:
+    """The words of a message or of a piece of one: its content, else why it refused."""
+    for name in ("content", "refusal", "text"):
+        text = read_text(get(message, name))
+        if text:
+            return text
+    return ""
+
+
 def read_text(content: Any) -> str:
-    """The words of a content: a text, or the text parts of a list."""
+    """The words of a content: a text, or the text parts and refusals of a list."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list | tuple):
-        return "".join(
-            part if isinstance(part, str) else str(get(part, "text") or "") for part in content
-        )
-    return ""
+    return "".join(map(_part_text, content)) if is_list(content) else ""
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    kind = get(part, "type")
+    text = get(part, "refusal" if kind == "refusal" else "text")
+    return text if isinstance(text, str) and kind in _TEXT_PARTS else ""
 
 
 def read_mapping(value: Any) -> Mapping[str, Any]:
@@ -190,11 +204,21 @@ def is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether `value` is a list of things rather than a text."""
+    return isinstance(value, list | tuple)
+
+
 def get(value: Any, name: str) -> Any:
-    """`name` of a mapping or of an object, `None` where there is none."""
+    """The key or attribute `name`, or None; odd objects count as having nothing."""
+    if value is None or isinstance(value, str | bytes | int | float):
+        return None
     if isinstance(value, Mapping):
         return value.get(name)
-    return getattr(value, name, None)
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 - a property of somebody else's object may raise anything
+        return None
 
 
 def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:

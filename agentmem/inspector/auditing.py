@@ -14,6 +14,7 @@ from agentmem.core.filters import Selection
 from agentmem.core.personal_data import find_personal, mask_spans
 from agentmem.core.strip import strip
 from agentmem.inspector import secrets
+from agentmem.inspector.commands import store_option
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def audit(
                 meaning=_MEANINGS[name],
                 count=one.count,
                 examples=tuple(one.examples),
-                remedy=_remedy(name, one) if one.count else "",
+                remedy=_remedy(name, one, store_option(memory)) if one.count else "",
             )
             for name, one in found.items()
         ),
@@ -247,17 +248,19 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
             )
 
 
-def _remedy(name: Trouble, found: _Found) -> str:
+def _remedy(name: Trouble, found: _Found, store: str) -> str:
     """A command for the examples of the first owner; it can be copied as it stands."""
     user, project = found.examples[0].user, found.examples[0].project
-    whose = f" --user {shlex.quote(user)}" if user else ""
+    whose = f"{store} --user {shlex.quote(user)}" if user else store
     whose += f" --project {shlex.quote(project)}" if project else ""
     listed = [one.id for one in found.examples if (one.user, one.project) == (user, project)]
     ids = " ".join(map(shlex.quote, listed))
     if name in ("secrets", "personal data", "echoes"):
         return f"agentmem erase{whose} {ids}"
     if name == "contradicted":
-        return f"agentmem contradictions list{whose}   # then: agentmem contradictions resolve"
+        then = f"agentmem contradictions resolve{whose}"
+        return f"agentmem contradictions list{whose}   # then: {then}"
     if name == "oversized":
-        return f"agentmem erase{whose} {ids}   # and store each again: agentmem index FILE"
+        again = f"agentmem index{whose} FILE"
+        return f"agentmem erase{whose} {ids}   # and store each again: {again}"
     return f"agentmem delete{whose} {ids}"

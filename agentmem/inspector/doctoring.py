@@ -9,20 +9,22 @@ import shlex
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from agentmem.config import EXTRACTIVE
 from agentmem.core.cleaning import clean_line
 from agentmem.errors import AgentMemError, StoreCorrupt
 from agentmem.indexes.live import WORDS
+from agentmem.inspector.checks import Check, DoctorReport
+from agentmem.inspector.commands import store_option
+from agentmem.inspector.doctoring_model import examine_model
 from agentmem.inspector.looking import trace_of
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
-State = Literal["ok", "warn", "fail"]
 _NEEDED = (
     "numpy", "faiss-cpu", "tiktoken", "litellm", "wordllama", "pydantic", "typer", "rich",
 )  # fmt: skip
@@ -31,41 +33,12 @@ _OPTIONAL = {
     "opentelemetry-api": "spans of memory operations",
     "onnxruntime": "the minilm embedder",
 }
-_RESTORE = "Restore a backup, or export what can be read: agentmem export FILE."
+_RESTORE = "Restore a backup, or export what can be read: agentmem export{store} FILE."
 DEFAULT_EMBEDDER = "wordllama"
 _LEAST_SQLITE = (3, 37, 0)
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _RECENT = timedelta(days=1)
 _FEW_WRITES = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that was looked at: its state, what was found, and what to do about it."""
-
-    name: str
-    state: State
-    found: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorReport:
-    """All checks, in the order they were made."""
-
-    at: datetime
-    checks: tuple[Check, ...]
-
-    @property
-    def state(self) -> State:
-        """The worst of all."""
-        states = {check.state for check in self.checks}
-        return "fail" if "fail" in states else "warn" if "warn" in states else "ok"
-
-    @property
-    def exit_code(self) -> int:
-        """1 when something failed; warnings are no failure."""
-        return int(self.state == "fail")
 
 
 def examine(
@@ -75,13 +48,14 @@ def examine(
     problem: str = "",
     remedy: str = "Check the path, or restore a backup.",
     name: str = "store",
+    model: str = EXTRACTIVE,
 ) -> DoctorReport:
-    """Check the environment and, where there is one, the memory.
+    """Check the environment, the model and, where there is one, the memory.
 
     `problem` says why a store could not be opened, `remedy` what to do about
     it, and `name` what it was that failed.
     """
-    checks = list(_environment())
+    checks = [*_environment(), examine_model(model)]
     if memory is None:
         if problem:
             checks.append(Check(name=name, state="fail", found=problem, remedy=remedy))
@@ -111,7 +85,9 @@ def _guarded(
         return list(look(memory))
     except (AgentMemError, OSError, sqlite3.Error) as error:
         found = error.message if isinstance(error, AgentMemError) else str(error)
-        remedy = _RESTORE if isinstance(error, StoreCorrupt) else getattr(error, "remedy", "")
+        remedy = (
+            _restore(memory) if isinstance(error, StoreCorrupt) else getattr(error, "remedy", "")
+        )
         return [Check(name=name, state="fail", found=found, remedy=remedy)]
 
 
@@ -172,7 +148,7 @@ def _store(memory: MemoryManager) -> Iterator[Check]:
         name="store",
         state="fail",
         found=shown + more,
-        remedy=_RESTORE,
+        remedy=_restore(memory),
     )
 
 
@@ -241,6 +217,10 @@ def _vectors(memory: MemoryManager) -> Iterator[Check]:
             found=f"{one.vectors:,} there, {one.missing:,} missing",
             remedy="" if good else _call(memory, "reembed"),
         )
+
+
+def _restore(memory: MemoryManager) -> str:
+    return _RESTORE.format(store=store_option(memory))
 
 
 def _call(memory: MemoryManager, method: str) -> str:
@@ -312,5 +292,5 @@ def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:
         state="warn",
         found=f"{len(hurt):,} of {len(recent):,} contexts of the last 24 hours; the newest: "
         f"{hurt[-1].degradations[0]}",
-        remedy=f"agentmem explain {hurt[-1].id}",
+        remedy=f"agentmem explain{store_option(memory)} {hurt[-1].id}",
     )

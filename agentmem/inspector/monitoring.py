@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
+from agentmem.core.checks import require_count
 from agentmem.core.snapshot import Snapshot
 from agentmem.inspector.looking import trace_of
 from agentmem.types import Scope
@@ -41,7 +42,7 @@ class Watcher:
         self._memory = memory
         self._trace = trace_of(memory)
         self._scope = scope
-        self._limit = limit
+        self._limit = require_count(limit, "limit")
         self._version: int | None = None
         self._seen: dict[str, bool] = {}
         self._unanswered: dict[str, datetime] = {}

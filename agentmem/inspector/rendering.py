@@ -185,7 +185,7 @@ def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> st
         snapshot.scope.user_id or "—",
         snapshot.model or "—",
         f"{snapshot.estimated_tokens:,} tokens {full}".strip(),
-        f"{len(known):,} memories",
+        "1 memory" if len(known) == 1 else f"{len(known):,} memories",
     ]
     if snapshot.cached:
         said.append("cached")
@@ -203,7 +203,8 @@ def _changed(changed: Sequence[str]) -> str:
     came = sum(text.startswith("+") for text in changed)
     went = sum(text.startswith("-") for text in changed)
     named = [text for text in changed if text[:1] not in "+-"]
-    said = ([f"+{came:,} memories"] if came else []) + ([f"-{went:,} memories"] if went else [])
+    said = [f"{came:,} came in"] if came else []  # memories and preferences alike
+    said += [f"{went:,} went"] if went else []
     short = [text[:1] + text[1:][-8:] for text in changed if text[:1] in "+-"][:6]
     return "  ".join([*said, *named, *short])
 

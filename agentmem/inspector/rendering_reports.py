@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from agentmem.core.budget_text import render_budget, render_fates
-from agentmem.core.layout import Column, Pen, Style, heading, pairs, table
+from agentmem.core.layout import Column, Pen, Style, heading, pairs, table, width_of
 from agentmem.core.snapshot_stats import Slot, Spread, Tally
 from agentmem.inspector.auditing import AuditReport
 from agentmem.inspector.budgeting import BudgetEstimate
-from agentmem.inspector.doctoring import DoctorReport
+from agentmem.inspector.checks import DoctorReport
 from agentmem.inspector.rendering import LEAST_WIDTH
 from agentmem.inspector.statistics import StatsReport
 
@@ -20,6 +21,7 @@ _STATES: dict[str, tuple[str, Style]] = {
     "warn": ("warn", "warn"),
     "fail": ("FAIL", "bad"),
 }
+_PROGRAMS = ("agentmem ", "pip ", "python ")
 
 
 def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None) -> str:
@@ -112,20 +114,35 @@ def render_doctor(report: DoctorReport, *, width: int = 80, pen: Pen | None = No
         indent = " " * (size + 8)
         lines.append(f"{pen.paint(f'{word:<4}', style)}  {check.name:<{size}}  {first}")
         lines += [indent + line for line in rest]
-        if check.remedy:
+        if check.remedy.startswith(_PROGRAMS):
+            lines += _command(check.remedy, pen, indent=size + 8, width=width)
+        elif check.remedy:
             lines += [f"{indent}> {line}" for line in pen.wrap(check.remedy, width - size - 10)]
     return "\n".join(lines)
 
 
 def _command(command: str, pen: Pen, *, indent: int, width: int) -> list[str]:
-    """A command behind a `>`; a shell reads what is copied from there as one line."""
+    """A command behind a `>`; a shell reads what is copied from there as one line.
+
+    A quoted word is never broken, so a long path may stand out.
+    """
     code, hash_sign, comment = command.partition("   # ")
-    lines = [f"{line} \\" for line in pen.wrap(code, width - indent - 4)]
+    lines = [f"{line} \\" for line in _shell_lines(code, width - indent - 4)]
     lines[-1] = lines[-1].removesuffix(" \\")
     shown = [f"{' ' * indent}{'> ' if at == 0 else '  '}{line}" for at, line in enumerate(lines)]
     if hash_sign:
         shown += [f"{' ' * indent}  # {line}" for line in pen.wrap(comment, width - indent - 4)]
     return shown
+
+
+def _shell_lines(code: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for word in map(shlex.quote, shlex.split(code)):
+        if lines and width_of(lines[-1]) + 1 + width_of(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def render_estimate(estimate: BudgetEstimate, *, width: int = 80, pen: Pen | None = None) -> str:

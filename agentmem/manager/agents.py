@@ -6,6 +6,7 @@ Each call is a door to a module of its own, opened when it is used.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -266,6 +267,11 @@ class Agents(Base):
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait for the background work; whether all of it was done in time."""
+        began = time.monotonic()
+        if not self.under_way.wait(timeout_seconds):
+            return False
         if self._runtime is None:
             return True
+        if timeout_seconds is not None:
+            timeout_seconds = max(0.0, timeout_seconds - (time.monotonic() - began))
         return self._runtime.worker.flush(timeout_seconds)

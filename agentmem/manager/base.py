@@ -19,6 +19,7 @@ from agentmem.retrieval import Reranker, Retriever
 from agentmem.settings import Settings
 from agentmem.stores.base import Store
 from agentmem.types import Memory, Scope
+from agentmem.under_way import UnderWay
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
@@ -48,6 +49,7 @@ class Base:
         self._closed = False
         self.path = path
         self._runtime: Runtime | None = None
+        self.under_way = UnderWay()
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
         self._retriever = Retriever(

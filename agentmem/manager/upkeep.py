@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agentmem.stores.jsonl import ImportReport
 
 _log = logging.getLogger(__name__)
+_LATE_SECONDS = 5.0
 
 
 class Upkeep(Base):
@@ -79,9 +80,14 @@ class Upkeep(Base):
         return report
 
     def close(self) -> None:
-        """Save what can be saved and close; again is harmless."""
+        """Save what can be saved and close; again is harmless.
+
+        A turn that was stopped while it was built is let finish: it keeps what
+        the user said.
+        """
         if self._closed:
             return
+        self.under_way.wait(_LATE_SECONDS)
         self._closed = True
         if self._runtime is not None:
             self._runtime.close()

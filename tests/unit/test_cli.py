@@ -515,3 +515,11 @@ def test_what_was_piped_in_and_cannot_be_imported_is_called_stdin(cli: Cli) -> N
 def test_a_missing_yes_is_said_in_words(cli: Cli) -> None:
     ran = cli("delete", cli.add("Tea is hot."))
     assert (ran.code, "Add --yes" in ran.err, "''" in ran.err) == (2, True, False)
+
+
+def test_a_long_field_is_shown_by_its_beginning(cli: Cli) -> None:
+    known = cli.add("Short text.", "--metadata", f"note={'w ' * 3_000}")
+    shown = cli("get", known).out
+    assert "(6,000 characters)" in shown
+    assert len(shown) < 2_000
+    assert cli("get", known, "--json").json["metadata"]["note"] == "w " * 3_000

@@ -258,3 +258,20 @@ def test_a_reader_that_goes_away_ends_a_conversation_quietly(cli: Cli) -> None:
             process.stdin.close()
         assert process.wait(timeout=120) == 141
         assert process.stderr.read() == b""
+
+
+def test_forget_leaves_what_the_user_says_elsewhere(memory: MemoryManager) -> None:
+    def model(messages: Any) -> str:
+        return "The dragonfly module needs a new owner by the end of next week."
+
+    with Stoppable() as runner:
+        talk = Talk(memory, screen(), runner, model=model, whose={"user_id": "ann"})
+        talk.hear("Who owns  the dragonfly module?")
+        with memory.turn([{"role": "user", "content": "Said elsewhere."}], user_id="ann") as turn:
+            turn.done("And answered there, by another model in another window.")
+        assert memory.flush(10)
+        assert len(memory.get_all(kinds=["message"], user_id="ann")) == 4
+        talk.hear("/forget")
+    left = [one.text for one in memory.get_all(kinds=["message"], user_id="ann")]
+    assert len(left) == 2
+    assert not any("dragonfly" in text for text in left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,19 @@ def test_ids_may_be_given_by_an_end(run: Any) -> None:
     assert "it was remembered after this context was built" in told.out
     assert run("explain", "zzzzzzzz").code == 3
     assert run("explain", first[:4]).code == 2  # all ids begin like this
-    assert "no memory with this id" in run("explain", first, "--why", "zzzzzzzz").out
+
+
+def test_the_fate_of_an_unknown_memory_is_not_found(run: Any) -> None:
+    looked = run("explain", "last", "--json").json["context"]["looked_at"]
+    found = run("explain", "last", "--why", "zzzzzzzz")
+    assert (found.code, found.out) == (3, "")
+    assert looked[0]["id"] in found.err  # what can be asked for instead
+    almost = looked[-1]["id"][:-1] + "z"
+    as_json = run("--json", "explain", "last", "--why", almost)
+    assert as_json.code == 3
+    assert as_json.error["type"] == "RecordNotFound"
+    assert f"looked at: {looked[-1]['id']}" in as_json.error["remedy"]
+    assert run("--user", "bob", "explain", "last", "--why", looked[0]["id"]).code == 3
 
 
 def test_a_page_of_statistics_is_written(run: Any, tmp_path: Path) -> None:
@@ -143,6 +156,27 @@ def test_the_doctor_names_what_failed(
     assert "Use one of: wordllama" in found.out
 
 
+def test_commands_to_copy_name_the_store(run: Any, tmp_path: Path) -> None:
+    other = tmp_path / "my shop" / "m.db"
+    with agentmem.open(other, embedder=None) as memory:
+        memory.add("Write to ann@example.com.", user_id="ann b")
+    found = run("--json", "--store", str(other), "audit").json["findings"]
+    (remedy,) = [one["remedy"] for one in found if one["count"]]
+    assert remedy.startswith(f"agentmem erase --store '{other}' --user 'ann b' ")
+    shown = run("--no-color", "--store", str(other), "audit", columns=60).out
+    lines = [line.strip() for line in shown.splitlines()]
+    at = next(at for at, line in enumerate(lines) if line.startswith("> "))
+    copied = [lines[at].removeprefix("> ")]
+    while copied[-1].endswith("\\"):
+        at += 1
+        copied.append(lines[at])
+    words = shlex.split("".join(line.removesuffix("\\") for line in copied))
+    assert words == shlex.split(remedy)
+    assert run(*words[1:], "--yes").code == 0
+    found = run("--json", "--store", str(other), "audit").json["findings"]
+    assert not any(one["count"] for one in found)
+
+
 def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     with agentmem.open(path, embedder=None) as memory:
@@ -166,3 +200,45 @@ def test_the_monitor_follows_other_processes_until_it_is_told_to_stop(tmp_path: 
     piped.send_signal(signal.SIGINT)
     _, err = piped.communicate(timeout=60)
     assert (piped.returncode, err) == (0, b"")
+
+
+def test_the_doctor_looks_at_the_model(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(*options: str) -> dict[str, str]:
+        ran = run("doctor", "--json", *options)
+        (check,) = [one for one in ran.json["checks"] if one["name"] == "model"]
+        assert ran.code == (check["state"] == "fail"), ran.err
+        return {name: str(check[name]) for name in ("state", "found", "remedy")}
+
+    assert model()["found"].startswith("extractive: ")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OLLAMA_API_BASE", raising=False)
+    monkeypatch.setenv("AGENTMEM_MODEL", "gpt-4o")
+    assert model() == {
+        "state": "warn",
+        "found": "gpt-4o at openai, window of 128,000 tokens; not set: OPENAI_API_KEY",
+        "remedy": "Set what openai asks for: OPENAI_API_KEY.",
+    }
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    found = run("doctor", columns=200)
+    assert "gpt-4o at openai" in found.out
+    assert "sk-very-secret" not in found.out
+    assert model()["state"] == "ok"
+    local = model("--model", "ollama/my-own")  # what is typed goes before the environment
+    assert local["state"] == "ok"
+    assert "8,192 tokens assumed" in local["found"]
+    unknown = model("--model", "no-such\x1b[2J-model")
+    assert unknown["state"] == "fail"
+    assert "\x1b" not in unknown["found"]
+    assert "openai/NAME" in unknown["remedy"]
+
+
+def test_json_is_one_document_and_a_limit_is_a_count(run: Any, tmp_path: Path) -> None:
+    both = ("explain", "last", "--diff", "last", "--if", "top_k=1")
+    assert run(*both).code == 0
+    refused = run("--json", *both)
+    assert (refused.code, refused.out) == (2, "")
+    page = run("--json", "stats", "--html", str(tmp_path / "stats.html"))
+    assert page.json["schema"] == "agentmem.stats/1"
+    assert (tmp_path / "stats.html").exists()
+    assert run("monitor", "--limit", "-1").code == 2
+    assert run("monitor", "--limit", "0").code == 0

@@ -180,3 +180,11 @@ def test_bad_input_is_named() -> None:
 def test_a_page_of_megabytes_is_answered_from_its_beginning() -> None:
     page = ExtractSource(index=1, text="The lamp is red. " + "Nothing else stands here. " * 100_000)
     assert "red" in extract_answer("What colour is the lamp?", [page], most_sentences=1).text
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+def test_what_follows_a_heading_at_once_is_quoted(between: str) -> None:
+    lines = ("# Kettle manual", "## Descaling", "Descale the kettle every 30 days. Rinse it twice.")
+    source = ExtractSource(index=1, title="Manual", text=between.join(lines))
+    found = extract_answer("How often should I descale the kettle?", (source,))
+    assert found.sentences[0].quote == "Descale the kettle every 30 days."

@@ -319,7 +319,9 @@ def test_what_a_project_shares_is_mended_in_its_name(memory: MemoryManager) -> N
     memory.add_text("Write to p@example.com.", user_id="ann", project_id="my shop")
     found = {one.name: one for one in audit(memory, now=NOW).findings}["personal data"]
     assert found.count == 2
-    assert found.remedy == f"agentmem erase --user ann --project 'my shop' {shared}"
+    assert found.remedy == (
+        f"agentmem erase --store {memory.path} --user ann --project 'my shop' {shared}"
+    )
 
 
 def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryManager) -> None:
@@ -423,7 +425,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     states = {check.name: check for check in examine(memory, now=NOW).checks}
     assert (states["jobs"].state, states["degradations"].state) == ("warn", "warn")
     assert states["jobs"].found == "0 waiting, 1 failed; the last one (page): no network"
-    assert states["degradations"].remedy == "agentmem explain s1"
+    assert states["degradations"].remedy == f"agentmem explain --store {memory.path} s1"
     failed = examine(None, now=NOW, problem="The store is damaged.")
     assert (failed.state, failed.exit_code) == ("fail", 1)
     memory.close()

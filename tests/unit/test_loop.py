@@ -388,3 +388,81 @@ def test_the_extractive_model_takes_no_request_for_a_statement(
     memory: agentmem.MemoryManager, asks: str
 ) -> None:
     assert run(asks, memory, "extractive").answer == NOTHING
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "I cannot help with that."},
+        {"content": [{"type": "refusal", "refusal": "I cannot help with that."}]},
+        {"content": [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": "I cannot "},
+                     {"type": "output_text", "text": "help with that."}]},
+    ],
+)  # fmt: skip
+def test_a_refusal_is_an_answer_and_thoughts_are_not(message: dict[str, Any]) -> None:
+    def whole(messages: Any) -> Any:
+        return {"choices": [{"message": {"role": "assistant", **message}}]}
+
+    def streamed(messages: Any, stream: bool = False) -> Any:
+        return iter([{"choices": [{"index": 0, "delta": message}]}])
+
+    with agentmem.open(":memory:", embedder=None) as memory:
+        for model in (whole, streamed):
+            heard: list[str] = []
+            result = run_agent_loop_sync("Help?", memory=memory, model=model, on_chunk=heard.append)
+            assert result.answer == "I cannot help with that."
+            assert "".join(heard) == result.answer
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": "before"},
+        {"messages": {"role": "user", "content": "before"}},
+        {"messages": [1]},
+        {"messages": 7},
+        {"signal": 3},
+        {"on_chunk": 3},
+        {"on_status": "print"},
+        {"config": {"top_k": 3}},
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused_before_anything_is_done(
+    memory: agentmem.MemoryManager, wrong: dict[str, Any]
+) -> None:
+    model = ScriptedModel("never asked")
+    for used in (memory, None):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))) as raised:
+            run_agent_loop_sync("Hello?", memory=used, model=model, **wrong)
+        assert raised.value.remedy
+    assert memory.flush(5)
+    assert not memory.get_all(kinds=["message"])
+
+
+def test_what_was_said_in_a_turn_stopped_while_it_was_built_survives_closing(
+    tmp_path: Path,
+) -> None:
+    stop, building = threading.Event(), threading.Event()
+
+    class Slow(HashEmbedder):
+        def embed_query(self, text: str, /) -> Any:
+            building.set()
+            stop.wait(10)
+            return super().embed_query(text)
+
+    def stopper() -> None:
+        assert building.wait(10)
+        stop.set()
+
+    memory = agentmem.open(tmp_path / "late.db", embedder=Slow())
+    memory.add(FACT, user_id="sam")
+    threading.Thread(target=stopper).start()
+    result = run_agent_loop_sync(
+        "My cat is called Miso.", memory=memory, model=ScriptedModel("Hi."), signal=stop,
+        user_id="sam",
+    )  # fmt: skip
+    assert result.why == "stopped"
+    memory.close()
+    with agentmem.open(tmp_path / "late.db", embedder=HashEmbedder()) as again:
+        assert "My cat is called Miso." in [m.text for m in again.get_all(user_id="sam")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,18 @@ def test_what_is_no_preference_cannot_be_removed_as_one(memory: agentmem.MemoryM
         memory.preferences.undo(mine.id, user_id="bob")
     with pytest.raises(InvalidScope):
         memory.preferences.get_all(username="ana")
+
+
+def test_what_several_threads_hear_at_once_is_kept_once(memory: agentmem.MemoryManager) -> None:
+    prefs = memory.preferences
+    together = threading.Barrier(8)
+
+    def say(number: int) -> None:
+        together.wait()
+        prefs.detect([{"role": "user", "content": "I prefer short answers."}], user_id="ana")
+        together.wait()
+        prefs.add(f"I prefer {('short', 'long, detailed')[number % 2]} answers", user_id="ana")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(say, range(8)))
+    assert len(texts(prefs)) == 1

@@ -356,3 +356,12 @@ def test_of_a_quote_that_is_left_out_no_full_stop_stays(memory: agentmem.MemoryM
         turn.done("Deploys go out on Thursdays at 10:00 [1]. Bring your own lunch and sunscreen.")
     assert memory.flush(10)
     assert "Bring your own lunch and sunscreen." in kinds(memory, "message")
+
+
+@pytest.mark.parametrize("wrong", [None, "Hello?", 7, {"role": "user", "content": "Hello?"}])
+def test_a_turn_is_refused_what_is_no_list_of_messages(wrong: Any) -> None:
+    with (
+        agentmem.open(":memory:", embedder=None) as memory,
+        pytest.raises(InvalidInput, match="Pass a list of dicts"),
+    ):
+        memory.turn(wrong, user_id="ann")

@@ -15,6 +15,7 @@ from agentmem.core.block import ContextBlock
 from agentmem.core.context import render_context
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.payloads import to_payload
+from agentmem.core.result_words import distinct_words, spread
 from agentmem.core.shapes import shape_of
 from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
 from agentmem.testing import ManualClock
@@ -403,3 +404,56 @@ def test_an_enum_is_told_by_its_value() -> None:
 
 def test_of_one_endless_line_a_range_is_offered() -> None:
     assert shape_of("A" * 50_000).reads[0].startswith("range=")
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_a_rare_word_in_the_middle_of_a_log_leads_to_its_line(place: str, tmp_path: Path) -> None:
+    def line(number: int) -> str:
+        return f"2024-05-01T10:{number % 60:02d}Z INFO worker-{number} done id={number * 7919:x}\n"
+
+    middle = "2024-05-01T11:00Z WARN Überlauf in the quokkaBridge of 漢字テスト\n"
+    log = "".join(map(line, range(2_000))) + middle + "".join(map(line, range(2_000, 4_000)))
+    assert len(log) > 200_000
+    with opened(":memory:" if place == "memory" else tmp_path / "m.db") as memory:
+        working = working_of(memory)
+        read, search = working.tools()
+        for number in range(30):
+            memory.add(f"Note {number}: the bridge was painted.", user_id="alice")
+        kept = working.keep("tail", {"file": "worker.log"}, log)
+        for query in ("quokkaBridge", "quokka", "uberlauf", "漢字テスト"):
+            assert kept.id in search.call(query=query), query
+        assert "quokka" not in search.call(query="painted bridge")
+        assert "quokkaBridge of" in read.call(id=kept.id, grep="quokka")
+        pinned = working.promote(kept.id, "pin")  # written again, and still found
+        assert pinned.metadata["pinned"]
+        assert kept.id in search.call(query="quokka")
+        assert "quokka" not in memory.get(kept.id, user_id="alice").text
+
+
+def test_the_middle_of_a_result_is_kept_by_its_words_within_a_limit() -> None:
+    numbers = " ".join(map(str, range(100_000, 130_000)))
+    text = f"{numbers} Errors: connection_reset_by_peer {'QUFB' * 50} the Errors {numbers}"
+    assert distinct_words(text, known="nothing").split()[:2] == [
+        "Errors",
+        "connection_reset_by_peer",
+    ]
+    assert distinct_words(text, known="errors: peer").split()[0] == "connection_reset_by_peer"
+    kept = distinct_words(text, limit_characters=500)
+    assert len(kept) <= 500
+    kept_numbers = [int(word) for word in kept.split() if word.isdigit()]
+    assert kept_numbers[0] == 100_000
+    assert kept_numbers[-1] > 125_000  # from all over it
+    assert len(spread("x" * 5_000_000)) < 500_000
+
+
+def test_our_own_block_in_the_middle_of_a_result_is_not_found(
+    memory: agentmem.MemoryManager, working: WorkingMemory
+) -> None:
+    turn_of = memory.add("The zebra crossing is closed.", user_id="alice")
+    assert turn_of.ids
+    turn = memory.turn(
+        [{"role": "user", "content": "Which zebra crossing is closed?"}], user_id="alice", dry=True
+    )
+    assert "zebra" in turn.block_text
+    kept = working.keep("cat", {}, f"{'one two ' * 1_000}{turn.block_text}{' end of it' * 1_000}")
+    assert "zebra" not in memory.get(kept.id, user_id="alice").metadata.get("indexed_words", "")
