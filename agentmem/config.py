@@ -13,10 +13,11 @@ from agentmem.core.checks import (
     require_unit,
 )
 from agentmem.core.injection import Framing, Placement, ReferenceRole
-from agentmem.core.living.tiers import Activity
 from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]
+Activity = Literal["general", "debugging", "feature", "review", "writing"]
+"""What tiers can be divided for; `core.living.tiers.SHARES` has the division of each."""
 
 EXTRACTIVE = "extractive"
 """The name of the model that needs none: it quotes what memory holds."""

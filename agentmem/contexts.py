@@ -30,7 +30,6 @@ from agentmem.core.context_trace import (
     parts_of_request,
 )
 from agentmem.core.injection import as_dict, inject, last_question
-from agentmem.core.living.prediction import Signal
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
@@ -41,6 +40,7 @@ from agentmem.tokenizer import Tokenizer
 from agentmem.types import EMPTY, Hit, Memory, Scope
 
 if TYPE_CHECKING:
+    from agentmem.core.living.prediction import Signal
     from agentmem.runtime import Runtime
 
 T = TypeVar("T")

@@ -18,4 +18,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", AgentMemWarning)
         warnings.formatwarning = lambda message, *_, **__: f"Note: {message}\n"
-    command().main(prog_name="agentmem")
+    try:
+        command().main(prog_name="agentmem")
+    finally:
+        gc.freeze()  # nor is there need to look for garbage while the process ends

@@ -22,7 +22,6 @@ from agentmem.protocols import TokenCounter
 from agentmem.types import Level
 
 Tier = Literal[1, 2, 3, 4]
-Activity = Literal["general", "debugging", "feature", "review", "writing"]
 Shares = tuple[float, float, float, float]
 Outcome = Literal["included", "lowered", "dropped"]
 
