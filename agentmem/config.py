@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentmem.core.checks import (
@@ -13,6 +12,7 @@ from agentmem.core.checks import (
     require_unit,
 )
 from agentmem.core.injection import Framing, Placement, ReferenceRole
+from agentmem.core.values import dataclass
 from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from agentmem.core.payloads import Payload, plain, sendable, to_payload
 from agentmem.core.shapes import Shape, failed_shape, shape_of
 from agentmem.core.spans import Span
 from agentmem.core.strip import strip
+from agentmem.core.values import dataclass
 from agentmem.core.working import Detail, five_lines, is_small, one_line, plan_eviction, stand_in
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.protocols import TokenCounter

@@ -13,7 +13,6 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
@@ -22,6 +21,7 @@ from typer.core import TyperGroup
 
 from agentmem.cli.common import BAD_USAGE, FAILED, INTERRUPTED, exit_code, shared_options
 from agentmem.cli.output import CLOSED_PIPE, make_screen, one_line, to_json, visible
+from agentmem.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ softly, so a wrong guess costs a little and hides nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 from agentmem.types import require_instant
 
 MONTHS = (

@@ -9,12 +9,12 @@ import shlex
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.core.cleaning import clean_line
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, StoreCorrupt
 from agentmem.indexes.live import WORDS
 from agentmem.inspector.looking import trace_of
