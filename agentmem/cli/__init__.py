@@ -9,7 +9,7 @@ import warnings
 
 def main() -> None:
     """Run the command that was typed and exit with its code."""
-    gc.set_threshold(50_000)  # what is imported stays: looking for garbage in it is a tenth of it
+    gc.set_threshold(100_000)  # what is imported stays: looking for garbage in it is a tenth of it
     from agentmem.cli.app import command
 
     if not sys.warnoptions and "--debug" not in sys.argv:
