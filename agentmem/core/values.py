@@ -47,6 +47,7 @@ def _dataclass(
     bare = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
 
     def define(given: type) -> Any:
+        given.__doc__ = given.__doc__ or given.__name__  # else a signature is worked out for it
         cls: Any = bare(given)
         for name, chosen in (("init", True), ("repr", True), ("eq", eq), ("frozen", frozen)):
             setattr(cls.__dataclass_params__, name, chosen)

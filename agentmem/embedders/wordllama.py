@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,7 +134,8 @@ def _read_files() -> tuple[EmbedderId, _Tokens, NDArray[np.float16]]:
             remedy="Install it with: pip install 'wordllama>=0.3'",
         )
     try:
-        weights = (folder / _WEIGHTS).read_bytes()
+        with (folder / _WEIGHTS).open("rb") as file:
+            weights = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         with ThreadPoolExecutor(1) as beside:  # the digest is made outside of Python
             digest = beside.submit(lambda: hashlib.sha256(weights).hexdigest())
             table = _read_table(weights)
@@ -145,10 +147,10 @@ def _read_files() -> tuple[EmbedderId, _Tokens, NDArray[np.float16]]:
     return identity, tokens, table
 
 
-def _read_table(data: bytes) -> NDArray[np.float16]:
+def _read_table(data: mmap.mmap) -> NDArray[np.float16]:
     """The one matrix in a safetensors file: the header's length, a JSON header, the numbers.
 
-    It stays in half precision and is not copied: what a text needs of it is little.
+    It stays in half precision and in its file: what a text needs of it is little.
     """
     import numpy as np
 
