@@ -93,6 +93,7 @@ def processes(path: Path, repeats: int) -> None:
     commands = {
         "python alone": (("-c", "pass"), ""),
         "python, numpy": (("-c", "import numpy"), ""),
+        "agentmem --help": (("-m", "agentmem", "--help"), ""),
         "inspect (wordllama)": (inspect, "wordllama"),
         "inspect (none)": (inspect, "none"),
     }
