@@ -6,7 +6,7 @@ import ast
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.living.patterns import Recurring, find_patterns, module_graph
 from agentmem.core.living.records import to_memory_fields
 from agentmem.core.living.syntax_patterns import LANGUAGES, find_syntax_patterns
+from agentmem.core.values import dataclass
 from agentmem.errors import FileRefused, FileUnreadable, MissingExtra
 from agentmem.types import EMPTY, Scope
 

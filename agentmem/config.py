@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentmem.core.checks import (
@@ -13,10 +12,12 @@ from agentmem.core.checks import (
     require_unit,
 )
 from agentmem.core.injection import Framing, Placement, ReferenceRole
-from agentmem.core.living.tiers import Activity
+from agentmem.core.values import dataclass
 from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]
+Activity = Literal["general", "debugging", "feature", "review", "writing"]
+"""What tiers can be divided for; `core.living.tiers.SHARES` has the division of each."""
 
 EXTRACTIVE = "extractive"
 """The name of the model that needs none: it quotes what memory holds."""

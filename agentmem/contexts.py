@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -30,17 +30,18 @@ from agentmem.core.context_trace import (
     parts_of_request,
 )
 from agentmem.core.injection import as_dict, inject, last_question
-from agentmem.core.living.prediction import Signal
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.snapshot import Snapshot
+from agentmem.core.values import dataclass
 from agentmem.errors import BudgetError
 from agentmem.recalling import Recalled
 from agentmem.tokenizer import Tokenizer
 from agentmem.types import EMPTY, Hit, Memory, Scope
 
 if TYPE_CHECKING:
+    from agentmem.core.living.prediction import Signal
     from agentmem.runtime import Runtime
 
 T = TypeVar("T")

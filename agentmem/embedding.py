@@ -12,11 +12,11 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentmem.core.probes import PROBES
 from agentmem.core.ranking import measure_background
+from agentmem.core.values import dataclass
 from agentmem.errors import BadVector, EmbedderError, EmbedderFailed
 from agentmem.preparing import Packed, text_to_embed
 from agentmem.protocols import Embedder, EmbedderId

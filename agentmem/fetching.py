@@ -13,13 +13,14 @@ import ssl
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.charsets import charset_of
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.media_types import is_readable, media_type_of
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, FetchFailed, FetchRefused
 
 if TYPE_CHECKING:

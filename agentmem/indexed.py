@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from agentmem.core.values import dataclass
 
 IndexStatus = Literal["added", "replaced", "unchanged", "empty", "failed"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.budget_report import Budget
 from agentmem.core.citations import Citation
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.preferences import Preference
 from agentmem.tool_runner import ToolOutcome

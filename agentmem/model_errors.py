@@ -7,10 +7,10 @@ neither package is needed to read them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentmem.core.replies import get
+from agentmem.core.values import dataclass
 
 Trouble = Literal["rate limit", "too long", "other"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentmem.core.charsets import charsets_of, decode, sound
 from agentmem.core.page_text import hidden_selectors, hides, keeps_structure, one_line, tidy
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidText
 from agentmem.page_writing import HtmlElement, write_markdown
 

@@ -14,12 +14,13 @@ import json
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.living.gathering import plain_path
 from agentmem.core.living.prediction import Predicted, Predictor, Signal, features_of
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.resilience import TtlCache
 from agentmem.runtime import LEARN_CITED

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from agentmem import remembering
 from agentmem.core.checks import require_choice, require_count, require_text
 from agentmem.core.filters import Selection
 from agentmem.core.patterns import LazyPattern
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare

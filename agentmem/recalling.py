@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.config import LoopConfig
 from agentmem.core.choosing import is_own_question
 from agentmem.core.filters import Selection
+from agentmem.core.values import dataclass
 from agentmem.resilience import Guard, Lanes, TtlCache
 from agentmem.types import Hit, Memory, Scope
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from agentmem.core.content import content_hash
 from agentmem.core.message_parts import require_message, text_of
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidMessage, InvalidText
 from agentmem.types import EMPTY, Document, Memory, Origin, Scope, Visibility
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count, require_text
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, MissingExtra, RerankerFailed, RerankerUnavailable
 from agentmem.onnx_session import open_model
 from agentmem.preparing import text_to_embed

@@ -6,7 +6,6 @@ import queue
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from agentmem.core.breaker import (
     succeed,
 )
 from agentmem.core.checks import require_count, require_number
+from agentmem.core.values import dataclass
 from agentmem.errors import TimedOut
 from agentmem.protocols import Clock
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 PATTERN_CHARACTERS = 1_000

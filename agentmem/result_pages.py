@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentmem.core.payloads import ENCODING, Payload, sendable
 from agentmem.core.shape_values import number
 from agentmem.core.spans import Span, line_number, read_lines, read_range
+from agentmem.core.values import dataclass
 from agentmem.core.working import READ_TOOL, cut_page
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter

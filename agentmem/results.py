@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, overload
 
+from agentmem.core.values import dataclass
 from agentmem.embedding import EmbeddingState
 from agentmem.stores.entries import memory_to_fields
 from agentmem.stores.values import StoreStats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,6 +13,7 @@ from agentmem.core.filters import ALWAYS, Selection
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
+from agentmem.core.values import dataclass
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
 from agentmem.explaining import explain, explain_filtered

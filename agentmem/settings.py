@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_unit
+from agentmem.core.values import dataclass
 
 SearchMode = Literal["hybrid", "vector", "fulltext"]
 Durability = Literal["full", "normal"]

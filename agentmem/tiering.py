@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ from agentmem.core.living.tiers import (
     assemble_tiers,
     shares_for,
 )
+from agentmem.core.values import dataclass
 from agentmem.predicting import Predictions, as_guess
 from agentmem.protocols import TokenCounter
 from agentmem.resilience import TtlCache

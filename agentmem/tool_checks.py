@@ -6,13 +6,14 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
 from agentmem.core.checks import require_text
 from agentmem.core.cleaning import clean_line
 from agentmem.core.payloads import sendable
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, shown
 from agentmem.tools import Tool
 from agentmem.types import EMPTY

@@ -7,7 +7,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from agentmem.core.cleaning import clean_line
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.payloads import sendable, to_payload
 from agentmem.core.shapes import shape_of
+from agentmem.core.values import dataclass
 from agentmem.core.working import READ_TOOL, one_line
 from agentmem.protocols import TokenCounter
 from agentmem.threads import in_thread, is_async

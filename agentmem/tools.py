@@ -7,10 +7,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
 
+from agentmem.core.values import dataclass
 from agentmem.docstrings import read_docstring
 from agentmem.errors import InvalidInput
 from agentmem.threads import is_async

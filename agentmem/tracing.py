@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +26,7 @@ from agentmem.core.snapshot_codec import (
     unpack,
     without_texts_of,
 )
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
 from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord

@@ -17,7 +17,6 @@ from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.injection import last_question
 from agentmem.core.living.serving import served_text
-from agentmem.core.living.workflows import Call, read_call
 from agentmem.core.message_parts import text_of
 from agentmem.core.replies import plain, read_usage
 from agentmem.core.snapshot import Outcome, Snapshot
@@ -31,6 +30,7 @@ from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
     from agentmem.core.living.prediction import Signal
+    from agentmem.core.living.workflows import Call
     from agentmem.manager import MemoryManager
     from agentmem.runtime import Runtime
     from agentmem.working import WorkingMemory
@@ -254,6 +254,8 @@ class Turn:
     def note_call(self, name: str, arguments: Mapping[str, Any]) -> None:
         """Say that a tool call worked; with `learn_workflows` it is a step of what is learned."""
         if self.config.learn_workflows:
+            from agentmem.core.living.workflows import read_call
+
             self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
 
     # -- afterwards --------------------------------------------------------------------

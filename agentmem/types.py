@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_choice, require_text, require_unit
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidScope
 
 Visibility = Literal["private", "project", "system"]

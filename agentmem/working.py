@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -23,6 +23,7 @@ from agentmem.core.result_words import distinct_words, spread
 from agentmem.core.shapes import Shape, failed_shape, shape_of
 from agentmem.core.spans import Span
 from agentmem.core.strip import strip
+from agentmem.core.values import dataclass
 from agentmem.core.working import Detail, five_lines, is_small, one_line, plan_eviction, stand_in
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.preparing import WORDS

@@ -86,22 +86,36 @@ def hot_path(memory: MemoryManager) -> None:
     print(f"stats over {contexts:,} contexts   {median:8.1f} ms")
 
 
-def processes(path: Path, repeats: int, embedder: str) -> None:
-    environment = {**os.environ, "AGENTMEM_EMBEDDER": embedder}
+def processes(path: Path, repeats: int) -> None:
+    """Whole processes in turn, so that what else the machine does falls on all of them alike."""
     words = ("inspect", "--query", "When is the review of the deploy?", "--model", "gpt-4o")
-    command = [sys.executable, "-m", "agentmem", "--store", str(path), *words]
-
-    def run() -> None:
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-
-    run()
-    before = cpu_seconds()
-    median, worst = timed(run, repeats)
-    spent = 1000 * (cpu_seconds() - before) / repeats
-    print(
-        f"inspect, whole process      {median:8.0f} ms median, {worst:.0f} ms most, "
-        f"{spent:.0f} ms of processor ({embedder}; limit 500 ms)"
-    )
+    inspect = ("-m", "agentmem", "--store", str(path), *words)
+    commands = {
+        "python alone": (("-c", "pass"), ""),
+        "python, numpy": (("-c", "import numpy"), ""),
+        "agentmem --help": (("-m", "agentmem", "--help"), ""),
+        "inspect (wordllama)": (inspect, "wordllama"),
+        "inspect (none)": (inspect, "none"),
+    }
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(1 + repeats):
+        for name, (arguments, embedder) in commands.items():
+            environment = {**os.environ, "AGENTMEM_EMBEDDER": embedder}
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
+            began, used = time.perf_counter(), cpu_seconds()
+            subprocess.run(
+                [sys.executable, *arguments], check=True, capture_output=True, env=environment
+            )
+            spent[name].append((time.perf_counter() - began, cpu_seconds() - used))
+    for name, runs in spent.items():
+        walls = sorted(1000 * wall for wall, _ in runs[1:])  # the first one fills caches
+        processor = sorted(1000 * used for _, used in runs[1:])
+        print(
+            f"process: {name:20s}{walls[0]:7.0f} ms least, {statistics.median(walls):.0f} ms "
+            f"median, {walls[-1]:.0f} ms most; processor {processor[0]:.0f} ms least, "
+            f"{statistics.median(processor):.0f} ms median"
+            + (" (limit 500 ms)" if name.startswith("inspect") else "")
+        )
 
 
 def cpu_seconds() -> float:
@@ -113,7 +127,7 @@ def cpu_seconds() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memories", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
@@ -125,8 +139,7 @@ def main() -> None:
             for start in range(0, len(messages), 1_000):
                 memory.add(messages[start : start + 1_000])
             print(f"{options.memories:,} memories stored in {time.perf_counter() - began:.1f} s")
-        processes(path, options.repeats, "wordllama")
-        processes(path, options.repeats, "none")
+        processes(path, options.repeats)
         with agentmem.open(path) as memory:
             hot_path(memory)
             median, _ = timed(lambda: audit(memory, now=memory.clock.now()), 1)

@@ -8,11 +8,11 @@ answer; nothing here raises because a reply is odd.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.replies import get, is_count, is_list, message_text, read_text
 from agentmem.core.replies import read_usage as read_counts
+from agentmem.core.values import dataclass
 
 _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from agentmem.core.injection import as_dict, is_reference, is_stub, last_question
 from agentmem.core.message_parts import is_result, makes_calls, text_of
 from agentmem.core.replies import get
+from agentmem.core.values import dataclass
 from agentmem.types import Scope
 
 ScopeLike = Scope | Mapping[str, str | None] | str

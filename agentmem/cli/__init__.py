@@ -9,7 +9,7 @@ import warnings
 
 def main() -> None:
     """Run the command that was typed and exit with its code."""
-    gc.set_threshold(50_000)  # what is imported stays: looking for garbage in it is a tenth of it
+    gc.set_threshold(100_000)  # what is imported stays: looking for garbage in it is a tenth of it
     from agentmem.cli.app import command
 
     if not sys.warnoptions and "--debug" not in sys.argv:
@@ -18,4 +18,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", AgentMemWarning)
         warnings.formatwarning = lambda message, *_, **__: f"Note: {message}\n"
-    command().main(prog_name="agentmem")
+    try:
+        command().main(prog_name="agentmem")
+    finally:
+        gc.freeze()  # nor is there need to look for garbage while the process ends

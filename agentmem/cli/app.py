@@ -13,7 +13,6 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
@@ -22,6 +21,7 @@ from typer.core import TyperGroup
 
 from agentmem.cli.common import BAD_USAGE, FAILED, INTERRUPTED, exit_code, shared_options
 from agentmem.cli.output import CLOSED_PIPE, make_screen, one_line, to_json, visible
+from agentmem.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class LazyCommands(TyperGroup):
         listed = _BY_NAME.get(cmd_name)
         if listed is None or not _is_there(listed.module):
             return None
-        return _load(listed.module).get(cmd_name)
+        return _load(listed.module, cmd_name).get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         there = [listed for listed in COMMANDS if _is_there(listed.module)]
@@ -201,10 +201,16 @@ def _is_there(module: str) -> bool:
 
 
 @cache
-def _load(module: str) -> dict[str, Any]:
-    """The commands of a module, by name, each with the shared options."""
+def _load(module: str, wanted: str = "") -> dict[str, Any]:
+    """The commands of a module, or the one that is wanted, by name, with the shared options."""
     app = _new_app()
     importlib.import_module(f"agentmem.cli.{module}").register(app)
+    if wanted:
+        app.registered_commands = [
+            one
+            for one in app.registered_commands
+            if wanted in (one.name, getattr(one.callback, "__name__", ""))
+        ]
     app.callback()(lambda: None)  # keeps a lone command a command of a group
     made: dict[str, Any] = dict(typer.main.get_group(app).commands)
     for name, command in made.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentmem.cli.output import Screen, columns, make_screen, print_json
+from agentmem.core.values import dataclass
 from agentmem.errors import (
     AgentMemError,
     InvalidInput,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.25
 MOST_IDS = 5
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 Wanted = Annotated[
     str, typer.Argument(help="The id of a message or a context, or an end of it, or `last`.")
@@ -68,6 +71,7 @@ def inspect(
     exact: Annotated[bool, typer.Option("--exact", help="Count tokens, not estimate.")] = False,
 ) -> None:
     """Show the context that would be built now."""
+    import_numpy_alone()
     from agentmem.config import LoopConfig
     from agentmem.inspector.looking import inspect_context
     from agentmem.inspector.rendering import render_inspection
@@ -78,6 +82,17 @@ def inspect(
             memory, query, model=model, scope=common_of(ctx).scope, config=config, exact=exact
         )
     say(ctx, "inspect", found, render_inspection)
+
+
+def import_numpy_alone() -> None:
+    """Import numpy without a thread for every processor, which a question has no work for."""
+    if "numpy" in sys.modules or _BLAS_THREADS in os.environ:
+        return
+    os.environ[_BLAS_THREADS] = "1"
+    try:
+        importlib.import_module("numpy")
+    finally:
+        del os.environ[_BLAS_THREADS]  # what this process starts decides for itself
 
 
 def budget(

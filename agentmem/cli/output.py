@@ -12,13 +12,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TextIO
 
 import typer
 
 from agentmem.core.layout import Pen, Style
+from agentmem.core.values import dataclass
 
 CLOSED_PIPE = 141
 """What a shell reports of a command whose reader went away (128 + SIGPIPE)."""

@@ -8,7 +8,7 @@ counted is the message pair as it will be sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from agentmem.core.block import ContextBlock, Pointer, clean_pointer, clean_profile_line
@@ -18,6 +18,7 @@ from agentmem.core.context import render_body, render_pointer, render_profile_li
 from agentmem.core.injection import Framing, ReferenceRole, reference_messages
 from agentmem.core.knowledge import Candidate, Fate, KnowledgeFill, Truncate, fill_knowledge
 from agentmem.core.sentences import truncate_at_sentence
+from agentmem.core.values import dataclass
 from agentmem.protocols import TokenCounter
 
 Item = TypeVar("Item", str, Pointer)

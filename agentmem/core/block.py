@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text
 from agentmem.core.cleaning import clean_line, clean_text
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import Memory, Origin, utc
 

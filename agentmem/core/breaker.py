@@ -17,12 +17,13 @@ ever longer than its setting counted from the last jump.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number
 from agentmem.core.reltime import time_between, utc_offset
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import require_instant
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -15,6 +15,7 @@ from agentmem.core.packages import (
     require_now,
     score,
 )
+from agentmem.core.values import dataclass
 from agentmem.errors import FixedContentTooLarge, InvalidInput
 from agentmem.protocols import TokenCounter
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentmem.core.budget import Fate
 from agentmem.core.checks import require_count
 from agentmem.core.packagers import COMPONENTS, TYPES, Types, rule_for
 from agentmem.core.packages import ContentPackage
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidNumber
 
 NEARLY_FULL_PERCENT = 80

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from agentmem.core.lexical import STOP_WORDS
 from agentmem.core.living.serving import served_text
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 from agentmem.types import EMPTY, Hit, Memory
 
 QUOTE_CHARACTERS = 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_text
 from agentmem.core.citations import (
@@ -17,6 +16,7 @@ from agentmem.core.citations import (
 )
 from agentmem.core.patterns import compile_late
 from agentmem.core.regions import Span, code_spans, cover
+from agentmem.core.values import dataclass
 
 _NUMBER = r"\d{1,9}"
 _ITEM = rf"{_NUMBER}(?:\s?[-–—‑]\s?{_NUMBER})?"

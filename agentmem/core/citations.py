@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import require_instant
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentmem.core.conflicts_kinds import EXCLUSIVE
 from agentmem.core.conflicts_reading import Clause
@@ -10,6 +10,7 @@ from agentmem.core.conflicts_synonyms import canonical, opposite
 from agentmem.core.conflicts_values import Value, values_agree, values_comparable
 from agentmem.core.conflicts_verdicts import Reason, Verdict
 from agentmem.core.conflicts_words import SPECIFIERS
+from agentmem.core.values import dataclass
 
 
 @dataclass(slots=True)

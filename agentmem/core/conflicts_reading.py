@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentmem.core.conflicts_clauses import COPULAS, ClauseReader
 from agentmem.core.conflicts_kinds import EXCLUSIVE
@@ -13,6 +12,7 @@ from agentmem.core.conflicts_tokens import Token, split_tokens
 from agentmem.core.conflicts_values import Value
 from agentmem.core.conflicts_words import CLAUSE_BREAKS
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 
 MAX_CLAUSES = 24
 _FEW_WORDS = 2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from agentmem.core.conflicts_values import Value, month_number
 from agentmem.core.conflicts_words import PHRASES
+from agentmem.core.values import dataclass
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from agentmem.core.dates import MONTHS
+from agentmem.core.values import dataclass
 
 ValueKind = Literal["number", "date", "time", "version"]
 Comparison = Literal["exact", "about", "least", "most"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_text, require_unit
+from agentmem.core.values import dataclass
 from agentmem.types import require_instant
 
 VerdictKind = Literal["none", "contradicts", "supersedes", "unrelated"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.checks import require_count, require_number
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 LEAST_RATIO = 0.2

@@ -8,10 +8,10 @@ softly, so a wrong guess costs a little and hides nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 from agentmem.types import require_instant
 
 MONTHS = (
@@ -74,6 +74,8 @@ def find_date_range(text: str, *, now: datetime | None = None) -> DateRange | No
 
 
 def _absolute(text: str, now: datetime | None) -> DateRange | None:
+    if not any(map(str.isdecimal, text)):
+        return None  # no rule below does without a digit, and most questions have none
     for pattern in (_ISO, _DAY_MONTH, _MONTH_DAY, _MONTH_YEAR):
         for found in pattern.finditer(text):
             parts = found.groupdict()

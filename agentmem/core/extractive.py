@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from math import sqrt
 
@@ -23,6 +22,7 @@ from agentmem.core.lexical import STOP_WORDS, analyse, analyse_query, idf
 from agentmem.core.patterns import compile_late
 from agentmem.core.sentences import sentences
 from agentmem.core.showing import show_quote
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 MOST_CHARACTERS = 400_000

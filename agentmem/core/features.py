@@ -6,11 +6,11 @@ neighbours. Nothing here loops over rows in Python.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentmem.core.lexical import K1, PRIOR_ROWS, B
 from agentmem.core.rows import ASKS, NAME, NUMBER, TIME
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:

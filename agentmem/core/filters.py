@@ -16,7 +16,6 @@ ordered; true is not 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -24,6 +23,7 @@ from typing import Any, Literal, get_args
 from agentmem.core.checks import require_text
 from agentmem.core.marks import is_forgotten
 from agentmem.core.scope import visible
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidFilter
 from agentmem.types import Memory, Scope, require_instant
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_number, require_text, require_unit
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber
 
 Legs = Mapping[str, Iterable[tuple[str, float]]]

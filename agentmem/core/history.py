@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_count
 from agentmem.core.message_parts import (
@@ -15,6 +14,7 @@ from agentmem.core.message_parts import (
     require_message,
     result_ids,
 )
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidNumber
 from agentmem.types import Message
 

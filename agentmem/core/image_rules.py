@@ -7,11 +7,11 @@ too large for it. Sources stand in docs/tokens.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 from agentmem.core.models import canonical, names_of
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 
 
 class ImageRule(Protocol):

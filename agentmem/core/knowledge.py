@@ -8,7 +8,7 @@ as it will be sent: heading, citations and escapes included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from agentmem.core.block import Source, clean_source
@@ -16,6 +16,7 @@ from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_text, escape_text
 from agentmem.core.context import knowledge_section, render_source
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 

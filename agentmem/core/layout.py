@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from agentmem.core.values import dataclass
 
 Style = Literal["bold", "dim", "good", "warn", "bad", "accent"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agentmem.core.checks import require_text
 from agentmem.core.regions import code_spans
+from agentmem.core.values import dataclass
 
 _ROUNDS = 5
 _INSIDE = r"(?:[^\[\]\n]|\[[^\[\]\n]{0,80}\]){0,500}"

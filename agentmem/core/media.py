@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from agentmem.core.media_headers import image_size, openings, recording_seconds
 from agentmem.core.models import canonical, family_of
+from agentmem.core.values import dataclass
 
 MediaKind = Literal["image", "audio", "video", "document"]
 Detail = Literal["low", "high", "auto", "original"]

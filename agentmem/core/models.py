@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.estimate import EncodingName
 from agentmem.core.model_tables import WINDOWS
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidText
 
 Family = Literal[

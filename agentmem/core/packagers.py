@@ -25,7 +25,6 @@ its text can be read again by its id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +32,7 @@ from typing import Any
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.message_parts import Part, media_kind, require_message
 from agentmem.core.packages import Content, ContentPackage
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 from agentmem.protocols import TokenCounter
 from agentmem.types import EMPTY, Hit, Level, Memory, Message, cognitive_type

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from agentmem.core.checks import require_count, require_number, require_text, require_unit
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 from agentmem.types import EMPTY, Message, require_instant
 

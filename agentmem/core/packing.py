@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from agentmem.core.packagers import (
 )
 from agentmem.core.packages import DEFAULT_WEIGHTS, ContentPackage, ScoreWeights
 from agentmem.core.trimming import trim
+from agentmem.core.values import dataclass
 from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
 from agentmem.protocols import TokenCounter
 from agentmem.types import Hit, Memory, Message

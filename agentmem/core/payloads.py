@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from agentmem.core.shapes import sniff
+from agentmem.core.values import dataclass
 
 Form = Literal["text", "json", "binary"]
 ENCODING = ("utf-8", "surrogatepass")

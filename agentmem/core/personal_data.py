@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from agentmem.core.values import dataclass
 
 PersonalKind = Literal["e-mail", "phone", "IBAN", "card", "social security number"]
 

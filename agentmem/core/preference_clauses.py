@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK, either
@@ -22,6 +21,7 @@ from agentmem.core.regions import (
     quotation_spans,
     quoted_line_spans,
 )
+from agentmem.core.values import dataclass
 
 LONGEST_SENTENCE = 1_200
 

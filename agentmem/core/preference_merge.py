@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from agentmem.core import preference_lexicon as lex
 from agentmem.core.checks import require_text
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import either
 from agentmem.core.preferences import DetectedPreference
+from agentmem.core.values import dataclass
 
 # Settings of which one holds at a time, by the words for their values.
 _SETTINGS: tuple[tuple[str, LazyPattern], ...] = tuple(

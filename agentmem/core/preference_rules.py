@@ -8,12 +8,12 @@ and `preference_instructions` (what is said to the assistant).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from agentmem.core import preference_lexicon as lex
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.preference_lexicon import BLANK
+from agentmem.core.values import dataclass
 
 PreferenceType = Literal["expertise", "style", "domain", "custom"]
 Polarity = Literal["for", "against", "neutral"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
@@ -32,6 +32,7 @@ from agentmem.core.preference_languages import state_in_other_languages
 from agentmem.core.preference_lexicon import either
 from agentmem.core.preference_rules import Found, Polarity, PreferenceType
 from agentmem.core.preference_subjects import describe, introduce, state
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidMessage
 from agentmem.types import Message
 

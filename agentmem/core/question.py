@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.dates import DateRange, find_date_range
 from agentmem.core.lexical import MAX_QUERY_TERMS, STOP_WORDS, analyse_query, term_hash
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

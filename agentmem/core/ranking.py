@@ -12,7 +12,7 @@ means "a person would call it related".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from agentmem.core.rows import (
     measure_background,
     row_flags,
 )
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeGuard
 
+from agentmem.core.values import dataclass
 from agentmem.types import EMPTY
 
 _TEXT_PARTS = ("text", "output_text", "refusal", None)

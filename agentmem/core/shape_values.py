@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from agentmem.core.values import dataclass
 
 SAMPLE_LINES = 200
 LINE_CHARACTERS = 400

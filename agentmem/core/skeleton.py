@@ -12,11 +12,11 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
 from agentmem.core.patterns import compile_late
+from agentmem.core.values import dataclass
 
 ROUNDS = 16  # deeper nesting of mixed escapes than any chain of tools produces
 

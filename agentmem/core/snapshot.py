@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
 
+from agentmem.core.values import dataclass
 from agentmem.types import EMPTY, Memory, Scope, utc
 
 Decision = Literal["kept", "cut", "dropped"]

@@ -11,12 +11,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, get_args
 
 from agentmem.core.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import EMPTY, Scope, utc
 

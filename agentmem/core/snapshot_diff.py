@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.scope import visible
 from agentmem.core.snapshot import Looked, Snapshot
+from agentmem.core.values import dataclass
 from agentmem.types import Memory
 
 _COMPARED = (

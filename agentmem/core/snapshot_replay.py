@@ -8,7 +8,7 @@ cannot be replayed and are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import Any, get_args
 
@@ -19,6 +19,7 @@ from agentmem.core.knowledge import Candidate, Truncate, fill_knowledge
 from agentmem.core.sentences import truncate_at_sentence
 from agentmem.core.snapshot import Decision, Looked, Snapshot
 from agentmem.core.snapshot_codec import ERASED_TEXT
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 from agentmem.types import Origin

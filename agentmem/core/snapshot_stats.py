@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agentmem.core.checks import require_count
 from agentmem.core.snapshot import Snapshot
+from agentmem.core.values import dataclass
 
 PAUSED = "memory search is paused"
 """How the degradation begins when the breaker was open."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -22,6 +21,7 @@ from agentmem.core.message_parts import makes_calls
 from agentmem.core.patterns import compile_late
 from agentmem.core.quotations import Quotations
 from agentmem.core.skeleton import Seen, see
+from agentmem.core.values import dataclass
 
 _TAG = compile_late(
     r"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -16,6 +15,7 @@ from agentmem.core.cleaning import drop_invisible
 from agentmem.core.injection import reference_messages
 from agentmem.core.knowledge import Candidate
 from agentmem.core.links import remove_live_markup
+from agentmem.core.values import dataclass
 from agentmem.core.web_merge import NumberedSource, focus
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter

@@ -11,7 +11,7 @@ altogether.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from agentmem.core.budget import BudgetReport, Fate, Outcome, Shrink, fill, list_packages
@@ -20,6 +20,7 @@ from agentmem.core.history import Unit, group_turns
 from agentmem.core.message_parts import SYSTEM_ROLES, media_kind, media_parts, without_media
 from agentmem.core.packagers import TYPES, MessageCounter, Types, rule_for
 from agentmem.core.packages import DEFAULT_WEIGHTS, ContentPackage, ScoreWeights
+from agentmem.core.values import dataclass
 from agentmem.protocols import TokenCounter
 from agentmem.types import Message
 

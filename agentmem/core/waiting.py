@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 from agentmem.core.charsets import sound_values
+from agentmem.core.values import dataclass
 from agentmem.types import Scope
 
 REMEMBERED_KEYS = 10_000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from agentmem.core.conflicts import Statement, find_conflicts
 from agentmem.core.injection import reference_messages
 from agentmem.core.knowledge import Candidate
 from agentmem.core.showing import show_quote
+from agentmem.core.values import dataclass
 from agentmem.core.web_merge import Finding, NumberedSource, focus
 from agentmem.protocols import TokenCounter
 

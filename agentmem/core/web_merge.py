@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import Literal, get_args
 
@@ -18,6 +18,7 @@ from agentmem.core.citations import Citation, Source, find_citation, number_sour
 from agentmem.core.extractive import ExtractSource, extract_answer
 from agentmem.core.lexical import analyse, analyse_query, idf
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 from agentmem.types import Origin
 
 Side = Literal["memory", "web"]

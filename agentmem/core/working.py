@@ -8,13 +8,13 @@ are the text, character for character (W1).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from agentmem.core.cleaning import clean_line
 from agentmem.core.payloads import sendable
 from agentmem.core.shape_values import Shape
+from agentmem.core.values import dataclass
 from agentmem.protocols import TokenCounter
 
 Detail = Literal["one", "five", "full"]

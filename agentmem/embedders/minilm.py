@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_text
+from agentmem.core.values import dataclass
 from agentmem.embedders.vectors import check_texts, file_sha256, package_folder, to_unit
 from agentmem.errors import EmbedderFailed, EmbedderUnavailable, MissingExtra
 from agentmem.onnx_session import open_model

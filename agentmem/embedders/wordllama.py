@@ -2,17 +2,21 @@
 
 The package's own loader sets up logging for the whole process and can reach
 for the network, so its two files are read directly: token vectors and the
-tokenizer. A text's vector is the mean of its tokens' vectors.
+tokenizer. A text's vector is the mean of its tokens' vectors. The first texts
+are cut into tokens here, as the tokenizer's library takes long to load.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentmem.core.bpe import read_byte_pairs
 from agentmem.core.lexical import STOP_WORDS
 from agentmem.embedders.vectors import check_texts, package_folder, to_unit
 from agentmem.errors import EmbedderUnavailable
@@ -27,7 +31,7 @@ _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _BATCH = 256
 _FEW = 32
-"""Up to so many texts use less of the table than it costs to convert."""
+"""Up to so many texts use less of the tables than it costs to convert or to build them."""
 
 
 class WordLlamaEmbedder:
@@ -39,7 +43,7 @@ class WordLlamaEmbedder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: tuple[EmbedderId, Any, NDArray[np.floating]] | None = None
+        self._loaded: tuple[EmbedderId, _Tokens, NDArray[np.floating]] | None = None
 
     @property
     def id(self) -> EmbedderId:
@@ -49,15 +53,12 @@ class WordLlamaEmbedder:
         import numpy as np
 
         texts = check_texts(texts, max_characters=MAX_CHARACTERS)
-        _, tokenizer, table = self._load(wide=len(texts) > _FEW)
+        _, tokens, table = self._load(wide=len(texts) > _FEW)
         rows = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
-            encoded = tokenizer.encode_batch_fast(
-                texts[start : start + _BATCH], add_special_tokens=False
-            )
-            for row, tokens in enumerate(encoded, start):
-                if tokens.ids:
-                    known = table[np.minimum(tokens.ids, len(table) - 1)]
+            for row, ids in enumerate(tokens.of(texts[start : start + _BATCH]), start):
+                if ids:
+                    known = table[np.minimum(ids, len(table) - 1)]
                     rows[row] = known.astype(np.float32, copy=False).mean(axis=0)
         return to_unit(rows, embedder="wordllama", count=len(texts))
 
@@ -67,20 +68,63 @@ class WordLlamaEmbedder:
         vector: NDArray[np.float32] = self.embed_documents([" ".join(content) or text])[0]
         return vector
 
-    def _load(self, *, wide: bool = False) -> tuple[EmbedderId, Any, NDArray[np.floating]]:
+    def _load(self, *, wide: bool = False) -> tuple[EmbedderId, _Tokens, NDArray[np.floating]]:
         """The parts; `wide` makes single precision of the table, once, for many texts."""
         import numpy as np
 
         with self._lock:
             if self._loaded is None:
                 self._loaded = _read_files()
-            identity, tokenizer, table = self._loaded
+            identity, tokens, table = self._loaded
             if wide and table.dtype != np.float32:
-                self._loaded = identity, tokenizer, table.astype(np.float32)
+                self._loaded = identity, tokens, table.astype(np.float32)
             return self._loaded
 
 
-def _read_files() -> tuple[EmbedderId, Any, NDArray[np.float16]]:
+class _Tokens:
+    """The ids of texts' tokens: without the tokenizer's library for the first few short texts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._pairs = read_byte_pairs(json.loads(path.read_bytes()))
+        self._left = _FEW
+        self._library: Any = None
+        if self._pairs is None:
+            self._load()
+
+    def of(self, texts: Sequence[str]) -> list[list[int]]:
+        pairs = self._pairs
+        if pairs is not None and len(texts) <= self._left:
+            self._left -= len(texts)
+            found = [ids for text in texts if (ids := pairs.encode(text)) is not None]
+            if len(found) == len(texts):
+                return found
+        encoded = self._load().encode_batch_fast(list(texts), add_special_tokens=False)
+        return [tokens.ids for tokens in encoded]
+
+    def _load(self) -> Any:
+        with self._lock:
+            if self._library is None:
+                try:
+                    from tokenizers import Tokenizer
+
+                    library = Tokenizer.from_file(str(self._path))
+                except Exception as error:  # it raises bare exceptions of its own
+                    raise _unreadable(error) from error
+                library.no_padding()
+                library.no_truncation()
+                self._library, self._pairs = library, None
+            return self._library
+
+
+def _unreadable(error: Exception) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
+        f"The files of wordllama cannot be read: {error}.", remedy="Reinstall wordllama."
+    )
+
+
+def _read_files() -> tuple[EmbedderId, _Tokens, NDArray[np.float16]]:
     from concurrent.futures import ThreadPoolExecutor
 
     folder = package_folder("wordllama")
@@ -90,29 +134,23 @@ def _read_files() -> tuple[EmbedderId, Any, NDArray[np.float16]]:
             remedy="Install it with: pip install 'wordllama>=0.3'",
         )
     try:
-        from tokenizers import Tokenizer
-
-        weights = (folder / _WEIGHTS).read_bytes()
-        # The digest runs beside Python, the tokenizer's loader does not let Python run beside it.
-        with ThreadPoolExecutor(1) as beside:
+        with (folder / _WEIGHTS).open("rb") as file:
+            weights = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with ThreadPoolExecutor(1) as beside:  # the digest is made outside of Python
             digest = beside.submit(lambda: hashlib.sha256(weights).hexdigest())
             table = _read_table(weights)
-            tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-            tokenizer.no_padding()
-            tokenizer.no_truncation()
-    except Exception as error:  # the tokenizer's library raises bare exceptions of its own
-        raise EmbedderUnavailable(
-            f"The files of wordllama cannot be read: {error}.", remedy="Reinstall wordllama."
-        ) from error
+            tokens = _Tokens(folder / _TOKENIZER)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _unreadable(error) from error
     version = digest.result()[:12]
     identity = EmbedderId(name="wordllama", version=version, dimensions=table.shape[1])
-    return identity, tokenizer, table
+    return identity, tokens, table
 
 
-def _read_table(data: bytes) -> NDArray[np.float16]:
+def _read_table(data: mmap.mmap) -> NDArray[np.float16]:
     """The one matrix in a safetensors file: the header's length, a JSON header, the numbers.
 
-    It stays in half precision and is not copied: what a text needs of it is little.
+    It stays in half precision and in its file: what a text needs of it is little.
     """
     import numpy as np
 

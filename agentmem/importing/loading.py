@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
@@ -20,6 +20,7 @@ from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.import_formats import detect_source, reader_of
 from agentmem.core.living.import_values import Foreign, Found, Item, LeftOut
 from agentmem.core.strip import strip
+from agentmem.core.values import dataclass
 from agentmem.errors import FileRefused
 from agentmem.importing.reading import LIMIT_BYTES, read_export
 from agentmem.preparing import prepare

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ its life, always beside the searches and never in their way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentmem.core.checks import require_count, require_number
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber
 from agentmem.indexes import segments
 from agentmem.indexes.batch import DELETED, IndexRows, as_index_rows

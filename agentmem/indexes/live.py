@@ -226,6 +226,8 @@ class LiveIndex:
             else:
                 changes = self._store.feed.changes(file.seq)
                 rows = {r for c in changes.items for r in range(c.first, c.last + 1)}
+                if index.unfinished:
+                    self._saved_seq = None  # to be saved again, with the codes that are made now
                 if changes.complete and len(rows) <= max(REBUILD_ROWS, len(index) // 5):
                     if rows:
                         self._refresh_vectors(embedder, index, sorted(rows))

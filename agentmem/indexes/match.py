@@ -7,12 +7,12 @@ there are, how many hold each word, how long they are on average.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentmem.core.lexical import idf
+from agentmem.core.values import dataclass
 from agentmem.indexes.batch import distinct
 from agentmem.indexes.segments import code_bounds
 

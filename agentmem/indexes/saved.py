@@ -58,7 +58,11 @@ def load_postings(
 
 
 def save_vectors(index: VectorIndex, path: str | os.PathLike[str]) -> str:
-    """Write the vectors and their codes, nothing deleted among them, and return the SHA-256."""
+    """Write the vectors and their codes, nothing deleted among them, and return the SHA-256.
+
+    Codes that are being made are waited for: without them every open would make them again.
+    """
+    index.upkeep.wait()
     rows, vectors, codes = index.snapshot()
     embedder = index.embedder
     header: dict[str, Any] = {

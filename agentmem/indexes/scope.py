@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidFilter
 from agentmem.indexes.batch import distinct
 

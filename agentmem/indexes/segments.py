@@ -7,12 +7,12 @@ with the count in each and a code that bounds what it can score there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentmem.core.values import dataclass
 from agentmem.indexes.batch import distinct
 
 if TYPE_CHECKING:

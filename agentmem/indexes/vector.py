@@ -147,6 +147,12 @@ class VectorIndex:
         """Whether searches of many rows go through codes."""
         return self._slots.codes is not None
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether upkeep has something left to do, such as the first codes."""
+        with self._lock:
+            return self._job_due() is not None
+
     # -- changing -----------------------------------------------------------------
 
     def add(self, rows: NDArray[Any] | Sequence[int], vectors: NDArray[np.float32]) -> None:

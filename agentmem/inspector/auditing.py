@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +13,7 @@ from agentmem.core.cleaning import clean_line
 from agentmem.core.filters import Selection
 from agentmem.core.personal_data import find_personal, mask_spans
 from agentmem.core.strip import strip
+from agentmem.core.values import dataclass
 from agentmem.inspector import secrets
 from agentmem.inspector.commands import store_option
 from agentmem.types import Memory, Scope

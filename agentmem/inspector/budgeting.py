@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agentmem.core.budget import Fate, calculate_token_budgets, fill
@@ -12,6 +11,7 @@ from agentmem.core.checks import require_count
 from agentmem.core.media import Media
 from agentmem.core.packagers import make_package
 from agentmem.core.packages import ContentPackage
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemWarning, FixedContentTooLarge
 
 _ANY_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_text
 from agentmem.core.snapshot import Snapshot
+from agentmem.core.values import dataclass
 from agentmem.errors import RecordNotFound, SnapshotNotFound, StoreError
 from agentmem.stores.values import NO_SCOPE, StoreStats
 from agentmem.tracing import AtOnce, Trace

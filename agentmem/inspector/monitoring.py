@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.core.checks import require_count
 from agentmem.core.snapshot import Snapshot
+from agentmem.core.values import dataclass
 from agentmem.inspector.looking import trace_of
 from agentmem.types import Scope
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_text
 from agentmem.core.snapshot_stats import ContextFigures, summarise
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.inspector.looking import trace_of
 from agentmem.types import Scope

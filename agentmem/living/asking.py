@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.checks import require_count
+from agentmem.core.values import dataclass
 from agentmem.model_errors import refuses_parameter
 from agentmem.protocols import TokenCounter
 

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from agentmem.core.living.plans import (
     pair_of,
 )
 from agentmem.core.marks import COLD_AT, FORGOTTEN_AT
+from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.living.co_citing import co_cited
 from agentmem.living.contradictions import opened

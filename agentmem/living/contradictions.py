@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_choice, require_text
 from agentmem.core.conflicts import Verdict
 from agentmem.core.living.plans import pair_of
+from agentmem.core.values import dataclass
 from agentmem.stores.values import Link
 from agentmem.types import Memory
 

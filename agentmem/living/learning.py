@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from agentmem.core.living.records import RECORD, Record, to_memory_fields
 from agentmem.core.living.timelines import held_at, in_order, key_of
 from agentmem.core.message_parts import text_of
 from agentmem.core.strip import strip
+from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.preparing import prepare_all
 from agentmem.stores.revisions import Relation, Revision

@@ -9,11 +9,12 @@ facts that disagree become contradictions, for somebody to resolve.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.filters import Selection
 from agentmem.core.marks import is_forgotten
+from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.living.settling import AT_ONCE, Settler
 from agentmem.preparing import prepare

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agentmem.core.living.extraction import MAX_CHARACTERS, Extracted
 from agentmem.core.living.grounding import Refused, Statement, Turn, ground, merge_found
 from agentmem.core.living.pieces import Piece, cut_pieces
 from agentmem.core.living.proposals import RECORDS_FORMAT, read_proposals, request_records
+from agentmem.core.values import dataclass
 from agentmem.living.asking import Asker
 from agentmem.protocols import TokenCounter
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from agentmem.core.living.plans import ConsolidationPlan, Operation
+from agentmem.core.values import dataclass
 from agentmem.stores.revisions import Undone
 
 

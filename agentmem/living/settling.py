@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.core.checks import require_choice, require_text
@@ -19,6 +18,7 @@ from agentmem.core.living.plans import (
 )
 from agentmem.core.living.settling import plan_contradictions, settle_as_one, settle_for
 from agentmem.core.living.timelines import key_of
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.living.consolidating import revision_of
 from agentmem.living.contradictions import (

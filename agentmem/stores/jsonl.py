@@ -13,12 +13,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentmem.core.filters import Selection
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, InvalidInput, StoreError
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store

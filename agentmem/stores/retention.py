@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.checks import require_count
 from agentmem.core.snapshot_codec import TEXT_PREFIX
+from agentmem.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

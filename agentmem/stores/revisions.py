@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from agentmem.core.checks import require_text
 from agentmem.core.scope import visible
+from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput, InvalidScope
 from agentmem.stores.entries import (
     check_entries,

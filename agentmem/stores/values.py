@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.checks import require_text
+from agentmem.core.values import dataclass
 from agentmem.protocols import EmbedderId
 from agentmem.types import EMPTY, Memory, Scope, Visibility, require_instant
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -14,6 +14,7 @@ from agentmem.clock import SystemClock
 from agentmem.core.breaker import Breaker, BreakerSettings, allow, fail, succeed
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_line
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RateLimited, SearchFailed, WebSearchError
 from agentmem.protocols import Clock
 from agentmem.resilience import TtlCache

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from agentmem.core.cleaning import clean_line
+from agentmem.core.values import dataclass
 from agentmem.errors import FetchFailed, FetchRefused
 from agentmem.threads import awaited, in_thread, is_async
 from agentmem.web.protocol import WebResult

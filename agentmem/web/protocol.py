@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Protocol, runtime_checkable
 
 from agentmem.core.checks import require_text
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 

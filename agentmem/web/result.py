@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentmem.core.citations import Citation, CitationStyle, format_citations
 from agentmem.core.showing import show_quote
 from agentmem.core.synthesis import mark_uncited
+from agentmem.core.values import dataclass
 from agentmem.core.web_conflicts import SearchConflict
 from agentmem.types import Hit
 from agentmem.web.protocol import WebResult

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from agentmem.core.citations import Citation
 from agentmem.core.extractive import NOTHING_FOUND, ExtractSource, extract_answer
 from agentmem.core.synthesis import check_answer, request_answer
+from agentmem.core.values import dataclass
 from agentmem.core.web_conflicts import SearchConflict, read_check, request_check
 from agentmem.core.web_merge import NumberedSource
 from agentmem.models import Model

@@ -16,7 +16,7 @@ CORE = sorted((ROOT / "agentmem" / "core").rglob("*.py"))
 PURE = {
     "__future__", "agentmem", "ast", "base64", "binascii", "bisect", "calendar", "collections", "dataclasses",
     "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json",
-    "math", "re", "string", "struct", "types", "typing", "unicodedata", "zlib",
+    "math", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "zlib",
 }  # fmt: skip
 PURE_PACKAGES = {"markdown_it", "numpy", "Stemmer"}
 HEAVY = ("litellm", "faiss", "tiktoken", "numpy", "onnxruntime", "pydantic", "wordllama", "rich")

@@ -9,18 +9,22 @@ import pkgutil
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
 import agentmem.core
+from agentmem.core.bpe import BytePairs, read_byte_pairs
 from agentmem.core.patterns import LazyPattern, compile_late
 from agentmem.core.waiting import Late, as_json, made, weigh
 from agentmem.embedders import WordLlamaEmbedder
+from agentmem.embedders.vectors import package_folder
 from agentmem.indexes.batch import distinct
 from agentmem.litellm_loader import ListedLimits, listed_limits
 
@@ -28,9 +32,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 NOT_FOR_INSPECT = (
     "asyncio", "httpx", "litellm", "markdown_it", "numpy.ma", "openai", "pydantic", "rich", "ssl",
-    "tiktoken", "trafilatura",
+    "tiktoken", "tokenizers", "trafilatura",
     "agentmem.background", "agentmem.core.chunker", "agentmem.core.citation_marks",
-    "agentmem.core.extractive", "agentmem.core.image_rules", "agentmem.core.preferences",
+    "agentmem.core.extractive", "agentmem.core.image_rules", "agentmem.core.living.prediction",
+    "agentmem.core.living.records", "agentmem.core.living.tiers", "agentmem.core.living.workflows",
+    "agentmem.core.preferences",
     "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay", "agentmem.core.vision",
     "agentmem.embedders.minilm", "agentmem.extracting", "agentmem.indexer", "agentmem.loop",
     "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl", "agentmem.stores.memory",
@@ -135,6 +141,73 @@ def test_few_texts_and_many_get_the_same_vectors() -> None:
         (few.embed_documents([text])[0] == row).all()
         for text, row in zip(texts, batch, strict=True)
     )
+
+
+@cache
+def both_tokenizers() -> tuple[BytePairs, Any]:
+    from tokenizers import Tokenizer
+
+    folder = package_folder("wordllama")
+    assert folder is not None
+    path = folder / "tokenizers/l2_supercat_tokenizer_config.json"
+    pairs = read_byte_pairs(json.loads(path.read_bytes()))
+    assert pairs is not None
+    return pairs, Tokenizer.from_file(str(path))
+
+
+WORDS = st.sampled_from(
+    ["deploy", "Anna's", "ababab", "  ", "▁", "▁▁", "<0x0A>", "naïve", "東京", "é", "e\u0301", "don’t",
+     "https://example.org/a?b=1", "aaaaaaaa", "\n\t", "🏳️‍🌈", "1234567", "<s", "unk>"]
+)  # fmt: skip
+
+
+@given(
+    text=st.text(max_size=300) | st.lists(WORDS | st.text(max_size=8), max_size=12).map(" ".join)
+)
+@example("")
+@example(" ")
+@example("When did Anna finish the deploy?")
+def test_tokens_of_a_short_text_are_those_of_the_library(text: str) -> None:
+    pairs, library = both_tokenizers()
+    ids = pairs.encode(text)
+    if any(mark in text for mark in ("<s>", "</s>", "<unk>")) or len(text) > 400:
+        assert ids is None
+    else:
+        assert ids == library.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("text", ["a <s> b", "<unk>", "x" * 401])
+def test_texts_that_only_the_library_can_read_are_left_to_it(text: str) -> None:
+    pairs, library = both_tokenizers()
+    assert pairs.encode(text) is None
+    static = WordLlamaEmbedder()
+    table = static._load()[2]
+    mean = table[library.encode(text, add_special_tokens=False).ids].astype(np.float32).mean(axis=0)
+    assert np.allclose(static.embed_documents([text])[0], mean / np.linalg.norm(mean), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "table", [None, [], {}, {"model": None}, {"model": {"vocab": {}, "merges": []}}, "text"]
+)
+def test_a_tokenizer_of_another_kind_is_left_to_the_library(table: Any) -> None:
+    assert read_byte_pairs(table) is None
+
+
+def test_the_first_questions_do_not_load_the_tokenizers_library() -> None:
+    script = (
+        "import sys\n"
+        "from agentmem.embedders import WordLlamaEmbedder\n"
+        "static = WordLlamaEmbedder()\n"
+        "first = static.embed_query('green tea')\n"
+        "assert 'tokenizers' not in sys.modules\n"
+        "static.embed_documents(['green tea'] * 40)\n"
+        "assert 'tokenizers' in sys.modules\n"
+        "assert (static.embed_query('green tea') == first).all()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 # -- payloads made late -----------------------------------------------------------------------

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_number, require_text
 from agentmem.core.lexical import analyse
 from agentmem.core.living.essentials import missing_essentials, read_essentials
 from agentmem.core.regions import code_spans
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 from agentmem.types import Level

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from agentmem.core.conflicts_synonyms import stem_word
@@ -11,6 +10,7 @@ from agentmem.core.conflicts_values import SCALES, SMALL_NUMBERS
 from agentmem.core.conflicts_words import FILLERS, NEGATORS
 from agentmem.core.lexical import STOP_WORDS
 from agentmem.core.regions import code_spans
+from agentmem.core.values import dataclass
 
 _PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*")

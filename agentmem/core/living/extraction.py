@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_text
 from agentmem.core.living.records import Episode, Fact
@@ -24,6 +23,7 @@ from agentmem.core.regions import (
     quoted_line_spans,
 )
 from agentmem.core.sentences import sentences
+from agentmem.core.values import dataclass
 
 LONGEST_SENTENCE = 600
 MAX_CHARACTERS = 200_000

@@ -7,7 +7,6 @@ background, or only named. Nothing is dropped for its size: the budget does that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agentmem.core.checks import require_text
@@ -15,6 +14,7 @@ from agentmem.core.lexical import analyse_query
 from agentmem.core.living.prediction import Predicted, Signal
 from agentmem.core.living.records import Episode, Workflow, from_memory
 from agentmem.core.living.tiers import Tier
+from agentmem.core.values import dataclass
 from agentmem.types import Hit, Memory, Scope, require_instant
 
 ERROR_AGE = timedelta(hours=24)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agentmem.core.living.essentials import has_word, read_essentials
 from agentmem.core.living.extraction import (
@@ -27,6 +26,7 @@ from agentmem.core.living.records import Fact
 from agentmem.core.living.stated_facts import clauses_of
 from agentmem.core.regions import Span, cover
 from agentmem.core.secrets_said import holds_secret, secret_spans
+from agentmem.core.values import dataclass
 
 Statement = Fact | Decision | ErrorFix
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from agentmem.core.charsets import sound
+from agentmem.core.values import dataclass
 from agentmem.types import EMPTY, Origin
 
 Foreign = Literal["mem0", "letta", "zep", "chatgpt", "claude"]

@@ -7,11 +7,11 @@ so is taking it back. Planning again over what was applied gives nothing (G5).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from agentmem.core.living.settling import start_of
 from agentmem.core.living.timelines import insert_fact, key_of
+from agentmem.core.values import dataclass
 from agentmem.types import Memory, Origin, Scope, Visibility
 
 _Line = tuple[str, str, Scope, Visibility, Origin]

@@ -9,7 +9,6 @@ word in a place where the other has another one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from agentmem.core.conflicts_reading import Clause, Reading, read_statement
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import SPECIFIERS
 from agentmem.core.living.essentials import Essentials, has_word, read_essentials
+from agentmem.core.values import dataclass
 from agentmem.types import Memory, Usage
 
 MERGE_SIMILARITY = 0.92

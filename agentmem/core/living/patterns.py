@@ -11,12 +11,12 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentmem.core.checks import require_count
 from agentmem.core.living.gathering import plain_path
 from agentmem.core.living.records import Pattern
+from agentmem.core.values import dataclass
 
 LEAST = 3
 """A shape recurs when it is seen this often."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from agentmem.core.checks import require_count, require_text, require_unit
 from agentmem.core.conflicts import Verdict
 from agentmem.core.marks import COLD_AT
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import Memory, Usage
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import require_instant
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from agentmem.core.structured import find_json, json_format, strict_object
+from agentmem.core.values import dataclass
 
 Sort = Literal["fact", "decision", "error"]
 MOST_PROPOSALS = 200

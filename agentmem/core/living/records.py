@@ -7,11 +7,12 @@ can be searched, and `metadata` as JSON, from which the same record is read back
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.types import Memory
 

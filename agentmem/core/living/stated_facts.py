@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from agentmem.core.conflicts_kinds import SORTS
 from agentmem.core.conflicts_values import month_number, weekday_number
 from agentmem.core.conflicts_words import ATTRIBUTES, DEFINITE
 from agentmem.core.living.keys import fact_key, key_words, normal_word
+from agentmem.core.values import dataclass
 
 LONGEST_VALUE = 80
 MOST_VALUE_WORDS = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from agentmem.core.checks import require_count
 from agentmem.core.living.patterns import (
@@ -17,6 +16,7 @@ from agentmem.core.living.patterns import (
     Recurring,
 )
 from agentmem.core.living.records import Pattern
+from agentmem.core.values import dataclass
 
 LANGUAGES: Mapping[str, str] = {
     ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".go": "go", ".h": "c",

@@ -11,18 +11,18 @@ What one tier leaves is the next one's to use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_number, require_text
 from agentmem.core.cleaning import clean_line, clean_text
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 from agentmem.types import Level
 
 Tier = Literal[1, 2, 3, 4]
-Activity = Literal["general", "debugging", "feature", "review", "writing"]
 Shares = tuple[float, float, float, float]
 Outcome = Literal["included", "lowered", "dropped"]
 

@@ -7,11 +7,12 @@ begins; the last one holds now.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.settling import start_of
+from agentmem.core.values import dataclass
 from agentmem.types import Memory
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from agentmem.core.checks import require_text
 from agentmem.core.lexical import analyse_query
+from agentmem.core.values import dataclass
 from agentmem.types import Usage
 
 LEAST_WORDS = 4

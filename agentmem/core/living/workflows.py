@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.cleaning import clean_line
 from agentmem.core.living.gathering import words_of
 from agentmem.core.living.records import Workflow
+from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
 LEAST_CALLS = 2

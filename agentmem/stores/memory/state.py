@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.core.scope import visible
 from agentmem.core.snapshot_codec import TEXT_PREFIX
+from agentmem.core.values import dataclass
 from agentmem.errors import (
     StoreClosed,
 )

@@ -7,7 +7,9 @@ or keep one inside their blob; see `ledger.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agentmem.core.values import dataclass
 
 APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
 EMBEDDER_SHIFT = 40
