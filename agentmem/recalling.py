@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agentmem.results import SearchResults
 
 FALLBACK_SCORE = 0.5
-OFFERED = 4
+OFFERED = 3
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
-LEAST_OFFERED = 20
+LEAST_OFFERED = 15
 WIDER = 5
 """So many times more are looked at when most of them are questions that were asked before."""
 

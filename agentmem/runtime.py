@@ -379,9 +379,10 @@ class Runtime:
 
 def _problems_of(path: Path) -> list[str]:
     """Why a store could not be written at `path`; nothing is touched to find out."""
+    if os.access(path, os.R_OK | os.W_OK) and path.is_file():
+        return []
     if path.exists():
-        usable = path.is_file() and os.access(path, os.R_OK | os.W_OK)
-        return [] if usable else [f"the store {path.name} cannot be read and written"]
+        return [f"the store {path.name} cannot be read and written"]
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return []

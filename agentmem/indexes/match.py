@@ -7,6 +7,7 @@ there are, how many hold each word, how long they are on average.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Match:
             positions = self._living(positions)
             return self._best(positions, self._score(positions), n)
         if self._columns.end <= SMALL:
-            return self._best(*self._all_scored(used), n)
+            return self._best(*self._all_scored(), n)
         return self._best(*self._contenders(used, n), n)
 
     def scores_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.float64]:
@@ -125,6 +126,14 @@ class Match:
         positions, here = self._positions_of(rows)
         counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
         there = np.flatnonzero(here)
+        if self._columns.end <= SMALL and self._postings and _all_different(positions[there]):
+            place = np.full(self._columns.end, -1, dtype=np.int32)
+            place[positions[there]] = there
+            held, how_often, term = self._all_postings
+            at = place.take(held)
+            found = np.flatnonzero(at >= 0)
+            counts[at.take(found), term.take(found)] = how_often.take(found)
+            return counts
         there = there[positions[there].argsort()]  # in order they are found sooner
         wanted = positions[there]
         for number, postings in enumerate(self._postings):
@@ -177,17 +186,27 @@ class Match:
         norm += k1 * (1.0 - b)
         return norm
 
-    def _all_scored(
-        self, used: Sequence[tuple[Postings, float]]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    @cached_property
+    def _all_postings(
+        self,
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
+        """The positions, counts and terms of all postings, term by term."""
+        sizes = [postings.size for postings in self._postings]
+        return (
+            np.concatenate([postings.positions for postings in self._postings]),
+            np.concatenate([postings.counts for postings in self._postings]),
+            np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+        )
+
+    def _all_scored(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Every row that holds a word, and the score that `_score` gives it, bit for bit."""
         end, k1 = self._columns.end, self._k1
-        norm = self._norm(self._columns.length[:end])
-        total = np.zeros(end, dtype=np.float64)
-        for postings, factor in used:
-            positions = postings.positions
-            counts = postings.counts.astype(np.float64)
-            total[positions] += factor * (counts * (k1 + 1.0) / (counts + norm.take(positions)))
+        held, how_often, term = self._all_postings
+        norm = self._norm(self._columns.length[:end]).take(held)
+        counts = how_often.astype(np.float64)
+        gains = np.array(self._factors).take(term) * (counts * (k1 + 1.0) / (counts + norm))
+        # Each row's gains are added up in the order of the terms, as `_score` does.
+        total = np.bincount(held, weights=gains, minlength=end).astype(np.float64, copy=False)
         positions = self._living(np.flatnonzero(total).astype(np.int32))
         return positions, total.take(positions)
 
@@ -241,6 +260,11 @@ class Match:
             np.concatenate((tried, positions)),
             np.concatenate((tried_scores, self._score(positions))),
         )
+
+
+def _all_different(positions: NDArray[np.int32]) -> bool:
+    ordered = np.sort(positions)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.uint8]:

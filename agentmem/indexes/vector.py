@@ -19,7 +19,7 @@ from agentmem.core.checks import require_count
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.indexes.ahead import ahead
 from agentmem.indexes.batch import ROW_LIMIT, distinct
-from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes
+from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes, pieces_of
 from agentmem.indexes.matrix import Matrix
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.scope import EVERYTHING, RowScope
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 APPROXIMATE_FROM = 6144
 EXACT_SCOPE = 4096
 DEPTH = 1024
+FINE_PIECES, FINE_SIZE = 48, 50_000
+"""Codes of so many pieces tell so many vectors apart well enough for half of that."""
 FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
@@ -422,7 +424,12 @@ class VectorIndex:
         return lru_cache(maxsize=1)(scan)
 
     def _wide(self, n: int, in_scope: int, slots: _Slots) -> int:
-        return _width(max(self._depth, 4 * n), in_scope, slots.size)
+        return _width(self._deep(n, slots), in_scope, slots.size)
+
+    def _deep(self, n: int, slots: _Slots) -> int:
+        """How many of those the codes pick are looked at again."""
+        fine = pieces_of(self.embedder.dimensions) >= FINE_PIECES and slots.size <= FINE_SIZE
+        return max(self._depth // 2 if fine else self._depth, 4 * n)
 
     def _scanned(self, in_scope: int) -> bool:
         """Whether so many rows of a larger table are better scanned than picked by codes."""
@@ -465,7 +472,7 @@ class VectorIndex:
         short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
         if not has_codes or (short and len(raw) < coded):
             return _nearest(slots, narrow(np.arange(slots.size)), query, n)
-        picked = picked[: max(self._depth, 4 * n)]
+        picked = picked[: self._deep(n, slots)]
         if coded < slots.size:
             picked = np.concatenate((picked, narrow(np.arange(coded, slots.size))))
         return _nearest(slots, picked, query, n)

@@ -37,7 +37,11 @@ def checksum(table: Table, values: Sequence[Any]) -> int:
     # `ascii` writes exact values of these types the same in every version of Python.
     if not _EXACT.issuperset(map(type, values)):
         values = [_plain(value) for value in values]
-    written = f"{table.name}{tuple(values)!a}".encode("ascii")
+    return _digest(table, tuple(values))
+
+
+def _digest(table: Table, values: Row) -> int:
+    written = f"{table.name}{values!a}".encode("ascii")
     digest = hashlib.blake2b(written, digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -93,7 +97,7 @@ def checked(table: Table, stored: Row) -> Row:
         opened(stored[0], stored[1])
         return stored
     values = stored[:-1]
-    if checksum(table, values) != stored[-1]:
+    if _digest(table, values) != stored[-1]:  # SQLite gives exact types
         raise corrupt(f"row {stored[0]} of {table.name} does not match its checksum")
     return values
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from typing import TypeVar
 
@@ -163,7 +162,7 @@ INTEGERS = "(SELECT value FROM json_each(?))"
 
 
 def integers(numbers: Collection[int]) -> str:
-    return json.dumps(list(numbers), separators=(",", ":"), default=int)
+    return f"[{','.join([str(int(number)) for number in numbers])}]"
 
 
 def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
