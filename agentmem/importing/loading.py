@@ -25,6 +25,7 @@ from agentmem.core.living.import_values import (
     Item,
     LeftOut,
 )
+from agentmem.core.living.stating import may_state
 from agentmem.core.strip import strip
 from agentmem.core.values import dataclass
 from agentmem.errors import FileRefused
@@ -164,6 +165,8 @@ class _Loading:
         fresh = self._fresh([one for memories in made for one in memories])
         if fresh and not self._dry_run:
             self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+            for scope in {memory.scope for memory, _ in fresh if may_state(memory)}:
+                self._memory.judge_later(scope)
         new = {id(memory) for memory, _ in fresh}
         for memories in made:
             if not any(id(memory) in new for memory, _ in memories):

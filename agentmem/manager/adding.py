@@ -9,6 +9,7 @@ from agentmem import remembering
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
+from agentmem.core.living.stating import may_state
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
@@ -168,6 +169,10 @@ class Adding(Base):
             told.found(len(entries))
         self._judge_later(memories)
         return self._after_write(entries)
+
+    def _judge_later(self, memories: Sequence[Memory]) -> None:
+        for scope in {one.scope for one in memories if may_state(one)}:
+            self.judge_later(scope)
 
     def _replace(
         self,

@@ -49,6 +49,7 @@ from agentmem.core.living.plans import (
 )
 from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.serving import WHOLE_KINDS
+from agentmem.core.living.stating import same_voice, stated_text
 from agentmem.core.marks import is_cold
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
@@ -115,6 +116,7 @@ class Planner:
         self.contested = set(state.contested)
         self._merging: dict[str, MergeReading] = {}
         self._readings: dict[str, Reading] = {}
+        self._said: dict[str, str] = {}
 
     def _do(self, operation: Operation) -> None:
         self.operations.append(operation)
@@ -195,7 +197,7 @@ class Planner:
         rows = [
             memory
             for _, memory in sorted(self.rows.items())
-            if memory.kind in self.settings.contradiction_kinds
+            if memory.kind in self.settings.contradiction_kinds and self._stated(memory)
         ]
         ids = {memory.id for memory in rows}
         pairs = {pair_of(p.first, p.second) for p in similar if p.first in ids and p.second in ids}
@@ -216,13 +218,15 @@ class Planner:
             one, other = self.rows[first], self.rows[second]
             if not (is_active(one) and is_active(other)) or not _same_audience(one, other):
                 continue
+            if not same_voice(one, other):
+                continue
             self._judge(one, other, keys)
 
     def _judge(self, one: Memory, other: Memory, keys: dict[str, str]) -> None:
         verdict = judge_readings(
-            _statement(one, keys[one.id]),
+            self._statement(one, keys[one.id]),
             self._reading(one),
-            second=_statement(other, keys[other.id]),
+            second=self._statement(other, keys[other.id]),
             second_reading=self._reading(other),
         )
         if not verdict.conflicting or verdict.confidence < self.settings.contradiction_confidence:
@@ -238,11 +242,23 @@ class Planner:
         self.operations.append(OpenContradiction(first=one.id, second=other.id, verdict=verdict))
 
     def _reading(self, memory: Memory) -> Reading:
-        if memory.id in self._merging:
+        stated = self._stated(memory)
+        if memory.id in self._merging and stated == memory.text:
             return self._merging[memory.id].reading
         if memory.id not in self._readings:
-            self._readings[memory.id] = read_statement(memory.text)
+            self._readings[memory.id] = read_statement(stated)
         return self._readings[memory.id]
+
+    def _stated(self, memory: Memory) -> str:
+        if memory.kind != "message":
+            return memory.text
+        if memory.id not in self._said:
+            self._said[memory.id] = stated_text(memory)
+        return self._said[memory.id]
+
+    def _statement(self, memory: Memory, key: str) -> Statement:
+        date = memory.valid_from or memory.created_at
+        return Statement(text=self._stated(memory), date=date, key=key)
 
     def _sharing_rare_words(self, rows: list[Memory]) -> Iterator[Pair]:
         """Pairs with two words in common that few rows have, or one when there are hardly more."""
@@ -434,10 +450,6 @@ def _base_importance(memory: Memory) -> float:
 def _key_of(memory: Memory) -> str:
     record = from_memory(memory)
     return record.key if isinstance(record, Fact) else ""
-
-
-def _statement(memory: Memory, key: str) -> Statement:
-    return Statement(text=memory.text, date=memory.valid_from or memory.created_at, key=key)
 
 
 def _same_audience(one: Memory, other: Memory) -> bool:

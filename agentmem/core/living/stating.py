@@ -1,0 +1,40 @@
+"""Which memories can be contradicted, and by which of their words.
+
+A fact, a preference or an episode is a statement. In a message most words are
+none: greetings, questions, moods. Of a message only the sentences count that
+state a fact, and only in what a user says; the assistant repeats, and pages
+and tools speak of other things by the same names.
+"""
+
+from __future__ import annotations
+
+from agentmem.types import Memory
+
+JUDGED_KINDS = frozenset({"fact", "episode", "preference", "message"})
+"""What is compared with what is known as soon as it comes in."""
+_USER = "user"
+
+
+def may_state(memory: Memory) -> bool:
+    """Whether it may state something, as far as one can tell without reading it."""
+    if memory.kind == "message":
+        return memory.origin == _USER
+    return memory.kind in JUDGED_KINDS
+
+
+def stated_text(memory: Memory) -> str:
+    """The words of a memory that can be contradicted; "" when it has none."""
+    if memory.kind != "message":
+        return memory.text
+    if memory.origin != _USER:
+        return ""
+    from agentmem.core.living.extraction import extract  # many patterns: only where it is read
+
+    return "\n".join(dict.fromkeys(fact.text for fact in extract(memory.text).facts))
+
+
+def same_voice(one: Memory, other: Memory) -> bool:
+    """Whether "I" is the same person in both: what one person says binds nobody else."""
+    if "message" not in (one.kind, other.kind):
+        return True
+    return (one.speaker or _USER) == (other.speaker or _USER)
