@@ -129,7 +129,7 @@ def _require_export(
 def _empty(value: Any) -> bool:
     """Whether it is an export with nothing in it: every list that it has is empty."""
     if not isinstance(value, Mapping):
-        return value == []
+        return isinstance(value, list) and not value
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     return bool(lists) and not any(lists)
 

@@ -6,6 +6,7 @@ background, or only named. Nothing is dropped for its size: the budget does that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -25,6 +26,14 @@ NEW_DECISIONS = 5
 """So many decisions are relevant when nobody says what is being worked on."""
 SHARED_WORDS = 2
 SHARED_PART = 0.5
+_NAME_WORD = re.compile(r"[^\W_]+")
+_MOST_NAME_WORDS = 6
+_BEGINNINGS = (
+    "src lib app apps packages home users c d feature feat fix bugfix hotfix chore main master"
+    " develop"
+)
+_PLACES = frozenset(_BEGINNINGS.split())
+"""Names that files and branches begin with, and that say nothing of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +105,20 @@ def read_situation(
         errors=tuple(said.get("error", ())),
         people=tuple(said.get("collaborator", ())),
     )
+
+
+def question_of(signal: Signal) -> str:
+    """What will probably be asked about, in words; "" when a signal names nothing one asks for."""
+    if signal.kind in ("task", "error"):
+        return signal.value.strip()
+    named = signal.value
+    if signal.kind == "file":
+        named = plain_path(signal.value)
+        named = named.removesuffix(f".{named.rpartition('.')[2]}") if "." in named else named
+    elif signal.kind not in ("branch", "tool"):
+        return ""
+    words = [word for word in _NAME_WORD.findall(named) if word.lower() not in _PLACES]
+    return " ".join(words[-_MOST_NAME_WORDS:])
 
 
 def sort_into_tiers(
