@@ -135,7 +135,7 @@ def test_every_way_in_is_watched(
     memory.add(PORTS[0], user_id="ann")
     assert found(memory) == []
     come(memory, tmp_path)
-    assert found(memory) == [PORTS]
+    assert [tuple(sorted(pair)) for pair in found(memory)] == [PORTS]
 
 
 def test_what_others_add_meanwhile_hides_nothing(memory: MemoryManager) -> None:
@@ -146,3 +146,40 @@ def test_what_others_add_meanwhile_hides_nothing(memory: MemoryManager) -> None:
     assert found(memory) == []
     Settler(memory).judge_new(Scope(user_id="ann"))
     assert found(memory) == [PORTS]
+
+
+SHARED = {"project_id": "p", "visibility": "project"}
+
+
+def test_what_two_people_share_with_a_project_is_compared(memory: MemoryManager) -> None:
+    memory.add(PORTS[0], user_id="ann", **SHARED)
+    memory.add(PORTS[1], user_id="bob", **SHARED)
+    assert memory.flush(30)
+    for user in ("ann", "bob", "cy"):
+        (one,) = memory.contradictions(user_id=user, project_id="p")
+        assert (one.a.text, one.b.text) == PORTS
+    assert memory.contradictions(user_id="ann", project_id="q") == ()
+    resolved = memory.resolve(one.id, "b_wins", user_id="cy", project_id="p")
+    assert [m.text for m in memory.get_all(user_id="ann", project_id="p")] == [PORTS[1]]
+    memory.undo(resolved.journal_id, user_id="cy", project_id="p")
+
+
+def test_consolidation_compares_what_is_shared_and_merges_nobody_elses(
+    memory: MemoryManager,
+) -> None:
+    memory.settings = replace(memory.settings, judge_new=False)
+    memory.add(PORTS[0], user_id="ann", **SHARED)
+    memory.add(PORTS[1], user_id="bob", **SHARED)
+    memory.add(PORTS[1], user_id="cy", **SHARED)
+    memory.add(PORTS[1], user_id="ann", project_id="p")  # her own affair
+    report = memory.consolidate(user_id="bob", project_id="p")
+    assert (report.contradictions, report.deduped) == (2, 0)
+    assert len(memory.contradictions(user_id="ann", project_id="p")) == 2
+
+
+def test_a_change_that_somebody_else_tells_is_for_people_to_settle(memory: MemoryManager) -> None:
+    memory.add("We use Postgres for the ledger.", user_id="ann", **SHARED)
+    memory.add("We moved from Postgres to MySQL for the ledger.", user_id="bob", **SHARED)
+    assert memory.flush(30)
+    assert len(memory.contradictions(user_id="ann", project_id="p")) == 1
+    assert len(memory.get_all(user_id="ann", project_id="p")) == 2

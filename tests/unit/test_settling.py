@@ -262,6 +262,7 @@ def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "consolidate" in run("consolidate", "--log", *ann).out
     assert "Nothing to do" in run("consolidate", "--everyone").out
     assert run("consolidate", "--undo", "nothing", *ann).code == 3
+    assert [run("consolidate", "--undo", some, *ann).code for some in ("", " ", "a")] == [2, 2, 2]
     assert run("contradictions", "resolve", name, "perhaps", *ann).code == 2
     other = ("--store", str(tmp_path / "t.db"), *ann)
     run.add("Tea is served at four.", *other)

@@ -51,6 +51,7 @@ from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.serving import WHOLE_KINDS
 from agentmem.core.living.stating import same_voice, stated_text
 from agentmem.core.marks import is_cold
+from agentmem.core.scope import same_audience
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
 
@@ -216,7 +217,7 @@ class Planner:
             if (first, second) in self.contested or (first, second) in self.state.settled:
                 continue
             one, other = self.rows[first], self.rows[second]
-            if not (is_active(one) and is_active(other)) or not _same_audience(one, other):
+            if not (is_active(one) and is_active(other)) or not same_audience(one, other):
                 continue
             if not same_voice(one, other):
                 continue
@@ -233,7 +234,7 @@ class Planner:
             return
         if verdict.kind == "supersedes" and one.kind == other.kind == "fact":
             new, old = (one, other) if verdict.newer == "first" else (other, one)
-            if old.origin == new.origin and not is_pinned(old):
+            if old.origin == new.origin and old.scope == new.scope and not is_pinned(old):
                 self._do(Supersede(old=old.id, new=new.id, verdict=verdict))
                 return
         if verdict.kind == "supersedes" and one.kind != "fact":
@@ -398,7 +399,7 @@ class Planner:
                 self.settings.most_links
             ):
                 continue
-            if not _same_audience(self.rows[pair[0]], self.rows[pair[1]]):
+            if not same_audience(self.rows[pair[0]], self.rows[pair[1]]):  # P24
                 continue
             degree.update(pair)
             self.operations.append(
@@ -450,11 +451,6 @@ def _base_importance(memory: Memory) -> float:
 def _key_of(memory: Memory) -> str:
     record = from_memory(memory)
     return record.key if isinstance(record, Fact) else ""
-
-
-def _same_audience(one: Memory, other: Memory) -> bool:
-    """Whether whoever sees one sees the other: no link or contradiction crosses a scope (P24)."""
-    return one.scope == other.scope and one.visibility == other.visibility
 
 
 def _neighbours(ids: list[str]) -> Iterator[Pair]:
