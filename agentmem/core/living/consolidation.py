@@ -364,7 +364,7 @@ class Planner:
         return (
             cognitive_type(memory.kind) == "episodic"
             and memory.kind not in WHOLE_KINDS
-            and memory.summary is not None
+            and (memory.summary or memory.compressed) is not None
             and not is_pinned(memory)
             and not memory.usage.cited
             and not memory.usage.retrieved
