@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.filters import Selection
+from agentmem.core.living.plans import OpenContradiction, Supersede
+from agentmem.core.living.stating import may_state
 from agentmem.core.marks import is_forgotten
 from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput
@@ -297,7 +299,7 @@ class StoreMerger:
         settler = Settler(self._memory)
         by_scope: dict[Scope, list[Memory]] = {}
         for one in new:
-            told = one.kind in ("fact", "episode") and one.superseded_by is None
+            told = may_state(one) and one.superseded_by is None
             if told and one.deleted_at is None and not is_forgotten(one):
                 by_scope.setdefault(one.scope, []).append(one)
         count = 0
@@ -305,8 +307,13 @@ class StoreMerger:
             plan = settler.judge(scope, told_by[-AT_ONCE:])
             count += plan.report().contradictions
             for operation in plan.operations:
-                about = getattr(operation, "first", "") or getattr(operation, "old", "")
-                self._note("contradiction", about, type(operation).__name__)
+                if isinstance(operation, OpenContradiction):
+                    said = operation.verdict
+                    values = f"{said.first_value} / {said.second_value}"
+                    done = f"contradicts {operation.second}, open ({values})"
+                    self._note("contradiction", operation.first, done)
+                elif isinstance(operation, Supersede):
+                    self._note("contradiction", operation.old, f"superseded by {operation.new}")
         return count
 
     def _note(self, kind: ConflictKind, about: str, done: str) -> None:

@@ -198,6 +198,9 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         report = a.merge_from(tmp_path / "b.db")
         assert (report.added, report.same) == (5, 1)
         assert {c.kind for c in report.conflicts} == {"page", "contradiction"}
+        (said,) = [c.done for c in report.conflicts if c.kind == "contradiction"]
+        assert said.startswith("contradicts ")
+        assert "900 requests per minute" in said
         texts = {m.text for m in a.get_all(user_id="ann")}
         assert texts == {
             "Tea is served at four.", *LIMITS, "Our page.", "New value of theirs.",
