@@ -348,6 +348,24 @@ def test_the_night_consolidates_everybody(memory: MemoryManager) -> None:
     assert memory.worker.state.failed == 0
 
 
+def test_one_owner_who_fails_keeps_nobody_from_the_night(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("ann", "bob", "cy"):
+        memory.add_messages([{"role": "user", "content": STORY}], user_id=who)
+    wait(memory, 40)
+    apply = memory.store.journal.apply
+
+    def broken(scope: Scope, *given: Any, **options: Any) -> Any:
+        if scope.user_id == "ann":
+            raise ChangedMeanwhile("somebody writes all the time")
+        return apply(scope, *given, **options)
+
+    monkeypatch.setattr(memory.store.journal, "apply", broken)
+    assert run_nightly(memory) == 2
+    assert [len(memory.journal(user_id=who)) for who in ("ann", "bob", "cy")] == [0, 1, 1]
+
+
 def test_the_schedule_waits_for_the_hour_and_can_be_closed(memory: MemoryManager) -> None:
     local = datetime(2026, 1, 1, 2, 0).astimezone()
     assert seconds_until(local, 3) == 3_600
