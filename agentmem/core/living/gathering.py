@@ -19,8 +19,8 @@ from agentmem.core.values import dataclass
 from agentmem.types import Hit, Memory, Scope, require_instant
 
 ERROR_AGE = timedelta(hours=24)
-MOST: dict[Tier, int] = {1: 40, 2: 60, 3: 60, 4: 80}
-"""So many are offered to a tier; more would never fit and cost time."""
+MOST: dict[Tier, int] = {1: 100, 2: 100, 3: 100, 4: 120}
+"""So many are offered to a tier; more would hardly fit, and each costs time."""
 READ_CHARACTERS = 4_000
 NEW_DECISIONS = 5
 """So many decisions are relevant when nobody says what is being worked on."""
