@@ -43,6 +43,7 @@ from agentmem.core.values import dataclass
 from agentmem.predicting import Predictions, as_guess
 from agentmem.protocols import TokenCounter
 from agentmem.resilience import TtlCache
+from agentmem.telemetry import span
 from agentmem.types import EMPTY, Hit, Memory, Scope
 
 if TYPE_CHECKING:
@@ -118,6 +119,23 @@ class Tiers:
         require_count(budget_tokens, "budget")
         require_text(task, "task")
         shares = shares_for(activity, SHARES if table is None else table)
+        with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
+            context = self._assemble(
+                scope, budget_tokens, signals=signals, task=task, shares=shares, count=count
+            )
+            told.found(sum(fate.outcome != "dropped" for fate in context.fates))
+        return context
+
+    def _assemble(
+        self,
+        scope: Scope,
+        budget_tokens: int,
+        *,
+        signals: Sequence[Signal],
+        task: str,
+        shares: Shares,
+        count: TokenCounter,
+    ) -> TieredContext:
         given = self.signals_for(signals, scope)
         parts = Parts()
         fetched = self.fetch(scope, given, parts)

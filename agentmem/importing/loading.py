@@ -33,6 +33,7 @@ from agentmem.importing.reading import LIMIT_BYTES, read_export
 from agentmem.preparing import prepare
 from agentmem.stores.jsonl import FORMAT
 from agentmem.stores.values import ERASED, Version
+from agentmem.telemetry import span
 from agentmem.types import EMPTY, Document, Memory, Scope
 
 if TYPE_CHECKING:
@@ -164,7 +165,9 @@ class _Loading:
                 self._left_out["no text"] += 1
         fresh = self._fresh([one for memories in made for one in memories])
         if fresh and not self._dry_run:
-            self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+            with span("create_memory", store_id=self._memory.telemetry_id, step="import") as told:
+                self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+                told.found(len(fresh))
             for scope in {memory.scope for memory, _ in fresh if may_state(memory)}:
                 self._memory.judge_later(scope)
         new = {id(memory) for memory, _ in fresh}

@@ -24,6 +24,7 @@ from agentmem.remembering import same_message
 from agentmem.stores.base import Links, Store
 from agentmem.stores.revisions import Family, Relation, Revision
 from agentmem.stores.values import ERASED, Entry, Link, Source
+from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ class StoreMerger:
         kept = [s for s in pages if pages[s] is None]
         new: list[Memory] = []
         edges: list[tuple[Memory, Memory]] = []
-        added = self._store.load(self._entries(other, rows, owner, pages, new, edges), sources=kept)
+        with span("create_memory", store_id=self._memory.telemetry_id, step=MERGE) as told:
+            entries = self._entries(other, rows, owner, pages, new, edges)
+            added = self._store.load(entries, sources=kept)
+            told.found(added)
         self._supersede(edges)
         links, contradictions = self._relate(other, rows, owner)
         contradictions += self._judge(new)

@@ -33,6 +33,7 @@ from agentmem.living.learning import LEARNED_FROM
 from agentmem.retrieval import Request
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
+from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ class Settler:
             ),
             report={"contradiction": known.id, "resolution": resolution},
         )
-        entry = self._memory.store.journal.apply(scope, revision, at=now)
+        with span("update_memory", store_id=self._memory.telemetry_id, step=RESOLVE):
+            entry = self._memory.store.journal.apply(scope, revision, at=now)
         return Resolved(contradiction=self.get(scope, known.id), journal_id=entry.id)
 
     def _link(self, scope: Scope, given: str) -> Link:
@@ -198,7 +200,9 @@ class Settler:
             revision = revision_of(
                 plan, state, revision_id=self._memory.ids.new(), now=now, kind=JUDGE
             )
-            self._memory.store.journal.apply(scope, revision, at=now)
+            with span("update_memory", store_id=self._memory.telemetry_id, step=JUDGE) as told:
+                self._memory.store.journal.apply(scope, revision, at=now)
+                told.found(len(plan.operations))
         return plan
 
     def _states(self, one: Memory) -> bool:
