@@ -17,7 +17,7 @@ from agentmem.core.living.plans import (
     pair_of,
 )
 from agentmem.core.living.settling import plan_contradictions, settle_as_one, settle_for
-from agentmem.core.living.stating import JUDGED_KINDS, stated_text
+from agentmem.core.living.stating import JUDGED_KINDS, may_state, stated_text
 from agentmem.core.living.timelines import key_of
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
@@ -166,14 +166,14 @@ class Settler:
         return plan
 
     def _new_ones(self, scope: Scope, rows: Sequence[int]) -> list[Memory]:
-        """The newest of these rows that this reader sees and that state something."""
+        """Of the newest of these rows that this reader sees, those that state something."""
         found: list[Memory] = []
         for start in range(0, min(len(rows), MOST_LOOKED_AT), AT_ONCE):
             seen = self._memory.store.get_rows(scope, rows[start : start + AT_ONCE])
-            found += (seen[row] for row in sorted(seen, reverse=True) if self._states(seen[row]))
+            found += (seen[row] for row in sorted(seen, reverse=True) if may_state(seen[row]))
             if len(found) >= AT_ONCE:
                 break
-        return found[:AT_ONCE]
+        return [one for one in found[:AT_ONCE] if self._states(one)]
 
     def judge(self, scope: Scope, new: Sequence[Memory]) -> ConsolidationPlan:
         """Compare these memories with what they may contradict, and write down what was found."""
