@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentmem import Episode
 from agentmem.config import LoopConfig
 from agentmem.living.settling import Settler
 from agentmem.manager import MemoryManager
@@ -183,3 +184,22 @@ def test_a_change_that_somebody_else_tells_is_for_people_to_settle(memory: Memor
     assert memory.flush(30)
     assert len(memory.contradictions(user_id="ann", project_id="p")) == 1
     assert len(memory.get_all(user_id="ann", project_id="p")) == 2
+
+
+def test_two_events_of_two_days_are_two_events(memory: MemoryManager) -> None:
+    for text in ("The nightly deploy took 30 minutes.", "The nightly deploy took 45 minutes."):
+        memory.add(Episode(title=text), user_id="ann")
+        memory.clock.advance(3 * 86_400)  # type: ignore[attr-defined]  # a clock set by hand
+    assert found(memory) == []
+    memory.add(Episode(title="The nightly deploy took 50 minutes."), user_id="ann")
+    memory.clock.advance(3_600)  # type: ignore[attr-defined]  # a clock set by hand
+    memory.add(Episode(title="The nightly deploy took 20 minutes."), user_id="ann")
+    assert len(found(memory)) == 1
+    assert memory.consolidate(full=True, user_id="ann").contradictions == 0
+
+
+def test_two_decisions_of_two_days_may_contradict(memory: MemoryManager) -> None:
+    for text in ("We use Kafka for the events.", "We use RabbitMQ for the events."):
+        memory.add(Episode(title=text, sort="decision"), user_id="ann")
+        memory.clock.advance(3 * 86_400)  # type: ignore[attr-defined]  # a clock set by hand
+    assert len(found(memory)) == 1

@@ -8,10 +8,14 @@ and tools speak of other things by the same names.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from agentmem.core.living.records import Episode, from_memory
 from agentmem.types import Memory
 
 JUDGED_KINDS = frozenset({"fact", "episode", "preference", "message"})
 """What is compared with what is known as soon as it comes in."""
+ONE_DAY = timedelta(days=1)
 _USER = "user"
 
 
@@ -31,6 +35,21 @@ def stated_text(memory: Memory) -> str:
     from agentmem.core.living.extraction import extract  # many patterns: only where it is read
 
     return "\n".join(dict.fromkeys(fact.text for fact in extract(memory.text).facts))
+
+
+def two_events(one: Memory, other: Memory) -> bool:
+    """Whether both tell what happened, on different days: things happen again, and differently."""
+    if not (_is_event(one) and _is_event(other)):
+        return False
+    times = [memory.valid_from or memory.created_at for memory in (one, other)]
+    return abs(times[0] - times[1]) >= ONE_DAY
+
+
+def _is_event(memory: Memory) -> bool:
+    if memory.kind != "episode":
+        return False
+    record = from_memory(memory)
+    return not (isinstance(record, Episode) and record.sort == "decision")
 
 
 def same_voice(one: Memory, other: Memory) -> bool:
