@@ -203,3 +203,23 @@ def test_two_decisions_of_two_days_may_contradict(memory: MemoryManager) -> None
         memory.add(Episode(title=text, sort="decision"), user_id="ann")
         memory.clock.advance(3 * 86_400)  # type: ignore[attr-defined]  # a clock set by hand
     assert len(found(memory)) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "days", "found_so_many"),
+    [
+        ("Lunch is at 12:30 today.", "Lunch is at 13:00 today.", 1, 0),
+        ("Lunch is at 12:30 today.", "Lunch is at 13:00 today.", 0, 1),
+        ("Standup is at 9:30.", "Standup is at 10:00 tomorrow.", 3, 0),
+        ("This week's budget is 300 euros.", "This week's budget is 500 euros.", 7, 0),
+        ("Standup is at 9:30.", "Standup is at 10:00.", 3, 1),
+        ("Standup is at 9:30.", "Standup is at 10:00 from tomorrow on.", 3, 1),
+    ],
+)
+def test_what_holds_for_a_day_contradicts_nothing_of_another_day(
+    memory: MemoryManager, first: str, second: str, days: int, found_so_many: int
+) -> None:
+    memory.add(first, user_id="ann")
+    memory.clock.advance(days * 86_400)  # type: ignore[attr-defined]  # a clock set by hand
+    memory.add(second, user_id="ann")
+    assert len(found(memory)) == found_so_many

@@ -49,7 +49,7 @@ from agentmem.core.living.plans import (
 )
 from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.serving import WHOLE_KINDS
-from agentmem.core.living.stating import same_voice, stated_text, two_events
+from agentmem.core.living.stating import of_two_days, same_voice, stated_text
 from agentmem.core.marks import is_cold
 from agentmem.core.scope import same_audience
 from agentmem.protocols import TokenCounter
@@ -219,7 +219,7 @@ class Planner:
             one, other = self.rows[first], self.rows[second]
             if not (is_active(one) and is_active(other)) or not same_audience(one, other):
                 continue
-            if not same_voice(one, other) or two_events(one, other):
+            if not same_voice(one, other) or of_two_days(one, other):
                 continue
             self._judge(one, other, keys)
 

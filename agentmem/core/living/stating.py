@@ -8,6 +8,7 @@ and tools speak of other things by the same names.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from agentmem.core.living.records import Episode, from_memory
@@ -17,6 +18,11 @@ JUDGED_KINDS = frozenset({"fact", "episode", "preference", "message"})
 """What is compared with what is known as soon as it comes in."""
 ONE_DAY = timedelta(days=1)
 _USER = "user"
+_THAT_DAY = re.compile(
+    r"(?<!\bas of )(?<!\bsince )(?<!\bfrom )(?<!\bstarting )(?<!\beffective )"
+    r"\b(?:today|tonight|tomorrow|this (?:morning|afternoon|evening|week|weekend|month))\b",
+    re.IGNORECASE,
+)
 
 
 def may_state(memory: Memory) -> bool:
@@ -37,12 +43,14 @@ def stated_text(memory: Memory) -> str:
     return "\n".join(dict.fromkeys(fact.text for fact in extract(memory.text).facts))
 
 
-def two_events(one: Memory, other: Memory) -> bool:
-    """Whether both tell what happened, on different days: things happen again, and differently."""
-    if not (_is_event(one) and _is_event(other)):
+def of_two_days(one: Memory, other: Memory) -> bool:
+    """Whether they speak of different days: of what happened, or of what holds that day only."""
+    first, second = (memory.valid_from or memory.created_at for memory in (one, other))
+    if _is_event(one) and _is_event(other):
+        return abs(first - second) >= ONE_DAY  # things happen again, and differently
+    if first.date() == second.date():
         return False
-    times = [memory.valid_from or memory.created_at for memory in (one, other)]
-    return abs(times[0] - times[1]) >= ONE_DAY
+    return any(_THAT_DAY.search(memory.text) for memory in (one, other))
 
 
 def _is_event(memory: Memory) -> bool:
