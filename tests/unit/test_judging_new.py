@@ -223,3 +223,13 @@ def test_what_holds_for_a_day_contradicts_nothing_of_another_day(
     memory.clock.advance(days * 86_400)  # type: ignore[attr-defined]  # a clock set by hand
     memory.add(second, user_id="ann")
     assert len(found(memory)) == found_so_many
+
+
+def test_a_preference_is_not_compared_with_the_message_it_may_be_from(
+    memory: MemoryManager,
+) -> None:
+    memory.add("My favourite colour is blue", kind="preference", user_id="ann")
+    say(memory, "My favourite colour is green.")
+    assert found(memory) == []
+    memory.add("My favourite colour is red", kind="preference", user_id="ann")
+    assert len(found(memory)) == 1

@@ -61,7 +61,14 @@ def _is_event(memory: Memory) -> bool:
 
 
 def same_voice(one: Memory, other: Memory) -> bool:
-    """Whether "I" is the same person in both: what one person says binds nobody else."""
-    if "message" not in (one.kind, other.kind):
+    """Whether "I" is the same person in both: what one person says binds nobody else.
+
+    A preference and a message are not compared: preferences are taken from
+    messages, where a newer one replaces an older one already.
+    """
+    kinds = {one.kind, other.kind}
+    if "message" not in kinds:
         return True
+    if "preference" in kinds:
+        return False
     return (one.speaker or _USER) == (other.speaker or _USER)
