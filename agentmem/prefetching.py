@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from agentmem.core.checks import require_number
 from agentmem.core.living.gathering import Fetched, question_of
+from agentmem.core.values import dataclass
 from agentmem.errors import TimedOut
 from agentmem.resilience import Lanes
 from agentmem.tiering import Parts

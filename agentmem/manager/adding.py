@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentmem import remembering
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
-from agentmem.core.living.records import Record, to_memory_fields
 from agentmem.core.living.stating import may_state
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.manager.base import Base
@@ -21,11 +20,12 @@ from agentmem.telemetry import span
 from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Visibility
 
 if TYPE_CHECKING:
+    from agentmem.core.living.records import Record
     from agentmem.embedding import Vectors
 
 FEW_CHUNKS = 8
 
-Addable = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document | Record
+Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document | Record"
 
 
 class Adding(Base):
@@ -35,14 +35,16 @@ class Adding(Base):
         """Remember a text, messages, a document or a record; see the call for each."""
         if isinstance(data, Document):
             return self.add_document(data, **options)
-        if isinstance(data, Record):
-            return self.add_record(data, **options)
         if isinstance(data, str):
             return self.add_text(data, **options)
         if isinstance(data, Mapping):
             return self.add_messages([data], **options)
         if isinstance(data, Sequence) and not isinstance(data, str | bytes):
             return self.add_messages(data, **options)
+        from agentmem.core.living.records import Record
+
+        if isinstance(data, Record):
+            return self.add_record(data, **options)
         raise InvalidInput(
             "data",
             data,
@@ -81,6 +83,8 @@ class Adding(Base):
 
         `from_memory` (in `agentmem.core.living.records`) reads it back.
         """
+        from agentmem.core.living.records import to_memory_fields
+
         fields = to_memory_fields(record)
         if not fields.title.strip():
             raise InvalidInput(

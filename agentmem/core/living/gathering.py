@@ -6,7 +6,6 @@ background, or only named. Nothing is dropped for its size: the budget does that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ from agentmem.core.lexical import analyse_query
 from agentmem.core.living.prediction import Predicted, Signal
 from agentmem.core.living.records import Episode, Workflow, from_memory
 from agentmem.core.living.tiers import Tier
+from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 from agentmem.types import Hit, Memory, Scope, require_instant
 
@@ -26,7 +26,7 @@ NEW_DECISIONS = 5
 """So many decisions are relevant when nobody says what is being worked on."""
 SHARED_WORDS = 2
 SHARED_PART = 0.5
-_NAME_WORD = re.compile(r"[^\W_]+")
+_NAME_WORD = compile_late(r"[^\W_]+")
 _MOST_NAME_WORDS = 6
 _BEGINNINGS = (
     "src lib app apps packages home users c d feature feat fix bugfix hotfix chore main master"

@@ -17,10 +17,11 @@ from agentmem.core.living.import_values import (
     text_in,
     text_of_parts,
 )
+from agentmem.core.patterns import compile_late
 
 _HEARTBEATS = ("heartbeat", "login", "system_alert", "user_message_packed")
 _PASSAGES = ("archival_memory", "passages", "archival_passages", "archival")
-_COUNTED = re.compile(r"[a-z]+-\d{1,6}", re.IGNORECASE)
+_COUNTED = compile_late(r"[a-z]+-\d{1,6}", re.IGNORECASE)
 """An id such as `message-0`: agent files count their own from 0, so it names nothing outside."""
 
 

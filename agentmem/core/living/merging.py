@@ -8,7 +8,6 @@ word in a place where the other has another one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from agentmem.core.conflicts_reading import Clause, Reading, read_statement
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import SPECIFIERS
 from agentmem.core.living.essentials import Essentials, has_word, read_essentials
+from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 from agentmem.types import Memory, Usage
 
@@ -41,7 +41,7 @@ _SMALL_WORDS = (
 )
 _SMALL = _MODALS | frozenset(_SMALL_WORDS.split())
 """Words that no comparison of telling words sees, and that change what is said."""
-_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
 _SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
 
 

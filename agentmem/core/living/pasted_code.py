@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from agentmem.core.patterns import compile_late
 from agentmem.core.regions import Span, code_spans, join_spans
 
-_STRONG = re.compile(
+_STRONG = compile_late(
     r"""\s*(?:
       (?:async\s+)?def\s+\w+\s*\(
     | class\s+\w+[^.!?]*[:{]\s*\Z
@@ -28,12 +29,12 @@ _STRONG = re.compile(
     re.VERBOSE,
 )
 """A line that is code by itself."""
-_WEAK = re.compile(
+_WEAK = compile_late(
     r"\s*(?:(?:\#|//|--|/\*|\*/)|(?:return|raise|yield|assert|pass|break|continue|throw|end)\b"
     r"|[)\]}]+[;,]?\s*\Z|WHERE\b|FROM\b|ORDER\b|GROUP\b|JOIN\b|LIMIT\b)"
 )
 """A line that is code beside such a one; so is one that is indented below it."""
-_INDENT = re.compile(r"(?: {2,}|\t)\s*\S")
+_INDENT = compile_late(r"(?: {2,}|\t)\s*\S")
 _MOST_CHARACTERS = 200_000
 _MOST_LINE = 1_000
 

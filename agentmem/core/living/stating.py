@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from agentmem.core.living.records import Episode, from_memory
+from agentmem.core.patterns import compile_late
 from agentmem.types import Memory
 
 JUDGED_KINDS = frozenset({"fact", "episode", "preference", "message"})
 """What is compared with what is known as soon as it comes in."""
 ONE_DAY = timedelta(days=1)
 _USER = "user"
-_THAT_DAY = re.compile(
+_THAT_DAY = compile_late(
     r"(?<!\bas of )(?<!\bsince )(?<!\bfrom )(?<!\bstarting )(?<!\beffective )"
     r"\b(?:today|tonight|tomorrow|this (?:morning|afternoon|evening|week|weekend|month))\b",
     re.IGNORECASE,
@@ -56,6 +56,8 @@ def of_two_days(one: Memory, other: Memory) -> bool:
 def _is_event(memory: Memory) -> bool:
     if memory.kind != "episode":
         return False
+    from agentmem.core.living.records import Episode, from_memory
+
     record = from_memory(memory)
     return not (isinstance(record, Episode) and record.sort == "decision")
 
