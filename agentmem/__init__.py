@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agentmem.adapters import MemoryLogger, wrap_openai
     from agentmem.async_manager import AsyncMemoryManager
     from agentmem.config import LoopConfig
+    from agentmem.core.living.records import Artifact, Episode, Fact, Pattern, Workflow
     from agentmem.errors import AgentMemError
     from agentmem.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.manager import MemoryManager
@@ -31,14 +32,18 @@ _WHERE = {
     "AddResult": "agentmem.results",
     "AgentLoopResult": "agentmem.loop",
     "AgentMemError": "agentmem.errors",
+    "Artifact": "agentmem.core.living.records",
     "AsyncMemoryManager": "agentmem.async_manager",
     "Document": "agentmem.types",
     "EnhancedSearchResult": "agentmem.web",
+    "Episode": "agentmem.core.living.records",
+    "Fact": "agentmem.core.living.records",
     "Hit": "agentmem.types",
     "LoopConfig": "agentmem.config",
     "Memory": "agentmem.types",
     "MemoryLogger": "agentmem.adapters",
     "MemoryManager": "agentmem.manager",
+    "Pattern": "agentmem.core.living.records",
     "Preference": "agentmem.preferences",
     "PreferenceStore": "agentmem.preferences",
     "Scope": "agentmem.types",
@@ -48,6 +53,7 @@ _WHERE = {
     "Tokenizer": "agentmem.tokenizer",
     "Tool": "agentmem.tools",
     "Turn": "agentmem.turns",
+    "Workflow": "agentmem.core.living.records",
     "enhanced_search": "agentmem.web",
     "enhanced_search_sync": "agentmem.web",
     "open": "agentmem.opening",
@@ -69,12 +75,16 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "AddResult",
     "AgentLoopResult",
     "AgentMemError",
+    "Artifact",
     "Document",
     "EnhancedSearchResult",
+    "Episode",
+    "Fact",
     "Hit",
     "LoopConfig",
     "Memory",
     "MemoryLogger",
+    "Pattern",
     "Preference",
     "PreferenceStore",
     "Scope",
@@ -84,6 +94,7 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "Tokenizer",
     "Tool",
     "Turn",
+    "Workflow",
     "tokenizer_for",
 ]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
+from agentmem.core.living.records import Record
 from agentmem.manager import Addable, MemoryManager
 from agentmem.results import AddResult, SearchResults, Stats
 from agentmem.stores.values import Receipt, Version
@@ -34,6 +35,9 @@ class AsyncMemoryManager:
 
     async def add_text(self, text: str, **options: Any) -> AddResult:
         return await self.run(self.manager.add_text, text, **options)
+
+    async def add_record(self, record: Record, **options: Any) -> AddResult:
+        return await self.run(self.manager.add_record, record, **options)
 
     async def add_messages(self, messages: Sequence[Any], **options: Any) -> AddResult:
         return await self.run(self.manager.add_messages, messages, **options)

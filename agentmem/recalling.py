@@ -53,6 +53,7 @@ class Recaller:
         self._lanes = Lanes()
         self.guard = Guard(memory.clock, lanes=self._lanes) if guard is None else guard
         self.cache = TtlCache(memory.clock) if cache is None else cache
+        """What each query found; a turn may ask several, of which some were asked before."""
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         """What the queries find together; a memory found by several keeps its best score."""
@@ -78,27 +79,31 @@ class Recaller:
         wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
-        key = (scope, queries, wanted, config.search_mode, state)
-        kept = self.cache.get(key)
-        if kept is not None:
-            return Recalled(hits=kept.hits, how="cached", degradations=kept.degradations)
         best: dict[str, Hit] = {}
         degradations: dict[str, None] = {}
+        how: How = "cached"
         for query in queries:
-            found = self._find(query, scope, config, wanted)
-            if len(found) == wanted and _usable(found) < wanted // 2:
-                # Questions asked before look most like a question and answer nothing.
-                found = self._find(query, scope, config, wanted * WIDER)
-            degradations |= dict.fromkeys(found.degradations)
-            for hit in found:
+            key = (scope, query, wanted, config.search_mode, state)
+            kept = self.cache.get(key)
+            if kept is None:
+                how = "searched"
+                kept = self._ask(query, scope, config, wanted)
+                if not kept.degradations:
+                    self.cache.put(key, kept)
+            degradations |= dict.fromkeys(kept.degradations)
+            for hit in kept.hits:
                 known = best.get(hit.memory.id)
                 if known is None or hit.score > known.score:
                     best[hit.memory.id] = hit
         hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
-        fresh = Recalled(hits=tuple(hits), how="searched", degradations=tuple(degradations))
-        if not degradations:
-            self.cache.put(key, fresh)
-        return fresh
+        return Recalled(hits=tuple(hits), how=how, degradations=tuple(degradations))
+
+    def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
+        found = self._find(query, scope, config, wanted)
+        if len(found) == wanted and _usable(found) < wanted // 2:
+            # Questions asked before look most like a question and answer nothing.
+            found = self._find(query, scope, config, wanted * WIDER)
+        return Recalled(hits=tuple(found), how="searched", degradations=tuple(found.degradations))
 
     def _find(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> SearchResults:
         return self._memory.search(

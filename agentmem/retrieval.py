@@ -40,6 +40,7 @@ Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
 LEG = 100
 """How many rows each leg may bring in."""
 RERANKED = 50
+READ_CHARACTERS = 1_000
 WEAK = 0.5
 """A best score below this may mean that what was asked for has been put away."""
 _MESSAGE = name_id("message")
@@ -339,8 +340,18 @@ class Retriever:
 
 
 def is_thin(request: Request, found: SearchResults) -> bool:
-    """Whether a search left so much to be wished that it is worth asking the cold memories."""
-    return 2 * len(found) < request.top_k or found[0].score < WEAK
+    """Whether a search left so much to be wished that it is worth asking the cold memories.
+
+    It found little, or nothing good, or nothing with a name that was asked for.
+    """
+    if 2 * len(found) < request.top_k or found[0].score < WEAK:
+        return True
+    from agentmem.core.living.essentials import read_essentials  # only where something is cold
+    from agentmem.core.living.gathering import mentions
+
+    names = [name for name in read_essentials(request.query[:READ_CHARACTERS]).names if name[2:]]
+    said = [f"{hit.memory.speaker} {hit.memory.title} {hit.memory.text}" for hit in found]
+    return not all(any(mentions(text, name) for text in said) for name in names)
 
 
 def joined(request: Request, found: SearchResults, more: SearchResults) -> SearchResults:

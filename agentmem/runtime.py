@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentmem.living.schedule import Nightly
     from agentmem.manager import MemoryManager
     from agentmem.predicting import Predictions
+    from agentmem.prefetching import Prefetcher
     from agentmem.tiering import Tiers
     from agentmem.tracing import Trace
     from agentmem.workflow_learning import Workflows
@@ -147,6 +148,12 @@ class Runtime:
         from agentmem.tiering import Tiers
 
         return Tiers(self.memory, self.predictions)
+
+    @cached_property
+    def prefetcher(self) -> Prefetcher:
+        from agentmem.prefetching import Prefetcher
+
+        return Prefetcher(self.memory)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -368,6 +375,8 @@ class Runtime:
             self.worker.close()
         if "predictions" in self.__dict__:
             self._save_quietly()
+        if "prefetcher" in self.__dict__:
+            self.prefetcher.close()
         self.recaller.close()
 
     def _save_quietly(self) -> None:

@@ -19,8 +19,8 @@ class Settings:
     A chunk of a document is about `chunk_tokens` long and never longer than
     `chunk_limit_tokens`. `save_indexes` writes the indexes beside the store at
     `sync()` and `close()`, `embed_in_background` makes missing vectors on a
-    thread of its own. `judge_new` looks in the background whether a new fact or
-    episode contradicts what is known. Snapshots of built contexts are kept for
+    thread of its own. `judge_new` looks in the background whether what is
+    new contradicts what is known. Snapshots of built contexts are kept for
     `keep_contexts_days` and in at most `keep_contexts_bytes`; `None` is no limit.
     """
 

@@ -6,16 +6,14 @@ because memory failed (P30).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentmem.config import LoopConfig
 from agentmem.core.block import Pointer, source_of
-from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.checks import require_count, require_text
 from agentmem.core.choosing import Chosen
 from agentmem.core.filters import Selection
 from agentmem.core.knowledge import Candidate
@@ -45,6 +43,7 @@ from agentmem.core.values import dataclass
 from agentmem.predicting import Predictions, as_guess
 from agentmem.protocols import TokenCounter
 from agentmem.resilience import TtlCache
+from agentmem.telemetry import span
 from agentmem.types import EMPTY, Hit, Memory, Scope
 
 if TYPE_CHECKING:
@@ -64,20 +63,6 @@ LEVEL_CHARACTERS = 6_000
 SOURCE_TOKENS = 45
 """About what the frame of one source costs inside the block."""
 BUDGET_TOKENS = 8_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prefetched:
-    """What `prefetch` made ready: the memories it expects, the questions answered ahead.
-
-    `skipped` names what there was no time for.
-    """
-
-    predicted: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    spent_ms: float = 0.0
-    degradations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +119,23 @@ class Tiers:
         require_count(budget_tokens, "budget")
         require_text(task, "task")
         shares = shares_for(activity, SHARES if table is None else table)
+        with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
+            context = self._assemble(
+                scope, budget_tokens, signals=signals, task=task, shares=shares, count=count
+            )
+            told.found(sum(fate.outcome != "dropped" for fate in context.fates))
+        return context
+
+    def _assemble(
+        self,
+        scope: Scope,
+        budget_tokens: int,
+        *,
+        signals: Sequence[Signal],
+        task: str,
+        shares: Shares,
+        count: TokenCounter,
+    ) -> TieredContext:
         given = self.signals_for(signals, scope)
         parts = Parts()
         fetched = self.fetch(scope, given, parts)
@@ -195,52 +197,6 @@ class Tiers:
         for fate in context.fates:
             made.take(fate)
         return replace(made.offer(), degradations=tuple(parts.problems))
-
-    def prefetch(
-        self, scope: Scope, signals: Sequence[Signal], *, budget_ms: float, config: LoopConfig
-    ) -> Prefetched:
-        """Do now, within about `budget_ms`, what the next turn would have to do first.
-
-        Tasks and errors among the signals are searched for as if they were
-        asked: a turn that asks the same, with nothing stored in between, is
-        served from the cache (P32). What comes too late is skipped.
-        """
-        require_number(budget_ms, "budget_ms", low=0)
-        began = time.perf_counter()
-
-        def left_seconds() -> float:
-            return budget_ms / 1000 - (time.perf_counter() - began)
-
-        runtime = self._memory.runtime
-        questions: list[str] = []
-        skipped: list[str] = []
-        parts, fetched = Parts(), Fetched()
-        given = self.signals_for(signals, scope)
-        if left_seconds() > 0:
-            fetched = self.fetch(scope, given, parts)
-        else:
-            skipped.append("predicted memories")
-        predicted = tuple(memory.id for memory, _ in fetched.predicted)
-        for signal in given:
-            if signal.kind not in ("task", "error"):
-                continue
-            ask = replace(config, retrieval_timeout_seconds=max(0.0, left_seconds()))
-            found = None
-            if ask.retrieval_timeout_seconds:
-                found = parts.read("search", partial(runtime.expect, signal.value, scope, ask))
-            answered = found is not None and not found.degradations
-            (questions if answered else skipped).append(signal.value)
-        for memory_id in predicted:
-            if left_seconds() <= 0:
-                break
-            self._warm(memory_id, fetched)
-        return Prefetched(
-            predicted=predicted,
-            questions=tuple(questions),
-            skipped=tuple(skipped),
-            spent_ms=round(1000 * (time.perf_counter() - began), 3),
-            degradations=tuple(dict.fromkeys(parts.problems)),
-        )
 
     # -- fetching ------------------------------------------------------------------------
 
@@ -332,6 +288,12 @@ class Tiers:
 
     # -- levels ----------------------------------------------------------------------------
 
+    def prepare(self, memories: Sequence[Memory]) -> None:
+        """Make the texts that these memories will have in the second tier."""
+        count = self._memory.runtime.tokenizer("")[0]
+        for memory in memories:
+            self._levels_of(memory, 2, count)
+
     def _item(self, placed: Placed, tier: Tier, count: TokenCounter) -> TierItem:
         memory = placed.memory
         return TierItem(
@@ -349,12 +311,6 @@ class Tiers:
                 return (memory.text[:300],) * 4
             self._levels.put(key, kept)
         return kept
-
-    def _warm(self, memory_id: str, fetched: Fetched) -> None:
-        count = self._memory.runtime.tokenizer("")[0]
-        for memory, _ in fetched.predicted:
-            if memory.id == memory_id:
-                self._levels_of(memory, 2, count)
 
 
 class _Offering:
@@ -445,10 +401,14 @@ class Parts:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def read(self, name: str, call: Callable[[], T]) -> T | None:
-        """What `call` gives, or nothing when it fails."""
+    def read(
+        self, name: str, call: Callable[[], T], *, but: tuple[type[Exception], ...] = ()
+    ) -> T | None:
+        """What `call` gives, or nothing when it fails, `but` for these failures."""
         try:
             return call()
+        except but:
+            raise
         except Exception as error:  # noqa: BLE001 - a part that fails is left out (P30)
             self.problems.append(f"{name} failed: {type(error).__name__}: {error}")
             return None

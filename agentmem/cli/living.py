@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentmem.living.reports import ConsolidationReport
     from agentmem.manager import MemoryManager
 
+LEAST_OF_AN_ID = 4
 COUNTED = (
     ("deduped", "merged"),
     ("superseded", "superseded by a later value"),
@@ -123,6 +124,13 @@ def report_lines(report: ConsolidationReport) -> list[str]:
 def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) -> None:
     from agentmem.living.reports import undone_fields
 
+    if len(given.strip()) < LEAST_OF_AN_ID:
+        raise InvalidInput(
+            "--undo",
+            given,
+            "is no id of a run",
+            remedy="See them with `agentmem consolidate --log`.",
+        )
     meant = [run.id for run in memory.journal(limit=1_000, **whose) if run.id.endswith(given)]
     undone = memory.undo(meant[0] if len(meant) == 1 else given, **whose)
     if at.json:

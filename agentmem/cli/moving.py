@@ -147,7 +147,8 @@ def import_foreign(
         problem = error.problem
         if source == "auto" and problem.startswith(("is not JSON", "is not text")):
             problem = "is not an agentmem export"  # nor anybody else's
-        raise InvalidInput("path", str(path), problem, remedy=error.remedy) from None
+        remedy = error.remedy.replace("source=", "--from ")
+        raise InvalidInput("path", str(path), problem, remedy=remedy) from None
     if found.taken and not dry_run:
         embed(at, memory)
     if at.json:

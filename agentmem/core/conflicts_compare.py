@@ -224,6 +224,8 @@ def _by_value(
     if not keyed and not _same_thing(ours, theirs, rest):
         return None
     one, other = differing[0]
+    if not keyed and len(differing) > 1 and _names_its_thing(one) and _names_its_thing(other):
+        return None  # "table 5 ordered 2 coffees", "table 6 ordered 3": two tables
     if "version" in (one.kind, other.kind) and not rest.shared.isdisjoint(_MANY_VERSIONS):
         return None  # one version is supported and so is another
     if _weekdays(one, other) and not rest.shared.isdisjoint(_MANY_DAYS):
@@ -231,6 +233,11 @@ def _by_value(
     kind = _family(one) if one.kind == other.kind else "version"
     confidence = 0.6 + 0.35 * _coverage(rest)
     return _verdict(kind, ours, rest, confidence=confidence, first=one.shown, second=other.shown)
+
+
+def _names_its_thing(value: Value) -> bool:
+    """Whether a number may be part of a name: it counts and measures nothing."""
+    return bool(value.label) or (value.kind in ("number", "version") and not value.unit)
 
 
 def _weekdays(one: Value, other: Value) -> bool:

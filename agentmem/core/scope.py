@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentmem.types import Memory, Scope
 
 
@@ -24,6 +26,20 @@ def visible(memory: Memory, reader: Scope) -> bool:
     if memory.visibility == "system":
         return True
     return _fits(owner.agent_id, reader.agent_id) and _fits(owner.run_id, reader.run_id)
+
+
+def same_audience(one: Memory, other: Memory) -> bool:
+    """Whether exactly the same readers see both: whose they are matters only to private ones."""
+    return audience(one) == audience(other)
+
+
+def audience(memory: Memory) -> tuple[str, Scope]:
+    """Who sees a memory, in a form that is the same for all that the same readers see."""
+    if memory.visibility == "private":
+        return memory.visibility, memory.scope
+    if memory.visibility == "project":
+        return memory.visibility, replace(memory.scope, user_id=None)
+    return memory.visibility, Scope()
 
 
 def _fits(owner: str | None, reader: str | None) -> bool:

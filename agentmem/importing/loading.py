@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.core.charsets import sound_values
 from agentmem.core.checks import require_choice
@@ -18,7 +18,14 @@ from agentmem.core.content import content_hash
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.import_formats import detect_source, reader_of
-from agentmem.core.living.import_values import Foreign, Found, Item, LeftOut
+from agentmem.core.living.import_values import (
+    FOREIGN_REASONS,
+    Foreign,
+    Found,
+    Item,
+    LeftOut,
+)
+from agentmem.core.living.stating import may_state
 from agentmem.core.strip import strip
 from agentmem.core.values import dataclass
 from agentmem.errors import FileRefused
@@ -26,6 +33,7 @@ from agentmem.importing.reading import LIMIT_BYTES, read_export
 from agentmem.preparing import prepare
 from agentmem.stores.jsonl import FORMAT
 from agentmem.stores.values import ERASED, Version
+from agentmem.telemetry import span
 from agentmem.types import EMPTY, Document, Memory, Scope
 
 if TYPE_CHECKING:
@@ -90,6 +98,8 @@ def import_from(
             )  # fmt: skip
     read = reader_of(wanted)
     items = [item for value in values for item in read(value)]
+    if not any(isinstance(item, Found) for item in items):
+        _require_export(path, values, items, wanted)
     loading = _Loading(memory, wanted, scope, dry_run=dry_run)
     if progress:
         progress(0, len(items))
@@ -100,6 +110,29 @@ def import_from(
     if loading.taken and not dry_run and memory.settings.embed_in_background:
         memory.embedding.fill_gaps_in_background()
     return loading.summary()
+
+
+def _require_export(
+    path: str | os.PathLike[str], values: Sequence[Any], items: Sequence[Item], wanted: Foreign
+) -> None:
+    """Refuse a file of which nothing was taken because it is no export of `wanted`."""
+    looks_like = next(filter(None, map(detect_source, values)), None)
+    foreign = all(isinstance(item, LeftOut) and item.reason in FOREIGN_REASONS for item in items)
+    if looks_like == wanted or (looks_like is None and not foreign) or all(map(_empty, values)):
+        return
+    raise FileRefused(
+        os.fspath(path), f"is no {wanted} export",
+        remedy=f"It looks like {looks_like}: name that." if looks_like
+        else f"Name the program it is from: {', '.join(get_args(Foreign))}.",
+    )  # fmt: skip
+
+
+def _empty(value: Any) -> bool:
+    """Whether it is an export with nothing in it: every list that it has is empty."""
+    if not isinstance(value, Mapping):
+        return isinstance(value, list) and not value
+    lists = [inner for inner in value.values() if isinstance(inner, list)]
+    return bool(lists) and not any(lists)
 
 
 class _Loading:
@@ -132,7 +165,11 @@ class _Loading:
                 self._left_out["no text"] += 1
         fresh = self._fresh([one for memories in made for one in memories])
         if fresh and not self._dry_run:
-            self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+            with span("create_memory", store_id=self._memory.telemetry_id, step="import") as told:
+                self._memory.store.put([replace(prepare(m), versions=v) for m, v in fresh])
+                told.found(len(fresh))
+            for scope in {memory.scope for memory, _ in fresh if may_state(memory)}:
+                self._memory.judge_later(scope)
         new = {id(memory) for memory, _ in fresh}
         for memories in made:
             if not any(id(memory) in new for memory, _ in memories):
@@ -221,6 +258,7 @@ class _Loading:
         self, item: Found, text: str, scope: Scope, *, part: int | None = None
     ) -> Memory:
         created = item.created_at or self._now
+        ended = item.ended and (item.valid_to is None or item.valid_to <= self._now)
         replaced = self._id(item.replaced_by, scope) if item.replaced_by else ERASED
         return Memory(
             id=self._id(self._key(item, text, part), scope),
@@ -236,7 +274,7 @@ class _Loading:
             created_at=created,
             valid_from=item.valid_from,
             valid_to=item.valid_to,
-            superseded_by=replaced if item.ended else None,
+            superseded_by=replaced if ended else None,
             content_hash=content_hash(text),
             metadata=_metadata(self._source, item),
         )
@@ -245,7 +283,8 @@ class _Loading:
         if item.key:
             return item.key if part is None else f"{item.key} {part}"
         moment: datetime | None = item.created_at
-        return ascii((item.session, item.position, text, moment and moment.isoformat(), part))
+        place = None if moment else item.position  # a later export may begin elsewhere
+        return ascii((item.session, place, text, moment and moment.isoformat(), part))
 
     def _id(self, key: str, scope: Scope) -> str:
         """An id that is the same whenever the same thing is imported for the same owner."""

@@ -37,6 +37,7 @@ from agentmem.living.reports import ConsolidationReport, report_of
 from agentmem.living.similar import find_similar
 from agentmem.stores.revisions import JournalEntry, Relation, Revision, Undone
 from agentmem.stores.values import Link
+from agentmem.telemetry import span
 from agentmem.tokenizer import tokenizer_for
 from agentmem.types import Memory, Scope
 
@@ -102,7 +103,11 @@ class Consolidator:
                         count=tokenizer_for(COUNTED_FOR),
                         kept=self._memory.store.settings,
                     )
-                report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
+                with span(
+                    "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
+                ) as told:
+                    report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
+                    told.found(len(report.operations))
             except ChangedMeanwhile as error:
                 if attempt == TRIES - 1:
                     raise

@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.filters import Selection
+from agentmem.core.living.plans import OpenContradiction, Supersede
+from agentmem.core.living.stating import may_state
 from agentmem.core.marks import is_forgotten
 from agentmem.core.values import dataclass
 from agentmem.errors import ChangedMeanwhile, InvalidInput
@@ -22,6 +24,7 @@ from agentmem.remembering import same_message
 from agentmem.stores.base import Links, Store
 from agentmem.stores.revisions import Family, Relation, Revision
 from agentmem.stores.values import ERASED, Entry, Link, Source
+from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -108,7 +111,10 @@ class StoreMerger:
         kept = [s for s in pages if pages[s] is None]
         new: list[Memory] = []
         edges: list[tuple[Memory, Memory]] = []
-        added = self._store.load(self._entries(other, rows, owner, pages, new, edges), sources=kept)
+        with span("create_memory", store_id=self._memory.telemetry_id, step=MERGE) as told:
+            entries = self._entries(other, rows, owner, pages, new, edges)
+            added = self._store.load(entries, sources=kept)
+            told.found(added)
         self._supersede(edges)
         links, contradictions = self._relate(other, rows, owner)
         contradictions += self._judge(new)
@@ -297,7 +303,7 @@ class StoreMerger:
         settler = Settler(self._memory)
         by_scope: dict[Scope, list[Memory]] = {}
         for one in new:
-            told = one.kind in ("fact", "episode") and one.superseded_by is None
+            told = may_state(one) and one.superseded_by is None
             if told and one.deleted_at is None and not is_forgotten(one):
                 by_scope.setdefault(one.scope, []).append(one)
         count = 0
@@ -305,8 +311,13 @@ class StoreMerger:
             plan = settler.judge(scope, told_by[-AT_ONCE:])
             count += plan.report().contradictions
             for operation in plan.operations:
-                about = getattr(operation, "first", "") or getattr(operation, "old", "")
-                self._note("contradiction", about, type(operation).__name__)
+                if isinstance(operation, OpenContradiction):
+                    said = operation.verdict
+                    values = f"{said.first_value} / {said.second_value}"
+                    done = f"contradicts {operation.second}, open ({values})"
+                    self._note("contradiction", operation.first, done)
+                elif isinstance(operation, Supersede):
+                    self._note("contradiction", operation.old, f"superseded by {operation.new}")
         return count
 
     def _note(self, kind: ConflictKind, about: str, done: str) -> None:

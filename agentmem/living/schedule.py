@@ -13,6 +13,8 @@ import weakref
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from agentmem.errors import AgentMemError
+
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
@@ -61,7 +63,10 @@ class Nightly:
 
 
 def run_nightly(memory: MemoryManager, *, limit_seconds: float = LIMIT_SECONDS) -> int:
-    """Consolidate owner by owner until the time is over; gives how many were reached."""
+    """Consolidate owner by owner until the time is over; gives how many were reached.
+
+    One that fails keeps nobody else from it.
+    """
     from agentmem.living.consolidating import Consolidator
 
     deadline = time.monotonic() + limit_seconds
@@ -70,7 +75,11 @@ def run_nightly(memory: MemoryManager, *, limit_seconds: float = LIMIT_SECONDS) 
         if time.monotonic() > deadline:
             _log.warning("The nightly consolidation ran out of time; the next one goes on.")
             break
-        report = Consolidator(memory).run(scope)
+        try:
+            report = Consolidator(memory).run(scope)
+        except AgentMemError as error:
+            _log.warning("One owner's memories were not consolidated tonight: %s", error)
+            continue
         reached += 1
         if report.journal_id:
             _log.info(

@@ -17,6 +17,7 @@ from agentmem.core.living.plans import (
     pair_of,
 )
 from agentmem.core.living.settling import plan_contradictions, settle_as_one, settle_for
+from agentmem.core.living.stating import JUDGED_KINDS, may_state, stated_text
 from agentmem.core.living.timelines import key_of
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
@@ -28,9 +29,11 @@ from agentmem.living.contradictions import (
     read_contradiction,
     settled,
 )
+from agentmem.living.learning import LEARNED_FROM
 from agentmem.retrieval import Request
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
+from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ JUDGE = "judge"
 RESOLVE = "resolve"
 CANDIDATES = 8
 """So many memories that a search finds are compared with a new one."""
+MOST_LOOKED_AT = 5_000
+"""So many new rows, of whoever, are looked through for those of a reader."""
 AT_ONCE = 200
 """Of more new memories the newest are judged at once; consolidation looks at all."""
 LEAST_OF_AN_ID = 4
@@ -60,7 +65,7 @@ class Settler:
         self, memory: MemoryManager, *, settings: ConsolidationSettings | None = None
     ) -> None:
         self._memory = memory
-        self._settings = settings or ConsolidationSettings()
+        self._settings = settings or ConsolidationSettings(contradiction_kinds=JUDGED_KINDS)
 
     # -- what is known -----------------------------------------------------------------
 
@@ -118,7 +123,8 @@ class Settler:
             ),
             report={"contradiction": known.id, "resolution": resolution},
         )
-        entry = self._memory.store.journal.apply(scope, revision, at=now)
+        with span("update_memory", store_id=self._memory.telemetry_id, step=RESOLVE):
+            entry = self._memory.store.journal.apply(scope, revision, at=now)
         return Resolved(contradiction=self.get(scope, known.id), journal_id=entry.id)
 
     def _link(self, scope: Scope, given: str) -> Link:
@@ -148,19 +154,26 @@ class Settler:
         seen = store.settings.get(mark)
         now_at = store.feed.seq()
         changes = store.feed.changes(int(seen or 0))
-        rows = sorted(
-            {
-                row
-                for change in changes.items
-                if change.operation in ("put", "update")
-                for row in range(max(change.first, change.last - AT_ONCE), change.last + 1)
-            }
-        )[-AT_ONCE:]
-        found = store.get_rows(scope, rows)
-        plan = self.judge(scope, [one for one in found.values() if self._is_judged(one)])
+        rows = {
+            row
+            for change in changes.items
+            if change.operation in ("put", "update")
+            for row in range(max(change.first, change.last - MOST_LOOKED_AT), change.last + 1)
+        }
+        plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
         if seen != str(now_at):
             store.settings.set(mark, str(now_at))
         return plan
+
+    def _new_ones(self, scope: Scope, rows: Sequence[int]) -> list[Memory]:
+        """Of the newest of these rows that this reader sees, those that state something."""
+        found: list[Memory] = []
+        for start in range(0, min(len(rows), MOST_LOOKED_AT), AT_ONCE):
+            seen = self._memory.store.get_rows(scope, rows[start : start + AT_ONCE])
+            found += (seen[row] for row in sorted(seen, reverse=True) if may_state(seen[row]))
+            if len(found) >= AT_ONCE:
+                break
+        return [one for one in found[:AT_ONCE] if self._states(one)]
 
     def judge(self, scope: Scope, new: Sequence[Memory]) -> ConsolidationPlan:
         """Compare these memories with what they may contradict, and write down what was found."""
@@ -187,19 +200,31 @@ class Settler:
             revision = revision_of(
                 plan, state, revision_id=self._memory.ids.new(), now=now, kind=JUDGE
             )
-            self._memory.store.journal.apply(scope, revision, at=now)
+            with span("update_memory", store_id=self._memory.telemetry_id, step=JUDGE) as told:
+                self._memory.store.journal.apply(scope, revision, at=now)
+                told.found(len(plan.operations))
         return plan
 
-    def _is_judged(self, one: Memory) -> bool:
-        return one.kind in self._settings.contradiction_kinds and is_active(one)
+    def _states(self, one: Memory) -> bool:
+        """Whether it states something itself: what was learned of a message speaks for it."""
+        if one.kind not in self._settings.contradiction_kinds or not is_active(one):
+            return False
+        if one.kind != "message":
+            return True
+        if not stated_text(one):
+            return False
+        links = self._memory.store.links.of(one.scope, one.id)
+        return not any(link.relation == LEARNED_FROM for link in links)
 
     def _candidates(self, scope: Scope, one: Memory) -> list[tuple[Memory, float]]:
         """What a search finds for it, and the facts of its key."""
         kinds = tuple(sorted(self._settings.contradiction_kinds))
         selection = Selection(reader=scope, kinds=kinds)
-        request = Request(query=one.text, selection=selection, top_k=CANDIDATES + 1, threshold=0.0)
+        request = Request(
+            query=stated_text(one), selection=selection, top_k=CANDIDATES + 1, threshold=0.0
+        )
         hits = self._memory.find(request)
-        found = [(hit.memory, hit.score) for hit in hits]
+        found = [(hit.memory, hit.score) for hit in hits if self._states(hit.memory)]
         key = key_of(one)
         if key:
             where = Compare(field="title", operator="eq", value=key)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.living.merging import choose_survivor
 from agentmem.core.living.plans import SimilarPair, is_active
+from agentmem.core.scope import audience
 from agentmem.types import Memory
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def find_similar(
     audiences: dict[Audience, list[Row]] = defaultdict(list)
     for row, one in rows.items():
         if is_active(one):
-            audiences[one.scope, one.visibility].append(row)
+            audiences[audience(one)].append(row)
     touched = None if changed is None else set(changed)
     found: dict[tuple[Row, Row], float] = {}
     for members in audiences.values():

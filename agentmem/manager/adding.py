@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentmem import remembering
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
+from agentmem.core.living.stating import may_state
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
@@ -19,18 +20,19 @@ from agentmem.telemetry import span
 from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Visibility
 
 if TYPE_CHECKING:
+    from agentmem.core.living.records import Record
     from agentmem.embedding import Vectors
 
 FEW_CHUNKS = 8
 
-Addable = str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document
+Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document | Record"
 
 
 class Adding(Base):
     """The calls that remember."""
 
     def add(self, data: Addable, **options: Any) -> AddResult:
-        """Remember a text, a message, several messages or a document; see the call for each."""
+        """Remember a text, messages, a document or a record; see the call for each."""
         if isinstance(data, Document):
             return self.add_document(data, **options)
         if isinstance(data, str):
@@ -39,8 +41,15 @@ class Adding(Base):
             return self.add_messages([data], **options)
         if isinstance(data, Sequence) and not isinstance(data, str | bytes):
             return self.add_messages(data, **options)
+        from agentmem.core.living.records import Record
+
+        if isinstance(data, Record):
+            return self.add_record(data, **options)
         raise InvalidInput(
-            "data", data, "is nothing to remember", remedy="Pass a str, messages or a Document."
+            "data",
+            data,
+            "is nothing to remember",
+            remedy="Pass a str, messages, a Document, or a Fact, Episode, Pattern or Workflow.",
         )
 
     def add_text(
@@ -60,6 +69,41 @@ class Adding(Base):
             maker, text, kind=kind, importance=importance, source_url=source_url
         )
         return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+
+    def add_record(
+        self,
+        record: Record,
+        *,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        importance: float = 0.5,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a `Fact`, `Episode`, `Pattern` or `Workflow`; the same again adds nothing.
+
+        `from_memory` (in `agentmem.core.living.records`) reads it back.
+        """
+        from agentmem.core.living.records import to_memory_fields
+
+        fields = to_memory_fields(record)
+        if not fields.title.strip():
+            raise InvalidInput(
+                "record", record, "has no name", remedy="Give its key, title or trigger."
+            )
+        maker = self._maker(whose, visibility, {**metadata, **fields.metadata})
+        memory = remembering.from_text(
+            maker, fields.text, kind=fields.kind, title=fields.title, importance=importance
+        )
+        kept = fields.metadata
+        return self._put_new(
+            maker,
+            [memory],
+            same=lambda m: (
+                m.content_hash,
+                m.kind,
+                all(m.metadata.get(n) == kept[n] for n in kept),
+            ),
+        )
 
     def add_messages(
         self,
@@ -168,6 +212,10 @@ class Adding(Base):
             told.found(len(entries))
         self._judge_later(memories)
         return self._after_write(entries)
+
+    def _judge_later(self, memories: Sequence[Memory]) -> None:
+        for scope in {one.scope for one in memories if may_state(one)}:
+            self.judge_later(scope)
 
     def _replace(
         self,

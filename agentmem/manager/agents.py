@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
     from agentmem.predicting import Prediction
     from agentmem.preferences import PreferenceStore
+    from agentmem.prefetching import Prefetched
     from agentmem.runtime import Runtime
-    from agentmem.tiering import Prefetched
     from agentmem.turns import Turn
 
     Signals = Sequence[Signal | tuple[str, str]]
@@ -143,12 +143,14 @@ class Agents(Base):
         """Make ready what the next turn will need, within about `budget_ms`.
 
         Tasks and errors among the signals are searched for ahead: a turn that
-        says the same is served from the cache.
+        says the same is served from the cache. The embedder, the indexes and
+        what counts tokens are loaded, so that any other turn is faster too;
+        what takes longer than the budget goes on in the background.
         """
         from agentmem.config import LoopConfig
         from agentmem.predicting import read_signals
 
-        return self.runtime.tiers.prefetch(
+        return self.runtime.prefetcher.run(
             scope_of(whose),
             read_signals(signals),
             budget_ms=budget_ms,

@@ -97,6 +97,15 @@ class Base:
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
 
+    def judge_later(self, scope: Scope) -> None:
+        """Have what is new of this owner compared with what it may contradict, in the background.
+
+        Nothing is done when the settings say so; asking twice is asking once.
+        """
+        if self.settings.judge_new and not self._closed:
+            worker = cast("MemoryManager", self).worker
+            worker.submit("judge", {}, scope=scope, key="judge")
+
     def _forget(self) -> None:
         self.index.forget()
         if "_cold_retriever" in self.__dict__:

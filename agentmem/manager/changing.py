@@ -48,7 +48,10 @@ class Changing(Adding):
             }
         with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
             (entry,) = self._entries([replace(old, **changes)])
-            return self.store.update(scope, entry, at=self.clock.now())
+            new = self.store.update(scope, entry, at=self.clock.now())
+        if text is not None:
+            self._judge_later([new])
+        return new
 
     def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
         """Put a newer statement in a memory's place; the older one stays in the record."""
@@ -71,7 +74,9 @@ class Changing(Adding):
         )
         with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
             (entry,) = self._entries([new])
-            return self.store.supersede(scope, old.id, entry, at=now)
+            kept = self.store.supersede(scope, old.id, entry, at=now)
+        self._judge_later([kept])
+        return kept
 
     def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""

@@ -68,13 +68,12 @@ class Upkeep(Base):
         """
         from agentmem.stores.jsonl import import_jsonl
 
+        owner = scope_of(whose) if any(whose.values()) else None
         report = import_jsonl(
-            self.store,
-            path,
-            analyse=prepare,
-            scope=scope_of(whose) if any(whose.values()) else None,
-            skip_bad_lines=skip_bad_lines,
+            self.store, path, analyse=prepare, scope=owner, skip_bad_lines=skip_bad_lines
         )
+        if report.imported and owner is not None:  # of everybody's, consolidation looks at it
+            self.judge_later(owner)
         if report.imported and self.settings.embed_in_background:
             self.embedding.fill_gaps_in_background()
         return report

@@ -322,7 +322,10 @@ def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]
 
 def _header(line: Mapping[str, Any]) -> tuple[EmbedderId, ...]:
     if line.get("format") != FORMAT:
-        raise InvalidInput("format", line.get("format"), f"is not {FORMAT}")
+        raise InvalidInput(
+            "format", line.get("format"), f"is not {FORMAT}",
+            remedy="Name a file that `agentmem export` wrote, or the program that wrote this one.",
+        )  # fmt: skip
     if line.get("version") != VERSION:
         raise InvalidInput(
             "version", line.get("version"), "is not known", remedy="Install a newer agentmem."

@@ -34,6 +34,8 @@ CONTRADICTIONS = [
 ]
 
 COMPATIBLE = [
+    ("Table 5 ordered 2 coffees.", "Table 6 ordered 3 coffees."),
+    ("Note 0: pallets of tea are in aisle 0.", "Note 1: pallets of tea are in aisle 1."),
     ("The upload limit is 900 seconds.", "The upload limit is 15 minutes."),
     ("Revenue was $3 million.", "Revenue was $3,000,000."),
     ("The team has five engineers.", "The team has 5 engineers."),

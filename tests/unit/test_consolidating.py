@@ -248,6 +248,24 @@ def test_what_was_put_away_leaves_the_hot_search_and_is_still_reached(
     assert memory.verify().ok
 
 
+def test_a_name_that_is_only_in_what_was_put_away_is_looked_for_there(
+    memory: MemoryManager,
+) -> None:
+    trips = [f"On the trip to Cabo{n} the lighthouse was painted white and red." for n in range(8)]
+    (first, *_, last) = [say(memory, trip)[0] for trip in trips]
+    for _ in range(2):
+        use(memory, last)
+    wait(memory, 200)
+    report = memory.consolidate(settings=ConsolidationSettings(hot_memories=4), user_id="ann")
+    assert report.cooled == 4
+    asked: dict[str, Any] = {"user_id": "ann", "top_k": 1}
+    for name, cold, wanted in (("Cabo7", None, last), ("Cabo0", None, first), ("Cabo0", False, "")):
+        found = memory.search(
+            f"How was the white lighthouse painted at {name}?", cold=cold, **asked
+        )
+        assert ([hit.memory.id for hit in found] == [wanted]) is bool(wanted)
+
+
 def test_contexts_show_the_level_that_was_made(memory: MemoryManager) -> None:
     (told,) = say(memory, STORY)
     fact = memory.add_text("Deploys go out on Thursdays.", user_id="ann").items[0].id
@@ -328,6 +346,24 @@ def test_the_night_consolidates_everybody(memory: MemoryManager) -> None:
     memory.worker.submit("consolidate", {}, key="consolidate")
     assert memory.flush(30)
     assert memory.worker.state.failed == 0
+
+
+def test_one_owner_who_fails_keeps_nobody_from_the_night(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("ann", "bob", "cy"):
+        memory.add_messages([{"role": "user", "content": STORY}], user_id=who)
+    wait(memory, 40)
+    apply = memory.store.journal.apply
+
+    def broken(scope: Scope, *given: Any, **options: Any) -> Any:
+        if scope.user_id == "ann":
+            raise ChangedMeanwhile("somebody writes all the time")
+        return apply(scope, *given, **options)
+
+    monkeypatch.setattr(memory.store.journal, "apply", broken)
+    assert run_nightly(memory) == 2
+    assert [len(memory.journal(user_id=who)) for who in ("ann", "bob", "cy")] == [0, 1, 1]
 
 
 def test_the_schedule_waits_for_the_hour_and_can_be_closed(memory: MemoryManager) -> None:

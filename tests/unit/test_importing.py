@@ -368,7 +368,7 @@ def test_claude_gives_documents_of_projects_and_what_it_noted(
     found = memory.import_from(written(tmp_path, projects), user_id="ana")
     assert (found.source, found.kinds) == ("claude", {"page": 1})
     assert memory.import_from(written(tmp_path, noted), user_id="ana").taken == 2
-    assert memory.import_from(written(tmp_path, [{"uuid": "x"}]), "claude").left_out == {
+    assert memory.import_from(written(tmp_path, [*noted, {"uuid": "x"}]), "claude").left_out == {
         "not a conversation": 1
     }
 
@@ -533,3 +533,166 @@ def test_detection_names_each_export() -> None:
     assert detect_source(LETTA_OLD) == "letta"
     assert detect_source({"conversations": CHATGPT}) == "chatgpt"
     assert detect_source(io) is None
+
+
+def af(name: str, human: str, said: str) -> dict[str, Any]:
+    """An agent file of today: its ids count from 0 in every file."""
+    return {
+        "agents": [
+            {
+                "id": "agent-0",
+                "name": name,
+                "block_ids": ["block-0"],
+                "messages": [
+                    {
+                        "id": "message-0",
+                        "role": "user",
+                        "content": [{"type": "text", "text": said}],
+                        "created_at": "2025-06-01T10:00:00Z",
+                    }
+                ],
+            }
+        ],
+        "blocks": [{"id": "block-0", "label": "human", "value": human}],
+    }
+
+
+def test_two_agent_files_that_count_their_ids_alike_are_both_taken(
+    memory: MemoryManager, tmp_path: Path
+) -> None:
+    first = written(tmp_path, af("Sam", "Called Petra.", "My bike is green."), "sam.af")
+    second = written(tmp_path, af("Lou", "Called Quentin.", "My bike is red."), "lou.af")
+    assert memory.import_from(first, user_id="ana").taken == 2
+    assert memory.import_from(second, user_id="ana").taken == 2
+    assert memory.import_from(second, user_id="ana").already == 2
+    assert len(texts(memory)) == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds", "left_out"),
+    [
+        (
+            [
+                {"id": "passage-1f", "text": "Miso is a cat.", "archive_id": "a", "tags": ["pets"]},
+                {"id": "passage-2f", "text": None},
+            ],
+            {"fact": 1},
+            {"no text": 1},
+        ),
+        (
+            [
+                {"id": "message-7", "message_type": "user_message", "content": "I like fjords"},
+                {"id": "message-8", "message_type": "reasoning_message", "reasoning": "hm"},
+                {"id": "message-9", "message_type": "assistant_message", "content": "Nice"},
+            ],
+            {"message": 2},
+            {"a reasoning message": 1},
+        ),
+        ([{"id": "block-a", "label": "human", "value": "Ines plays viola"}], {"fact": 1}, {}),
+    ],
+    ids=["passages", "messages", "blocks"],
+)
+def test_letta_lists_its_passages_messages_and_blocks(
+    memory: MemoryManager,
+    tmp_path: Path,
+    rows: list[Any],
+    kinds: dict[str, int],
+    left_out: dict[str, int],
+) -> None:
+    found = memory.import_from(written(tmp_path, rows), user_id="ana")
+    assert (found.source, found.kinds, found.left_out) == ("letta", kinds, left_out)
+    assert memory.import_from(written(tmp_path, rows), "letta", user_id="ana").taken == 0
+
+
+def test_a_thread_of_zep_is_what_was_said_in_it(memory: MemoryManager, tmp_path: Path) -> None:
+    thread = {
+        "messages": [
+            {"uuid": "1", "role": "user", "name": "Zoe", "content": "I paddle on Sundays"},
+            {"uuid": "2", "role": "assistant", "content": "Great"},
+            {"uuid": "3", "role": "system", "content": "Be kind."},
+        ],
+        "total_count": 3,
+    }
+    found = memory.import_from(written(tmp_path, thread), user_id="ana")
+    assert (found.source, found.kinds) == ("zep", {"message": 2})
+    assert found.left_out == {"a system message": 1}
+    said = {m.text: (m.origin, m.speaker) for m in memory.get_all(user_id="ana")}
+    assert said["I paddle on Sundays"] == ("user", "Zoe")
+    assert said["Great"][0] == "assistant"
+
+
+def test_a_fact_that_will_end_holds_until_then(memory: MemoryManager, tmp_path: Path) -> None:
+    edge = {
+        "uuid": "e",
+        "name": "LEASES",
+        "source_node_uuid": "n",
+        "fact": "Alba leases a car.",
+        "valid_at": "2025-06-01T00:00:00Z",
+        "invalid_at": "2031-01-01T00:00:00Z",
+    }
+    found = memory.import_from(written(tmp_path, {"edges": [edge]}), user_id="ana")
+    assert (found.taken, found.ended) == (1, 0)
+    assert texts(memory) == ["Alba leases a car."]
+    assert texts(memory, as_of="2032-01-01T00:00:00Z") == []
+
+
+def test_conversations_without_ids_do_not_hide_each_other(
+    memory: MemoryManager, tmp_path: Path
+) -> None:
+    claude = [
+        {"chat_messages": [{"sender": "human", "text": text}]} for text in ("One.", "Another.")
+    ]
+    assert memory.import_from(written(tmp_path, claude), user_id="ana").taken == 2
+    chatgpt = [
+        {"mapping": {"a": {"message": {"author": {"role": "user"}, "content": {"parts": [text]}}}}}
+        for text in ("A third.", "A fourth.")
+    ]
+    assert memory.import_from(written(tmp_path, chatgpt), user_id="ana").taken == 2
+    assert memory.import_from(written(tmp_path, chatgpt), user_id="ana").already == 2
+
+
+@pytest.mark.parametrize("wanted", sorted(EXPORTS))
+@pytest.mark.parametrize("given", sorted(EXPORTS))
+def test_an_export_of_another_program_is_refused(
+    memory: MemoryManager, tmp_path: Path, wanted: Any, given: str
+) -> None:
+    path = written(tmp_path, EXPORTS[given])
+    if wanted == given:
+        assert memory.import_from(path, wanted, user_id="ana").taken
+        return
+    with pytest.raises(FileRefused, match=f"no {wanted} export") as refused:
+        memory.import_from(path, wanted, user_id="ana")
+    assert given in refused.value.remedy
+    assert texts(memory) == []
+
+
+@pytest.mark.parametrize("wanted", sorted(EXPORTS))
+def test_what_is_nobodys_export_is_refused_by_name_too(
+    memory: MemoryManager, tmp_path: Path, wanted: Any
+) -> None:
+    for value in ({"hello": "world", "n": [1, 2]}, [1, 2, 3], 5):
+        with pytest.raises(FileRefused, match=f"no {wanted} export"):
+            memory.import_from(written(tmp_path, value), wanted)
+
+
+@pytest.mark.parametrize(
+    "value", [[], {"results": [], "relations": []}, {"count": 0, "results": []}]
+)
+def test_an_export_with_nothing_in_it_is_no_mistake(
+    memory: MemoryManager, tmp_path: Path, value: Any
+) -> None:
+    assert memory.import_from(written(tmp_path, value), "mem0").taken == 0
+
+
+def test_memories_without_their_text_are_counted_not_refused(
+    memory: MemoryManager, tmp_path: Path
+) -> None:
+    found = memory.import_from(written(tmp_path, [{"id": "1"}]), "mem0")
+    assert (found.taken, found.left_out) == (0, {"no text": 1})
+
+
+def test_messages_of_a_chat_are_not_taken_for_memories() -> None:
+    chat = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    assert detect_source(chat) is None
+    assert detect_source([{"role": "user", "memory": "Ana drinks tea", "hash": "h"}]) == "mem0"
+    assert detect_source({"results": [], "relations": []}) == "mem0"

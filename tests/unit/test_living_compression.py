@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentmem.core.living.compression import accept_model_text, compress, index_line, make_levels
+from agentmem.core.living.pasted_code import pasted_spans
 from agentmem.errors import InvalidInput
 
 
@@ -72,3 +73,49 @@ def test_bad_values_are_named() -> None:
         make_levels("x", 3)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(InvalidInput, match="summary_share"):
         make_levels("x", words, summary_share=float("nan"))
+
+
+PASTED = (
+    "I had a look at this, and to be honest it was a really long afternoon for all of us.\n"
+    "def total(rows):\n"
+    "    # never call it with None\n"
+    "    if not rows:\n"
+    "        return 0\n"
+    "\n"
+    "    return sum(row.price for row in rows)\n"
+    "\n"
+    "That was the function that was slow. It is the one that is in the billing module."
+)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        PASTED[PASTED.index("def") : PASTED.index("\n\nThat")],
+        "const rows = await db.all(\n  'select * from the orders',\n);",
+        "SELECT the_total\nFROM orders\nWHERE is_paid = 1",
+        "total = a + the_rest",
+        "$ rm -rf ./the/build",
+        '<div class="the">\n  <a href="/is">x</a>\n</div>',
+        "@cached\nclass A(Base):\n    is_on = True",
+    ],
+)
+def test_code_that_nothing_marks_is_kept_as_it_is(code: str) -> None:
+    text = f"Well, this is the thing that I was talking about.\n{code}\nIt is a part of the module."
+    levels = make_levels(text, words)
+    for level in (levels.summary, levels.compressed):
+        assert code in level
+    assert levels.compressed_tokens < levels.full_tokens
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Dear all,\nlet me know (soon).\nThanks;\nAna",
+        "The plan:\n- the first is to pay;\n- the second is to wait.",
+        "# The title\nIt is the first of the lines.\n\nfor Ana, who is the boss",
+        "import taxes are the problem\nin the end",
+    ],
+)
+def test_prose_on_several_lines_is_no_code(prose: str) -> None:
+    assert pasted_spans(prose) == []

@@ -89,3 +89,26 @@ def test_metadata_and_usage_of_both_are_kept() -> None:
     }
     united = merge_usage(Usage(cited=1, last_used_at=NOW), Usage(cited=2, retrieved=3))
     assert united == Usage(cited=3, retrieved=3, last_used_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Use tabs and spaces.", "Use tabs or spaces."),
+        ("Send the report to Ann.", "Send the report from Ann."),
+        ("Tests must pass.", "Tests may pass."),
+        ("Tests pass at night.", "Tests must pass at night."),
+        ("Wait until the build ends.", "Wait since the build ends."),
+        ("He has more coins than Ida.", "He has less coins than Ida."),
+        ("I gave it to her.", "She gave it to me."),
+        ("It is on.", "It is off."),
+        ("The server was down.", "The server is down."),
+    ],
+)
+def test_small_words_that_change_what_is_said_keep_two_texts_apart(first: str, second: str) -> None:
+    assert not same_meaning(first, second, 0.99).same
+    assert not same_meaning(second, first, 0.99).same
+
+
+def test_a_small_word_more_says_the_same() -> None:
+    assert same_meaning("The cat is at home.", "The cat is home.", 0.99).same

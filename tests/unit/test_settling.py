@@ -198,6 +198,9 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         report = a.merge_from(tmp_path / "b.db")
         assert (report.added, report.same) == (5, 1)
         assert {c.kind for c in report.conflicts} == {"page", "contradiction"}
+        (said,) = [c.done for c in report.conflicts if c.kind == "contradiction"]
+        assert said.startswith("contradicts ")
+        assert "900 requests per minute" in said
         texts = {m.text for m in a.get_all(user_id="ann")}
         assert texts == {
             "Tea is served at four.", *LIMITS, "Our page.", "New value of theirs.",
@@ -262,6 +265,7 @@ def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "consolidate" in run("consolidate", "--log", *ann).out
     assert "Nothing to do" in run("consolidate", "--everyone").out
     assert run("consolidate", "--undo", "nothing", *ann).code == 3
+    assert [run("consolidate", "--undo", some, *ann).code for some in ("", " ", "a")] == [2, 2, 2]
     assert run("contradictions", "resolve", name, "perhaps", *ann).code == 2
     other = ("--store", str(tmp_path / "t.db"), *ann)
     run.add("Tea is served at four.", *other)

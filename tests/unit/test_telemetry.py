@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import agentmem
 from agentmem import telemetry
 from agentmem.core.snapshot import Looked, Outcome
+from agentmem.testing import HashEmbedder
 from agentmem.types import Scope
 from tests.properties.snapshots import plain_snapshot
 
@@ -64,6 +68,25 @@ def test_a_failure_is_noted_by_its_type_and_goes_on(spans: object) -> None:
     assert span.attributes["error.type"] == "KeyError"
     assert not span.status.is_ok
     assert "words" not in str(span.to_json())
+
+
+def test_what_keeps_a_memory_in_order_is_seen_step_by_step(spans: object, tmp_path: Path) -> None:
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps([{"id": "1", "memory": "The limit is 600 seconds."}]))
+    with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add("The limit is 900 seconds.", user_id="ann")
+        memory.import_from(export, user_id="ann")
+        memory.flush(30)
+        (one,) = memory.contradictions(user_id="ann")
+        memory.resolve(one.id, "both_valid", user_id="ann")
+        memory.consolidate(user_id="ann")
+        memory.merge_from(user_id="ann", into="bob")
+        memory.assemble_context(user_id="ann")
+    finished = spans.get_finished_spans()  # type: ignore[attr-defined]
+    steps = [span.attributes.get("agentmem.step") for span in finished]
+    wanted = ["import", "judge", "resolve", "consolidate", "merge", "assemble"]
+    assert [step for step in dict.fromkeys(steps) if step] == wanted
+    assert "seconds" not in "".join(span.to_json() for span in finished)
 
 
 def test_spans_cost_nothing_where_nobody_uses_them() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from agentmem.core.checks import require_number, require_text
 from agentmem.core.lexical import analyse
 from agentmem.core.living.essentials import missing_essentials, read_essentials
-from agentmem.core.regions import code_spans
+from agentmem.core.living.pasted_code import all_code_spans
 from agentmem.core.sentences import sentences
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
@@ -151,7 +151,7 @@ def compress(text: str) -> str:
     """`text` as a telegram: without articles, forms of "be" and fillers; code stays verbatim."""
     parts: list[str] = []
     position = 0
-    for start, end in code_spans(text):
+    for start, end in all_code_spans(text):
         parts += (_telegram(text[position:start]), text[start:end])
         position = end
     parts.append(_telegram(text[position:]))
@@ -214,7 +214,7 @@ def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
     """Whether a piece of code runs over the end of a sentence, so that no selection keeps it."""
     inner = dict(spans)
     starts = sorted(inner)
-    for start, end in code_spans(text):
+    for start, end in all_code_spans(text):
         place = next((s for s in reversed(starts) if s <= start), None)
         if place is None or inner[place] < end:
             return True
@@ -266,8 +266,9 @@ def _telegram(text: str) -> str:
         starts_sentence = ends
     if space and kept and text[-1:].isspace():
         kept.append(space)
-    lead = " " if kept and text[:1].isspace() else ""
-    return lead + "".join(kept)
+    before = text[: len(text) - len(text.lstrip())]
+    lead = "\n" if "\n" in before else " " if before else ""
+    return (lead if kept else "") + "".join(kept)
 
 
 def _surfaces(text: str, terms: list[str]) -> dict[str, str]:

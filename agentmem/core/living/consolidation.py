@@ -49,7 +49,9 @@ from agentmem.core.living.plans import (
 )
 from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.serving import WHOLE_KINDS
+from agentmem.core.living.stating import of_two_days, same_voice, stated_text
 from agentmem.core.marks import is_cold
+from agentmem.core.scope import same_audience
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant
 
@@ -115,6 +117,7 @@ class Planner:
         self.contested = set(state.contested)
         self._merging: dict[str, MergeReading] = {}
         self._readings: dict[str, Reading] = {}
+        self._said: dict[str, str] = {}
 
     def _do(self, operation: Operation) -> None:
         self.operations.append(operation)
@@ -195,7 +198,7 @@ class Planner:
         rows = [
             memory
             for _, memory in sorted(self.rows.items())
-            if memory.kind in self.settings.contradiction_kinds
+            if memory.kind in self.settings.contradiction_kinds and self._stated(memory)
         ]
         ids = {memory.id for memory in rows}
         pairs = {pair_of(p.first, p.second) for p in similar if p.first in ids and p.second in ids}
@@ -214,22 +217,24 @@ class Planner:
             if (first, second) in self.contested or (first, second) in self.state.settled:
                 continue
             one, other = self.rows[first], self.rows[second]
-            if not (is_active(one) and is_active(other)) or not _same_audience(one, other):
+            if not (is_active(one) and is_active(other)) or not same_audience(one, other):
+                continue
+            if not same_voice(one, other) or of_two_days(one, other):
                 continue
             self._judge(one, other, keys)
 
     def _judge(self, one: Memory, other: Memory, keys: dict[str, str]) -> None:
         verdict = judge_readings(
-            _statement(one, keys[one.id]),
+            self._statement(one, keys[one.id]),
             self._reading(one),
-            second=_statement(other, keys[other.id]),
+            second=self._statement(other, keys[other.id]),
             second_reading=self._reading(other),
         )
         if not verdict.conflicting or verdict.confidence < self.settings.contradiction_confidence:
             return
         if verdict.kind == "supersedes" and one.kind == other.kind == "fact":
             new, old = (one, other) if verdict.newer == "first" else (other, one)
-            if old.origin == new.origin and not is_pinned(old):
+            if old.origin == new.origin and old.scope == new.scope and not is_pinned(old):
                 self._do(Supersede(old=old.id, new=new.id, verdict=verdict))
                 return
         if verdict.kind == "supersedes" and one.kind != "fact":
@@ -238,11 +243,23 @@ class Planner:
         self.operations.append(OpenContradiction(first=one.id, second=other.id, verdict=verdict))
 
     def _reading(self, memory: Memory) -> Reading:
-        if memory.id in self._merging:
+        stated = self._stated(memory)
+        if memory.id in self._merging and stated == memory.text:
             return self._merging[memory.id].reading
         if memory.id not in self._readings:
-            self._readings[memory.id] = read_statement(memory.text)
+            self._readings[memory.id] = read_statement(stated)
         return self._readings[memory.id]
+
+    def _stated(self, memory: Memory) -> str:
+        if memory.kind != "message":
+            return memory.text
+        if memory.id not in self._said:
+            self._said[memory.id] = stated_text(memory)
+        return self._said[memory.id]
+
+    def _statement(self, memory: Memory, key: str) -> Statement:
+        date = memory.valid_from or memory.created_at
+        return Statement(text=self._stated(memory), date=date, key=key)
 
     def _sharing_rare_words(self, rows: list[Memory]) -> Iterator[Pair]:
         """Pairs with two words in common that few rows have, or one when there are hardly more."""
@@ -347,7 +364,7 @@ class Planner:
         return (
             cognitive_type(memory.kind) == "episodic"
             and memory.kind not in WHOLE_KINDS
-            and memory.summary is not None
+            and (memory.summary or memory.compressed) is not None
             and not is_pinned(memory)
             and not memory.usage.cited
             and not memory.usage.retrieved
@@ -382,7 +399,7 @@ class Planner:
                 self.settings.most_links
             ):
                 continue
-            if not _same_audience(self.rows[pair[0]], self.rows[pair[1]]):
+            if not same_audience(self.rows[pair[0]], self.rows[pair[1]]):  # P24
                 continue
             degree.update(pair)
             self.operations.append(
@@ -434,15 +451,6 @@ def _base_importance(memory: Memory) -> float:
 def _key_of(memory: Memory) -> str:
     record = from_memory(memory)
     return record.key if isinstance(record, Fact) else ""
-
-
-def _statement(memory: Memory, key: str) -> Statement:
-    return Statement(text=memory.text, date=memory.valid_from or memory.created_at, key=key)
-
-
-def _same_audience(one: Memory, other: Memory) -> bool:
-    """Whether whoever sees one sees the other: no link or contradiction crosses a scope (P24)."""
-    return one.scope == other.scope and one.visibility == other.visibility
 
 
 def _neighbours(ids: list[str]) -> Iterator[Pair]:

@@ -9,7 +9,7 @@ from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_values import SCALES, SMALL_NUMBERS
 from agentmem.core.conflicts_words import FILLERS, NEGATORS
 from agentmem.core.lexical import STOP_WORDS
-from agentmem.core.regions import code_spans
+from agentmem.core.living.pasted_code import all_code_spans
 from agentmem.core.values import dataclass
 
 _PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
@@ -94,7 +94,11 @@ def _read(text: str) -> Essentials:
         previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
         if _is_name(piece, base, first):
             names.add(base)
-    code = tuple(text[start:end] for start, end in code_spans(text)) if _may_have_code(text) else ()
+    code = (
+        tuple(text[start:end] for start, end in all_code_spans(text))
+        if _may_have_code(text)
+        else ()
+    )
     return Essentials(
         numbers=frozenset(numbers),
         names=frozenset(names),
@@ -143,7 +147,7 @@ def has_word(essentials: Essentials, name: str) -> bool:
 
 
 def _may_have_code(text: str) -> bool:
-    return "`" in text or "~~~" in text or "    " in text or "\t" in text or "<" in text
+    return any(mark in text for mark in ("\n", "`", "    ", "\t", "<"))
 
 
 def _number(piece: str) -> str:

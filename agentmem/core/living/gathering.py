@@ -14,17 +14,26 @@ from agentmem.core.lexical import analyse_query
 from agentmem.core.living.prediction import Predicted, Signal
 from agentmem.core.living.records import Episode, Workflow, from_memory
 from agentmem.core.living.tiers import Tier
+from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 from agentmem.types import Hit, Memory, Scope, require_instant
 
 ERROR_AGE = timedelta(hours=24)
-MOST: dict[Tier, int] = {1: 40, 2: 60, 3: 60, 4: 80}
-"""So many are offered to a tier; more would never fit and cost time."""
+MOST: dict[Tier, int] = {1: 100, 2: 100, 3: 100, 4: 120}
+"""So many are offered to a tier; more would hardly fit, and each costs time."""
 READ_CHARACTERS = 4_000
 NEW_DECISIONS = 5
 """So many decisions are relevant when nobody says what is being worked on."""
 SHARED_WORDS = 2
 SHARED_PART = 0.5
+_NAME_WORD = compile_late(r"[^\W_]+")
+_MOST_NAME_WORDS = 6
+_BEGINNINGS = (
+    "src lib app apps packages home users c d feature feat fix bugfix hotfix chore main master"
+    " develop"
+)
+_PLACES = frozenset(_BEGINNINGS.split())
+"""Names that files and branches begin with, and that say nothing of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +105,20 @@ def read_situation(
         errors=tuple(said.get("error", ())),
         people=tuple(said.get("collaborator", ())),
     )
+
+
+def question_of(signal: Signal) -> str:
+    """What will probably be asked about, in words; "" when a signal names nothing one asks for."""
+    if signal.kind in ("task", "error"):
+        return signal.value.strip()
+    named = signal.value
+    if signal.kind == "file":
+        named = plain_path(signal.value)
+        named = named.removesuffix(f".{named.rpartition('.')[2]}") if "." in named else named
+    elif signal.kind not in ("branch", "tool"):
+        return ""
+    words = [word for word in _NAME_WORD.findall(named) if word.lower() not in _PLACES]
+    return " ".join(words[-_MOST_NAME_WORDS:])
 
 
 def sort_into_tiers(

@@ -13,6 +13,7 @@ from agentmem.core.living.import_values import (
     list_in,
     mapping_in,
     moment_in,
+    named,
     text_in,
     text_of_parts,
 )
@@ -64,7 +65,7 @@ def read_chatgpt(value: Any) -> Items:
             yield Found(
                 text=_chatgpt_text(message),
                 kind="message",
-                key=f"message {text_in(message, 'id') or key}",
+                key=named(text_in(message, "id"), "message"),
                 origin="user" if role == "user" else "assistant",
                 title=title,
                 speaker=text_in(mapping_in(message, "author"), "name") or role,
@@ -170,7 +171,7 @@ def read_claude(value: Any) -> Items:
             yield Found(
                 text=text,
                 kind="message",
-                key=f"message {text_in(message, 'uuid', 'id') or f'{session} {position}'}",
+                key=named(text_in(message, "uuid", "id"), "message"),
                 origin="user" if role == "user" else "assistant",
                 title=title,
                 speaker=role,

@@ -1,4 +1,4 @@
-"""Read the exports of other memory systems: mem0 and Letta here, graphs and chats beside it.
+"""Read the exports of other memory systems: mem0 here, agents, graphs and chats beside it.
 
 Each reader takes JSON values as they were parsed and gives what it finds, one
 by one. Fields may be missing and others may be there: what cannot be used is
@@ -7,7 +7,6 @@ given as left out with a reason, never raised.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 
 from agentmem.core.living.import_chats import is_chatgpt, is_claude, read_chatgpt, read_claude
 from agentmem.core.living.import_graphs import is_zep, plain_item, read_zep
+from agentmem.core.living.import_letta import is_letta, read_letta
 from agentmem.core.living.import_values import (
     FIRST_MOMENT,
     Foreign,
@@ -26,14 +26,12 @@ from agentmem.core.living.import_values import (
     moment_in,
     names_in,
     text_in,
-    text_of_parts,
 )
 
 _MEM0_TEXT = ("memory", "text", "data", "content", "fact")
 _MEM0_LISTS = ("results", "memories", "data", "points")
 _HISTORY = {"old_memory", "new_memory", "prev_value", "new_value"}
 _OWNERS = ("user_id", "agent_id", "run_id")
-_HEARTBEATS = ("heartbeat", "login", "system_alert", "user_message_packed")
 
 
 def detect_source(value: Any) -> Foreign | None:
@@ -45,19 +43,21 @@ def detect_source(value: Any) -> Foreign | None:
             return "chatgpt"
         if is_claude(value):
             return "claude"
-        if _is_letta(value):
+        if is_letta(value):
             return "letta"
         if is_zep(value):
             return "zep"
         inner = list_in(value, *_MEM0_LISTS, "history", "conversations")
-        return "mem0" if list_in(value, "history") else detect_source(inner) if inner else None
+        if not inner:
+            return "mem0" if isinstance(value.get("results"), list) else None
+        return "mem0" if list_in(value, "history") else detect_source(inner)
     if first is None:
         return None
     if is_chatgpt(first):
         return "chatgpt"
     if is_claude(first):
         return "claude"
-    if _is_letta(first):
+    if is_letta(first):
         return "letta"
     first = plain_item(first)
     if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
@@ -66,7 +66,8 @@ def detect_source(value: Any) -> Foreign | None:
         return "zep"
     if is_zep(first) or {"source_description", "episode_body"} & set(first):
         return "zep"
-    if _mem0_text(first) or _HISTORY & set(first):
+    chat = "role" in first and not {"memory", "hash", "payload"} & set(first)
+    if (_mem0_text(first) and not chat) or _HISTORY & set(first):
         return "mem0"
     return None
 
@@ -186,160 +187,3 @@ def _old(step: Mapping[str, Any]) -> str:
 
 def _event(step: Mapping[str, Any]) -> str:
     return text_in(step, "event", "action").upper()
-
-
-# -- Letta -----------------------------------------------------------------------------
-
-
-def _is_letta(value: Mapping[str, Any]) -> bool:
-    if list_in(value, "core_memory") or "agent_type" in value or "block_ids" in value:
-        return True
-    agents = list_in(value, "agents")
-    return bool(agents) and ("blocks" in value or any(_is_letta(a) for a in agents if _object(a)))
-
-
-def read_letta(value: Any) -> Items:
-    """An agent file: memory blocks, archival passages, and what was said.
-
-    System prompts, tools and their results are no memories. What the agent
-    said through its `send_message` tool is what it said.
-    """
-    files = value if isinstance(value, list) else [value]
-    for file in files:
-        if not isinstance(file, Mapping):
-            yield LeftOut(reason="not an object")
-            continue
-        if not _is_letta(file):
-            yield LeftOut(reason="not an agent")
-            continue
-        agents = list_in(file, "agents") or [file]
-        shared = [*list_in(file, "blocks")] if list_in(file, "agents") else []
-        for block in shared:
-            yield from _letta_block(block)
-        for agent in agents:
-            if not isinstance(agent, Mapping):
-                yield LeftOut(reason="not an object")
-                continue
-            name = text_in(agent, "name", "id") or "agent"
-            for block in (
-                *list_in(agent, "core_memory", "memory_blocks", "blocks"),
-                *list_in(mapping_in(agent, "memory"), "blocks"),
-            ):
-                yield from _letta_block(block)
-            for passage in list_in(agent, *_PASSAGES):
-                yield from _letta_passage(passage)
-            session = text_in(agent, "id", "name") or "letta"
-            for position, message in enumerate(list_in(agent, "messages")):
-                yield from _letta_message(message, session, position, name)
-        if list_in(file, "agents"):
-            for passage in list_in(file, *_PASSAGES):
-                yield from _letta_passage(passage)
-        for _ in (*list_in(file, "tools"), *list_in(file, "mcp_servers")):
-            yield LeftOut(reason="a tool")
-        for _ in list_in(file, "files"):
-            yield LeftOut(reason="a file")
-
-
-_PASSAGES = ("archival_memory", "passages", "archival_passages", "archival")
-
-
-def _object(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _letta_block(block: Any) -> Items:
-    text = text_in(block, "value", "text")
-    if not text.strip():
-        yield LeftOut(reason="an empty block")
-        return
-    label = text_in(block, "label", "name")
-    yield Found(
-        text=text.strip(),
-        title=label,
-        key=f"block {text_in(block, 'id') or label}",
-        created_at=moment_in(block, "created_at", "updated_at"),
-        metadata={"label": label, "description": text_in(block, "description")},
-    )
-
-
-def _letta_passage(passage: Any) -> Items:
-    text = passage if isinstance(passage, str) else text_in(passage, "text", "content")
-    if not text.strip():
-        yield LeftOut(reason="no text")
-        return
-    tags = list_in(passage, "tags")
-    yield Found(
-        text=text,
-        key=f"passage {text_in(passage, 'id') or text}",
-        created_at=moment_in(passage, "created_at", "timestamp"),
-        metadata={
-            **mapping_in(passage, "metadata"),
-            **({"tags": [str(tag) for tag in tags]} if tags else {}),
-        },
-    )
-
-
-def _letta_message(message: Any, session: str, position: int, agent: str) -> Items:
-    role = text_in(message, "role")
-    kind = text_in(message, "message_type")
-    role = role or {"user_message": "user", "assistant_message": "assistant"}.get(kind, kind)
-    if role not in ("user", "assistant"):
-        yield LeftOut(reason=f"a {role.replace('_message', '') or 'nameless'} message")
-        return
-    text = text_of_parts(message.get("content")) or text_in(message, "text")
-    if role == "user":
-        text, machine = _letta_user_text(text)
-        if machine:
-            yield LeftOut(reason="an event of the machine")
-            return
-    else:
-        sent = _letta_sent(message)
-        if sent:
-            text = sent
-        elif list_in(message, "tool_calls"):
-            yield LeftOut(reason="a tool call")
-            return
-    if not text.strip():
-        yield LeftOut(reason="no text")
-        return
-    yield Found(
-        text=text,
-        kind="message",
-        key=f"message {text_in(message, 'id') or f'{session} {position}'}",
-        origin="user" if role == "user" else "assistant",
-        speaker=text_in(message, "name") or (role if role == "user" else agent),
-        session=session,
-        position=position,
-        created_at=moment_in(message, "created_at", "date"),
-    )
-
-
-def _letta_user_text(text: str) -> tuple[str, bool]:
-    """What the user said, out of the JSON it is packed in; or that a machine said it."""
-    packed = _json(text)
-    if not isinstance(packed, Mapping) or "type" not in packed:
-        return text, False
-    if packed["type"] == "user_message":
-        return text_in(packed, "message"), False
-    return "", packed["type"] in _HEARTBEATS or "message" not in packed
-
-
-def _letta_sent(message: Mapping[str, Any]) -> str:
-    """What an agent told the user by its `send_message` tool."""
-    said = []
-    for call in list_in(message, "tool_calls"):
-        function = mapping_in(call, "function") or (call if isinstance(call, Mapping) else {})
-        if text_in(function, "name") == "send_message":
-            given = function.get("arguments")
-            arguments = _json(given) if isinstance(given, str) else given
-            said.append(text_in(arguments, "message"))
-    return "\n\n".join(part for part in said if part)
-
-
-def _json(text: str) -> Any:
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -20,12 +20,18 @@ from agentmem.core.living.import_values import (
 _EDGES = ("edges", "entity_edges", "facts", "relevant_facts")
 _NODES = ("nodes", "entity_nodes", "entities")
 _EPISODES = ("episodes", "episodic_nodes")
+_ROLES = ("user", "assistant", "ai", "system", "tool", "function")
 
 
 def is_zep(value: Mapping[str, Any]) -> bool:
-    """Whether it is a graph, or one edge of it."""
+    """Whether it is a graph, one edge of it, or the messages of a thread."""
+    if {"mapping", "chat_messages"} & set(value):
+        return False
     known = {*_EDGES, *_NODES, *_EPISODES, "source_node_uuid", "fact"}
-    return bool(known & set(value)) and not {"mapping", "chat_messages"} & set(value)
+    if known & set(value):
+        return True
+    said = [one for one in list_in(value, "messages") if isinstance(one, Mapping)]
+    return bool(said) and "uuid" in said[0] and bool({"role", "role_type"} & set(said[0]))
 
 
 def read_zep(value: Any) -> Items:
@@ -138,8 +144,9 @@ def _zep_episode(episode: Any, position: int) -> Items:
     if not text:
         yield LeftOut(reason="no text")
         return
-    role = text_in(episode, "role_type").lower()
-    speaker = text_in(episode, "role", "name")
+    role, speaker = text_in(episode, "role_type").lower(), text_in(episode, "role", "name")
+    if not role and speaker.lower() in _ROLES:  # a thread of today: the role, and a name beside it
+        role, speaker = speaker.lower(), text_in(episode, "name") or speaker
     source = text_in(episode, "source").lower()
     if not role and source == "message":
         said, _, rest = text.partition(":")

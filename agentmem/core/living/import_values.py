@@ -22,7 +22,8 @@ LONGEST_SECONDS = 253_402_300_799.0
 class Found:
     """One thing of an export that is worth remembering.
 
-    `key` is what it is called there. `ended` says that it holds no longer;
+    `key` is what it is called there, if it has a name that no other thing has.
+    `ended` says that it holds no longer, from `valid_to` on if that is known;
     `replaced_by` names what holds instead. `earlier` are texts it had before,
     each with the moment it was replaced, oldest first.
     """
@@ -51,6 +52,11 @@ class LeftOut:
 
     reason: str
 
+
+FOREIGN_REASONS = frozenset(
+    {"not an object", "not a conversation", "not an agent", "no part of a graph"}
+)
+"""Why a thing is left out that is no part of such an export at all."""
 
 Item = Found | LeftOut
 Items = Iterator[Item]
@@ -111,6 +117,11 @@ def names_in(value: Any, *names: str) -> dict[str, str]:
     """Those of the named fields that are names: of a user, an agent, a run."""
     found = {name: text_in(value, name).strip() for name in names}
     return {name: text for name, text in found.items() if text}
+
+
+def named(given: str, sort: str) -> str:
+    """What a thing of this sort is called there; "" when nothing names it, and its words must."""
+    return f"{sort} {given}" if given else ""
 
 
 def text_of_parts(content: Any) -> str:

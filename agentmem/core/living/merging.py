@@ -20,6 +20,7 @@ from agentmem.core.conflicts_reading import Clause, Reading, read_statement
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import SPECIFIERS
 from agentmem.core.living.essentials import Essentials, has_word, read_essentials
+from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 from agentmem.types import Memory, Usage
 
@@ -31,6 +32,16 @@ MergeReason = Literal[
     "same", "similarity", "number", "name", "negation", "code", "conflict", "words", "order", "time"
 ]
 _BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because", "cold_at"})
+_MODAL_WORDS = "must may might can could should shall will would"
+_MODALS = frozenset(_MODAL_WORDS.split())
+_SMALL_WORDS = (
+    "and or nor to from by for with until since before after during more less fewer most least"
+    " on off up down is are was were has have had do does did"
+    " i you he she we they me him her us them my your his our their if unless"
+)
+_SMALL = _MODALS | frozenset(_SMALL_WORDS.split())
+"""Words that no comparison of telling words sees, and that change what is said."""
+_WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
 _SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
 
 
@@ -100,6 +111,8 @@ def same_readings(
         second_reading=second.reading,
     ).conflicting:
         return verdict("conflict")
+    if _small_words_swapped(first.text, second.text):
+        return verdict("words")
     return verdict(_compare_clauses(first.reading, second.reading))
 
 
@@ -163,6 +176,16 @@ def _rank(memory: Memory) -> tuple[bool, int, int, float, float, str]:
 def _names_in(one: Essentials, other: Essentials) -> bool:
     """Whether every name of one text is a word of the other."""
     return all(has_word(other, name) for name in one.names)
+
+
+def _small_words_swapped(first: str, second: str) -> bool:
+    """Whether one has a small word that matters where the other has another, or a "must" alone."""
+    one, other = (
+        {word for word in _WORD.findall(text.lower().replace("’", "'")) if word in _SMALL}
+        for text in (first, second)
+    )
+    only_one, only_other = one - other, other - one
+    return bool(only_one and only_other) or not _MODALS.isdisjoint(only_one | only_other)
 
 
 def _compare_clauses(first: Reading, second: Reading) -> MergeReason:
