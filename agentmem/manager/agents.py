@@ -56,6 +56,7 @@ class Agents(Base):
     @property
     def worker(self) -> Worker:
         """The queue for work beside the loop."""
+        self.early_pages.settle()
         return self.runtime.worker
 
     @property
@@ -218,6 +219,10 @@ class Agents(Base):
         self, content: str | bytes, url: str, title: str = "", **whose: str | None
     ) -> bool:
         """Remember a page in the background; returns at once and never raises."""
+        early, sound = self.early_pages, isinstance(content, str | bytes)
+        if sound and (early.busy or self._runtime is None) and not self._closed:
+            early.call(content, url, title, **whose)  # the first must not wait for what it loads
+            return True
         return self.runtime.indexer.index_page_async(content, url, title, **whose)
 
     def index_path(self, path: str | Path, **options: Any) -> FolderReport:
@@ -270,7 +275,7 @@ class Agents(Base):
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait for the background work; whether all of it was done in time."""
         began = time.monotonic()
-        if not self.under_way.wait(timeout_seconds):
+        if not (self.under_way.wait(timeout_seconds) and self.early_pages.settle(timeout_seconds)):
             return False
         if self._runtime is None:
             return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.clock import SystemClock
 from agentmem.core.filters import Selection
+from agentmem.early import Early
 from agentmem.embedding import Embedding
 from agentmem.errors import InvalidInput
 from agentmem.ids import Ids
@@ -50,6 +51,7 @@ class Base:
         self.path = path
         self._runtime: Runtime | None = None
         self.under_way = UnderWay()
+        self.early_pages = Early(self._page_taker)
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
         self._retriever = Retriever(
@@ -85,8 +87,13 @@ class Base:
 
     def _settle(self, scope: Scope) -> None:
         """Let the background finish what it holds of `scope`, which would come back otherwise."""
+        self.early_pages.settle()
         if self._runtime is not None:
             self._runtime.settle(scope)
+
+    def _page_taker(self) -> Callable[..., object]:
+        """What takes a page for the background, and all that it needs."""
+        return cast("MemoryManager", self).runtime.indexer.index_page_async
 
     @cached_property
     def _cold_retriever(self) -> Retriever:

@@ -87,6 +87,7 @@ class Upkeep(Base):
         if self._closed:
             return
         self.under_way.wait(_LATE_SECONDS)
+        self.early_pages.settle(_LATE_SECONDS)
         self._closed = True
         if self._runtime is not None:
             self._runtime.close()
