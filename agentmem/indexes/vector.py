@@ -488,7 +488,7 @@ def _nearest(slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32]
     products = slots.matrix.products(among, query)
     if len(among) <= n:
         return among, products
-    keep = products >= np.partition(products, len(products) - n)[len(products) - n]
+    keep = products >= np.sort(products)[len(products) - n]
     return among.compress(keep), products.compress(keep)
 
 
