@@ -20,6 +20,7 @@ Trust = Literal["user", "operator", "untrusted"]
 TITLE_CHARACTERS = 200
 URL_CHARACTERS = 500
 LINE_CHARACTERS = 1_000
+_ORIGINS: tuple[str, ...] = get_args(Origin)
 
 
 def trust_of(origin: Origin) -> Trust:
@@ -50,7 +51,7 @@ class Source:
     def __post_init__(self) -> None:
         for name in ("text", "url", "title", "id", "kind", "section", "speaker"):
             require_text(getattr(self, name), name)
-        require_choice(self.origin, get_args(Origin), "origin")
+        require_choice(self.origin, _ORIGINS, "origin")
         if not isinstance(self.retrieved, date) or isinstance(self.retrieved, datetime):
             raise InvalidInput(
                 "retrieved",

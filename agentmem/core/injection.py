@@ -28,15 +28,16 @@ from agentmem.errors import InvalidInput, InvalidMessage, MalformedBlock, RoleRe
 Framing = Literal["pair", "single"]
 ReferenceRole = Literal["assistant", "user"]
 Placement = Literal["before_last_user", "append"]
+_FRAMINGS, _ROLES, _PLACEMENTS = map(get_args, (Framing, ReferenceRole, Placement))
 
 
 def reference_messages(
     text: str, *, framing: Framing = "pair", role: ReferenceRole = "assistant"
 ) -> list[dict[str, Any]]:
     """The messages that carry a rendered block: a stub and the reference, or the lone reference."""
-    if role not in get_args(ReferenceRole):
+    if role not in _ROLES:
         raise RoleRefused(role)
-    require_choice(framing, get_args(Framing), "framing")
+    require_choice(framing, _FRAMINGS, "framing")
     reference = {"role": role, "content": text}
     if framing == "single" or role == "user":
         return [reference]
@@ -64,7 +65,7 @@ def inject(
     Messages may be mappings or objects with `model_dump`; the input is not
     changed.
     """
-    require_choice(placement, get_args(Placement), "placement")
+    require_choice(placement, _PLACEMENTS, "placement")
     text = _rendered(block, secret)
     added = reference_messages(text or "", framing=framing, role=role) if text else []
     reference_messages("", framing=framing, role=role)  # a refused role is refused without a block
@@ -97,7 +98,7 @@ def is_stub(message: Mapping[str, Any]) -> bool:
 
 def is_reference(message: Mapping[str, Any]) -> bool:
     """Whether the message is one rendered block and nothing else."""
-    return message.get("role") in get_args(ReferenceRole) and is_rendered(_only_text(message))
+    return message.get("role") in _ROLES and is_rendered(_only_text(message))
 
 
 def _references(messages: list[dict[str, Any]], asked: int, place: int) -> set[int]:
