@@ -16,6 +16,7 @@ from agentmem.core.lexical import idf
 from agentmem.core.values import dataclass
 from agentmem.indexes.batch import distinct
 from agentmem.indexes.segments import code_bounds
+from agentmem.indexes.sums import summing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,10 +30,6 @@ SMALL = 1 << 15
 CHEAP = 1 << 16
 """Rare words are added up, up to this many postings, before asking what can be left out."""
 
-SAMPLE = 1 << 14
-"""How many sums are looked at to guess what a good one is."""
-
-_TINY = np.float32(1e-30)  # a bound of 0 would say that the word is not there
 _SLACK = 1.0 + 1e-4  # sums of bounds are kept in four bytes
 _STEP = 12  # looking a row up costs about as much as adding up this many postings
 
@@ -233,29 +230,27 @@ class Match:
         bounds = code_bounds(k1=self._k1, b=self._b, mean_length=self.mean_length)
         most = float(bounds.max())
         rest = sorted(used, key=lambda item: item[0].size)
-        sums = np.zeros(self._columns.end, dtype=np.float32)
-        added = 0
-        while rest and (not added or added + rest[0][0].size <= CHEAP):
-            added += _add_up(sums, *rest.pop(0), bounds)
-        tried = self._living(_highest(sums, 3 * n))
-        tried_scores = self._score(tried)
-        reached = 0.0
-        if len(tried) >= n:
-            reached = float(np.sort(tried_scores)[len(tried) - n])
-        while True:
-            open_bound = sum(factor for _, factor in rest) * most
-            least = np.float32(max(0.0, (reached - open_bound) / _SLACK))
-            if not rest:
-                break
-            if open_bound < reached:
-                contenders = int(np.count_nonzero(sums >= least))
-                left = sum(p.size for p, _ in rest)
-                if contenders <= 4 * n or contenders * len(used) * _STEP < left:
+        with summing(self._columns.end) as sums:
+            while rest and (not sums.added or sums.added + rest[0][0].size <= CHEAP):
+                sums.add(*rest.pop(0), bounds)
+            tried = self._living(sums.highest(3 * n))
+            tried_scores = self._score(tried)
+            reached = 0.0
+            if len(tried) >= n:
+                reached = float(np.sort(tried_scores)[len(tried) - n])
+            while True:
+                open_bound = sum(factor for _, factor in rest) * most
+                least = max(0.0, (reached - open_bound) / _SLACK)
+                if not rest:
                     break
-            _add_up(sums, *rest.pop(0), bounds)
-        sums[tried] = 0.0
-        positions = np.flatnonzero(sums >= least if least > 0.0 else sums > 0.0).astype(np.int32)
-        positions = self._living(positions)
+                if open_bound < reached:
+                    contenders = sums.count_reaching(least)
+                    left = sum(p.size for p, _ in rest)
+                    if contenders <= 4 * n or contenders * len(used) * _STEP < left:
+                        break
+                sums.add(*rest.pop(0), bounds)
+            sums.leave_out(tried)
+            positions = self._living(sums.reaching(least))
         return (
             np.concatenate((tried, positions)),
             np.concatenate((tried_scores, self._score(positions))),
@@ -276,31 +271,3 @@ def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.u
     counts: NDArray[np.uint8] = postings.counts.take(at, mode="clip")
     counts[~found] = 0
     return counts
-
-
-def _add_up(
-    sums: NDArray[np.float32], postings: Postings, factor: float, bounds: NDArray[np.float32]
-) -> int:
-    """Add what each posting may score at most; the number of postings."""
-    highest = np.maximum(bounds * np.float32(factor * (1.0 + 1e-6)), _TINY)
-    values = highest.take(postings.codes)
-    np.add.at(sums, postings.positions, values)
-    return postings.size
-
-
-def _highest(sums: NDArray[np.float32], n: int) -> NDArray[np.int32]:
-    """About `n` positions with high sums: a good guess is enough, so a sample sets the bar."""
-    step = max(1, len(sums) // SAMPLE)
-    found = _from_bar(sums, np.sort(sums[::step]), n // step)
-    if step > 1 and not n // 2 <= len(found) <= 8 * n:
-        values = sums[sums > 0.0]
-        found = _from_bar(sums, np.sort(values), n)
-    return found[: 8 * n].astype(np.int32)
-
-
-def _from_bar(
-    sums: NDArray[np.float32], ascending: NDArray[np.float32], rank: int
-) -> NDArray[np.intp]:
-    """The positions whose sums reach the value that stands at `rank` from the end."""
-    bar = ascending[-min(len(ascending), max(1, rank))] if len(ascending) else np.float32(0)
-    return np.flatnonzero(sums >= bar if bar > 0.0 else sums > 0.0)

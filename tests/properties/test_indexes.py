@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from agentmem.errors import StoreCorrupt
 from agentmem.indexes import match as match_module
 from agentmem.indexes import segments as segments_module
+from agentmem.indexes import sums as sums_module
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
@@ -39,15 +40,16 @@ EMBEDDER = EmbedderId(name="test", version="1", dimensions=8)
 SMALL: dict[str, Any] = {"seal_rows": 3, "join_ratio": 2, "bulk_rows": 4, "background": False}
 
 
-@pytest.fixture(params=["every row", "whole table", "bounds"])
+@pytest.fixture(params=["every row", "whole table", "all bounds", "few bounds"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run everything as small stores do, as those of middle size, and as large ones do."""
     if request.param != "every row":
         monkeypatch.setattr(match_module, "FEW", 0)
-    if request.param == "bounds":
+    if request.param.endswith("bounds"):
         monkeypatch.setattr(match_module, "SMALL", 0)
+        monkeypatch.setattr(sums_module, "SPARSE", 100 if request.param == "all bounds" else 0)
         monkeypatch.setattr(match_module, "CHEAP", 2)
-        monkeypatch.setattr(match_module, "SAMPLE", 4)
+        monkeypatch.setattr(sums_module, "SAMPLE", 4)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentmem.errors import InvalidFilter, InvalidInput, InvalidNumber
-from agentmem.indexes import match
+from agentmem.indexes import match, sums
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.scope import RowScope
 from tests.properties.index_models import Row, batch, best, bm25_scores
@@ -104,11 +104,12 @@ def zipf_rows(count: int, *, seed: int, first: int = 1) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("small", [0, 1 << 15])
+@pytest.mark.parametrize(("small", "sparse"), [(1 << 15, 8), (0, 8), (0, 0)])
 def test_large_lists_are_pruned_without_changing_the_answer(
-    small: int, monkeypatch: pytest.MonkeyPatch
+    small: int, sparse: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "SMALL", small)
+    monkeypatch.setattr(sums, "SPARSE", sparse)
     rows = zipf_rows(6000, seed=1)
     index = index_of(*rows)
     for query in ({1: 1.0, 2: 1.0, 50: 1.0}, {1: 1.0}, {3: 0.2, 400: 2.0, 7: 1.0, 1: 0.1}):
@@ -162,3 +163,23 @@ def test_speakers_are_those_of_the_owners_in_scope() -> None:
     index = index_of(Row(row=1, speaker=4), Row(row=2, owner=1, speaker=6), Row(row=3))
     assert index.table.speakers() == {4, 6}
     assert index.table.speakers(RowScope(owners=frozenset({1}))) == {6}
+
+
+def test_sums_begin_at_nothing_for_every_query() -> None:
+    held = match.Postings(
+        positions=np.array([1, 3], dtype=np.int32),
+        counts=np.ones(2, dtype=np.uint8),
+        codes=np.zeros(2, dtype=np.uint8),
+        frequency=2,
+        weight=1.0,
+    )
+    for end in (8, 40, 8):
+        with sums.summing(end) as found:
+            assert not found.values.any()
+            assert len(found.values) == end
+            found.add(held, 1.0, np.ones(256, dtype=np.float32))
+            assert found.reaching(0.0).tolist() == [1, 3]
+            found.leave_out(np.array([1]))
+            assert found.reaching(0.5).tolist() == [3]
+            with sums.summing(4) as within:
+                assert not within.values.any()
