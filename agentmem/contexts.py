@@ -77,7 +77,6 @@ class Context:
 
     messages: list[dict[str, Any]]
     built: BuiltBlock = field(default_factory=BuiltBlock)
-    citations: tuple[Citation, ...] = ()
     hits: tuple[Hit, ...] = ()
     snapshot_id: str = ""
     message_id: str = ""
@@ -93,6 +92,11 @@ class Context:
     @property
     def snapshot(self) -> Snapshot | None:
         return None if self.accounts is None else self.accounts.snapshot
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """One for each source in the block, under the number it has there."""
+        return citations_of(self.built, self.hits)
 
     @property
     def degradations(self) -> list[str]:
@@ -246,7 +250,6 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         )
     at, snapshot_id = runtime.now(), runtime.new_id()
     message_id = ask.message_id or runtime.new_id()
-    citations = citations_of(built, hits)
     accounts = Accounts(
         steps,
         lambda: _pack(ask, built, tokenizer, steps, now=at),
@@ -275,7 +278,6 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         messages=messages,
         built=built,
         hits=hits,
-        citations=citations,
         snapshot_id=snapshot_id,
         message_id=message_id,
         accounts=accounts,

@@ -349,23 +349,25 @@ class Turn:
         """Tell the store which of the shown memories the answer used (found, cited, ignored)."""
         from agentmem.core.living.usage import Shown, find_used
 
-        built, texts = (
-            self._context.built,
-            {hit.memory.id: served_text(hit.memory) for hit in self.hits},
-        )
-        shown = [
-            Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
-            for c in self.citations
-            if c.memory_id
-        ]
-        if not shown or not answer or self._repeated or built.text is None:
+        context = self._context
+        if not (answer and context.built.knowledge.shown) or self._repeated:
             return
         asked = text_of(self._asked) if self._asked is not None else ""
-        read = Late(lambda: find_used(answer, shown, question=asked), characters=0)
+
+        def look() -> list[Shown]:
+            texts = {hit.memory.id: served_text(hit.memory) for hit in context.hits}
+            return [
+                Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
+                for c in context.citations
+                if c.memory_id
+            ]
+
+        shown = Late(look, characters=0)
+        read = Late(lambda: find_used(answer, shown.value, question=asked), characters=0)
 
         def ids(*, cited: bool) -> Late:
             return Late(
-                lambda: [one.id for one in shown if (one.id in read.value) is cited],
+                lambda: [one.id for one in shown.value if (one.id in read.value) is cited],
                 characters=len(answer),
             )
 

@@ -126,9 +126,11 @@ def rank(evidence: Evidence, question: Question, *, model: Model) -> Ranked:
         (False, model.conversation, model.conversation_curve),
     ):
         here = evidence.conversation != pages
-        if here.any():
-            sums = sum_features(features[here], evidence.speaker[here], weights=weights)
-            gate = gate_features(features[here], evidence, question, best_sum=float(sums.max()))
+        count = int(np.count_nonzero(here))
+        if count:
+            rows = features if count == len(here) else features[here]
+            sums = sum_features(rows, evidence.speaker[here], weights=weights)
+            gate = gate_features(rows, evidence, question, best_sum=float(sums.max()))
             logs[here] = log_score(sums, gate, curve=curve)
     return Ranked(
         scores=np.exp(logs),

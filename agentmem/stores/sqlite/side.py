@@ -32,6 +32,7 @@ class SqliteSettings:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._secret: bytes | None = None
 
     def get(self, name: str, /) -> str | None:
         """The value under a name, or None."""
@@ -50,10 +51,14 @@ class SqliteSettings:
 
     def secret(self) -> bytes:
         """32 random bytes of this store, made with it and never changed."""
-        value = self.get("secret")
-        if value is None:
-            raise corrupt("its secret is missing")
-        return bytes.fromhex(value)
+        if self._secret is None:
+            value = self.get("secret")
+            if value is None:
+                raise corrupt("its secret is missing")
+            if not self._database.exists():
+                return bytes.fromhex(value)
+            self._secret = bytes.fromhex(value)
+        return self._secret
 
 
 def set_value(write: Write, name: str, value: str | None) -> None:
