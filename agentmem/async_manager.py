@@ -5,13 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from agentmem.core.living.records import Record
 from agentmem.manager import Addable, MemoryManager
 from agentmem.results import AddResult, SearchResults, Stats
-from agentmem.stores.values import Receipt, Version
+from agentmem.stores.values import Receipt, VerifyReport, Version
 from agentmem.types import Document, Memory
+
+if TYPE_CHECKING:
+    from agentmem.code_reading import LearnedPatterns
+    from agentmem.core.living.prediction import SignalKind
+    from agentmem.core.living.tiers import TieredContext
+    from agentmem.importing import ImportSummary
+    from agentmem.indexer import FolderReport, IndexingResult
+    from agentmem.living.contradictions import Contradiction, Resolution
+    from agentmem.living.learning import Learned
+    from agentmem.living.merging_stores import MergeReport
+    from agentmem.living.reports import ConsolidationReport
+    from agentmem.living.settling import Resolved
+    from agentmem.predicting import Prediction
+    from agentmem.prefetching import Prefetched
+    from agentmem.stores.jsonl import ImportReport
+    from agentmem.stores.revisions import JournalEntry, Undone
+    from agentmem.turns import Turn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,6 +109,93 @@ class AsyncMemoryManager:
 
     async def backup(self, path: str | Path) -> None:
         await self.run(self.manager.backup, path)
+
+    async def erase_all(self, **options: Any) -> Receipt:
+        return await self.run(self.manager.erase_all, **options)
+
+    async def verify(self) -> VerifyReport:
+        return await self.run(self.manager.verify)
+
+    async def vacuum(self) -> None:
+        await self.run(self.manager.vacuum)
+
+    async def reembed(self, **options: Any) -> int:
+        return await self.run(self.manager.reembed, **options)
+
+    async def export_jsonl(self, path: str | Path, **options: Any) -> int:
+        return await self.run(self.manager.export_jsonl, path, **options)
+
+    async def import_jsonl(self, path: str | Path, **options: Any) -> ImportReport:
+        return await self.run(self.manager.import_jsonl, path, **options)
+
+    async def import_from(self, path: str | Path, *args: Any, **options: Any) -> ImportSummary:
+        return await self.run(self.manager.import_from, path, *args, **options)
+
+    # -- beside a loop ------------------------------------------------------------------
+
+    async def turn(self, messages: Sequence[Any], **options: Any) -> Turn:
+        return await self.manager.aturn(messages, **options)
+
+    async def index_page(
+        self, content: str | bytes, url: str, *args: Any, **options: Any
+    ) -> IndexingResult:
+        return await self.run(self.manager.index_page, content, url, *args, **options)
+
+    async def index_path(self, path: str | Path, **options: Any) -> FolderReport:
+        return await self.run(self.manager.index_path, path, **options)
+
+    async def index_url(self, url: str, **options: Any) -> IndexingResult:
+        return await self.run(self.manager.index_url, url, **options)
+
+    async def flush(self, timeout_seconds: float | None = None) -> bool:
+        return await self.run(self.manager.flush, timeout_seconds)
+
+    async def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:
+        await self.run(self.manager.signal, kind, value, **whose)
+
+    async def predict(self, *args: Any, **options: Any) -> tuple[Prediction, ...]:
+        return await self.run(self.manager.predict, *args, **options)
+
+    async def prefetch(self, *args: Any, **options: Any) -> Prefetched:
+        return await self.run(self.manager.prefetch, *args, **options)
+
+    async def assemble_context(self, *args: Any, **options: Any) -> TieredContext:
+        return await self.run(self.manager.assemble_context, *args, **options)
+
+    # -- keeping in order ---------------------------------------------------------------
+
+    async def learn(self, data: Any, **options: Any) -> Learned:
+        return await self.run(self.manager.learn, data, **options)
+
+    async def learn_patterns(self, path: str | Path, **options: Any) -> LearnedPatterns:
+        return await self.run(self.manager.learn_patterns, path, **options)
+
+    async def history_of(self, key: str, **options: Any) -> tuple[Memory, ...]:
+        return await self.run(self.manager.history_of, key, **options)
+
+    async def consolidate(self, **options: Any) -> ConsolidationReport:
+        return await self.run(self.manager.consolidate, **options)
+
+    async def undo(self, journal_id: str, **whose: str | None) -> Undone:
+        return await self.run(self.manager.undo, journal_id, **whose)
+
+    async def journal(self, limit: int = 20, **whose: str | None) -> tuple[JournalEntry, ...]:
+        return await self.run(self.manager.journal, limit, **whose)
+
+    async def bring_back(self, memory_id: str | Sequence[str], **whose: str | None) -> JournalEntry:
+        return await self.run(self.manager.bring_back, memory_id, **whose)
+
+    async def contradictions(self, **options: Any) -> tuple[Contradiction, ...]:
+        return await self.run(self.manager.contradictions, **options)
+
+    async def contradiction(self, contradiction: str, **whose: str | None) -> Contradiction:
+        return await self.run(self.manager.contradiction, contradiction, **whose)
+
+    async def resolve(self, contradiction: str, resolution: Resolution, **options: Any) -> Resolved:
+        return await self.run(self.manager.resolve, contradiction, resolution, **options)
+
+    async def merge_from(self, path: str | Path | None = None, **options: Any) -> MergeReport:
+        return await self.run(self.manager.merge_from, path, **options)
 
     async def close(self) -> None:
         await self.run(self.manager.close)
