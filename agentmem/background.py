@@ -18,6 +18,7 @@ import threading
 import time
 import uuid
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -51,6 +52,9 @@ LOOK_SECONDS = 30.0
 LONGEST_NAP_SECONDS = 60.0
 EXIT_SECONDS = 2.0
 MOST_ATTEMPTS = 5
+GENERATIONS = 3
+"""`flush` waits for jobs, for what they submit, and for what that submits."""
+REMEMBERED_CAUSES = 256
 LINGER_SECONDS = 0.03
 """How long a job waits for its turn to end; a model takes longer to answer."""
 HOPELESS = (InvalidInput, FileRefused, FileUnreadable)
@@ -90,6 +94,7 @@ class Worker:
         self._changed = threading.Condition(threading.Lock())
         self._hurry = threading.Event()
         self._flushing = 0
+        self._caused: deque[tuple[int, int]] = deque(maxlen=REMEMBERED_CAUSES)
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
         self._running: Entry | None = None
         self._thread: threading.Thread | None = None
@@ -141,6 +146,8 @@ class Worker:
                 return self._refuse("the worker is closed")
             if not self._waiting.add(entry):
                 return self._refuse("the queue is full")
+            if self._running is not None and self._thread is threading.current_thread():
+                self._caused.append((self._running.number, self._waiting.last_number))
             self._ensure_thread()
             self._changed.notify_all()
         return True
@@ -159,7 +166,8 @@ class Worker:
                 self._changed.notify_all()
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for everything submitted before; whether all of it is done or given up.
+        """Wait for everything submitted before, and for what those jobs submit themselves;
+        whether all of it is done or given up.
 
         It does not sit out a back-off: with a job that waits for its next try,
         or for a handler, the answer is False as soon as nothing else is left.
@@ -173,17 +181,22 @@ class Worker:
             )
             if inside:
                 return not self._waiting.unsettled(mark)
-            if self._threaded and self._is_busy(mark) and not self._stopping:
-                with self._hurrying():
-                    self._ensure_thread()
-                    self._changed.notify_all()
-                    self._changed.wait_for(
-                        lambda: self._stopping or not self._is_busy(mark), timeout_seconds
-                    )
+            for _ in range(GENERATIONS if self._threaded else 0):
+                self._wait_until_done(mark, deadline)
+                mark = max([mark, *(new for cause, new in self._caused if cause <= mark)])
         if not self._threaded:
             self.run_due(deadline=deadline)
         with self._lock():
             return not self._is_busy(mark) and not self._waiting.unsettled(mark)
+
+    def _wait_until_done(self, mark: int, deadline: float | None) -> None:
+        if not self._is_busy(mark) or self._stopping:
+            return
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        with self._hurrying():
+            self._ensure_thread()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopping or not self._is_busy(mark), left)
 
     def forget(self, scope: Scope) -> int:
         """Drop what waits in memory for this user, or a part of theirs; gives how many jobs.

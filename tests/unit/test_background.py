@@ -472,3 +472,34 @@ def test_a_process_that_just_ends_keeps_its_jobs(tmp_path: Path) -> None:
     assert seen.payloads == [{"n": 2}]
     worker.close()
     store.close()
+
+
+def test_flush_waits_for_what_a_job_submits_itself(store: Store, clock: ManualClock) -> None:
+    worker, done = Worker(store, clock=clock), list[int]()
+
+    def count_down(payload: Mapping[str, Any], scope: Scope) -> None:
+        left = payload["left"]
+        if left:
+            worker.submit("count", {"left": left - 1})
+        done.append(left)
+
+    worker.handle("count", count_down)
+    worker.submit("count", {"left": 2})
+    assert worker.flush(30)
+    assert done == [2, 1, 0]
+    worker.close()
+
+
+def test_jobs_begin_at_once_while_somebody_waits_and_a_moment_later_otherwise(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmem.background.LINGER_SECONDS", 3600.0)
+    seen, worker = Seen(), Worker(store, clock=clock)
+    worker.handle("job", seen)
+    worker.submit("job", {"number": 1})
+    assert not seen.reached.is_set()
+    assert worker.flush(30)
+    worker.submit("job", {"number": 2})
+    assert worker.state.queued == 1
+    worker.close(timeout_seconds=30)
+    assert [payload["number"] for payload in seen.payloads] == [1, 2]
