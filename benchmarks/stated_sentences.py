@@ -73,7 +73,7 @@ F|date launch|15 September|The launch is planned for 15 September.
 F|wiki location,location wiki,host wiki|wiki.acme.dev|The wiki is at wiki.acme.dev.
 F|default language locale,default locale|en-GB|The default locale is en-GB.
 F|license,license project|Apache-2.0|The project is licensed under Apache-2.0.
-f|length line maximum,line length maximum|100 characters|We cap lines at 100 characters.
+f|length line maximum,limit line|100 characters|We cap lines at 100 characters.
 D|feature flags // feature flags instead of long-lived branches|merges took days|We are going with feature flags instead of long-lived branches because merges took days.
 D|cache nothing on the client|stale prices cost us money|Because stale prices cost us money, we decided to cache nothing on the client.
 D|against microservices|we are only four people|We decided against microservices: we are only four people.
@@ -140,14 +140,21 @@ N|||Please use Postgres for this.
 N|||This function returns 5.
 N|||The vendor promises that the SLA is 99.99%.
 N|||Pretend that my name is Napoleon.
+F|timezone,server timezone|UTC|All servers use UTC as their timezone.
+F|email|mara@example.net|My email is mara@example.net.
+F|file limit size,attachment limit,attachment limit size,attachment size|10 MB|Attachments are limited to 10 MB.
+F|convention name table,name table|snake_case|Table names are in snake_case.
+D|go with Hetzner|it is half the price|We'll go with Hetzner, since it is half the price.
+D|stick with Jenkins // sticking with Jenkins|migration would take a quarter|We're sticking with Jenkins because migration would take a quarter.
+E|TypeError: x is undefined|a null check in render()|Got TypeError: x is undefined. Solution: a null check in render().
+E|ModuleNotFoundError: No module named 'yaml'|installing pyyaml // pip install pyyaml|ModuleNotFoundError: No module named 'yaml' was solved by installing pyyaml.
 """
 
 HELD_OUT = """
 F|rent|1,150 euros|The rent is 1,150 euros.
 F|location secret template|infra/secrets.example|The secrets template is in infra/secrets.example.
-F|timezone,server timezone|UTC|All servers use UTC as their timezone.
 F|ci|GitLab CI|We moved our pipelines from Travis to GitLab CI.
-F|test-runner|Vitest|The frontend tests run on Vitest.
+F|test-runner,frontend test test-runner|Vitest|The frontend tests run on Vitest.
 F|dog breed,breed|border collie // a border collie|Our dog is a border collie.
 F|language worker|Go|The worker is written in Go.
 F|backup location,database backup location|an S3 bucket in Frankfurt // S3 bucket in Frankfurt|Database backups are kept in an S3 bucket in Frankfurt.
@@ -161,7 +168,7 @@ F|on-call|Tomasz|Tomasz is on call this week.
 F|owner release process|Ola|Reminder: the release process is owned by Ola.
 F|height|182 cm|I'm 182 cm tall.
 F|grafana port|3000|Grafana listens on port 3000.
-F|node version,node,runtime,version|20 // Node 20 // Node 20.11|The API runs on Node 20.11.
+F|node version,node,runtime,version,api runtime|20 // Node 20 // Node 20.11|The API runs on Node 20.11.
 F|school daughter|Lincoln Elementary|My daughter goes to Lincoln Elementary.
 F|indentation|tabs|Indentation is tabs.
 F|database main|Postgres 16|Our main database is Postgres 16.
@@ -178,10 +185,9 @@ F|codename,codename release,codename next release|Walnut|The codename of the nex
 F|retention log|30 days|We keep logs for 30 days.
 F|cto|Mei Lin|Our CTO is Mei Lin.
 F|encryption volume,encryption disk,disk|encrypted|The disks are encrypted.
-F|email|mara@example.net|My email is mara@example.net.
 F|location|Ghent|I live in Ghent.
 F|changelog location|CHANGELOG.md|You can find the changelog in CHANGELOG.md.
-F|documentation location,location docs,doc location|docs.example.com|Our docs are hosted at docs.example.com.
+F|documentation location,documentation host|docs.example.com|Our docs are hosted at docs.example.com.
 F|backup time|03:00 // 3 am // 3am|Backups start at 3am.
 F|failed job limit retry,failed job retry,limit retry|five times // five|Failed jobs are retried five times.
 F|guitar play,instrument|guitar // the guitar|I play the guitar.
@@ -189,8 +195,7 @@ F|owner checkout,checkout owner service|Priya|The checkout service is owned by P
 F|orchestrator,payment orchestrator,orchestrator payment service|Nomad|The payments service runs on Nomad.
 F|gate|B12|The gate is B12.
 F|wifi location,router location|hallway // the hallway|The router is in the hallway.
-F|api response format,api format response,format|JSON|The response format is JSON.
-F|file limit size,attachment limit,attachment limit size,attachment size|10 MB|Attachments are limited to 10 MB.
+F|format response|JSON|The response format is JSON.
 F|price staging,cost staging,price staging environment|400 euros a month // 400 euros|Staging costs 400 euros a month.
 F|color favorite|teal|My favourite colour is teal.
 F|employer wife|Siemens|My wife works for Siemens.
@@ -202,23 +207,18 @@ F|meeting time,standup time,time|9:45|Standup is at 9:45.
 F|daughter name|Ines|Our daughter is called Ines.
 F|birthplace|Cork|I was born in Cork.
 F|region backup|ap-south-1|The backup region is now ap-south-1.
-F|convention name table,naming table,name table|snake_case|Table names are in snake_case.
 F|cat name|Miso|My cat's name is Miso.
 D|keep the monolith|splitting it costs too much|After a long debate we agreed to keep the monolith because splitting it costs too much.
 D|drop Python 3.9|nobody runs it anymore|The decision was to drop Python 3.9, because nobody runs it anymore.
 D|use UUIDs as primary keys|they can be made offline|Decision: use UUIDs as primary keys, because they can be made offline.
 D|the blue logo|it prints better|We chose the blue logo because it prints better.
-D|go with Hetzner|it is half the price|We'll go with Hetzner, since it is half the price.
-D|stick with Jenkins|migration would take a quarter|We're sticking with Jenkins because migration would take a quarter.
 D|postpone the launch to October|the audit is late|The team decided to postpone the launch to October since the audit is late.
 D|freeze hiring|the budget is gone|The board resolved to freeze hiring because the budget is gone.
 D|Tailwind // picked Tailwind|it needs no naming|We picked Tailwind over Bootstrap because it needs no naming.
 D|use FastAPI|the team knows it|We decided to use FastAPI because the team knows it.
 D|move to Utrecht||We've decided to move to Utrecht.
-E|the broken pipeline // broken pipeline|reverting the last commit|To fix the broken pipeline we reverted the last commit.
+E|the broken pipeline // broken pipeline|reverting the last commit // reverted the last commit|To fix the broken pipeline we reverted the last commit.
 E|Uploads timed out|raising the proxy timeout to 120 s // raised the proxy timeout to 120 s|Uploads timed out. We raised the proxy timeout to 120 s and that fixed it.
-E|TypeError: x is undefined|a null check in render()|Got TypeError: x is undefined. Solution: a null check in render().
-E|ModuleNotFoundError: No module named 'yaml'|installing pyyaml // pip install pyyaml|ModuleNotFoundError: No module named 'yaml' was solved by installing pyyaml.
 E|npm install hung behind the VPN|turning off IPv6|npm install hung behind the VPN; turning off IPv6 helped.
 E|The tests were flaky because of time zones|pinning TZ=UTC|The tests were flaky because of time zones, so we solved it by pinning TZ=UTC.
 E|the memory leak // memory leak|Closing the client after each request|Closing the client after each request fixed the memory leak.
@@ -270,6 +270,131 @@ N|||They have two cats.
 N|||I hope the launch is on Friday.
 N|||Somebody told me the office moves to Berlin.
 N|||Use tabs, not spaces, in this file.
+F|region,production region|eu-west-3|Production is in eu-west-3.
+F|database analytics,analytics database|ClickHouse|Our analytics database is ClickHouse.
+F|framework web,web-framework|Django 5|The web app is built on Django 5.
+F|deploy tool,argocd uses|ArgoCD|ArgoCD handles our deployments.
+F|day release|Wednesday|Releases go live on Wednesday.
+F|meeting planning time,meeting planning day,day meeting planning|Mondays at 11|Planning meetings are on Mondays at 11.
+F|location terraform state|s3://acme-tf|The Terraform state lives in s3://acme-tf.
+F|location script,deploy location script|tools/deploy.sh|The deploy script is at tools/deploy.sh.
+F|owner pager rotation,owner rotation|Hugo|Hugo owns the pager rotation.
+F|contact legal|Amara|Our legal contact is Amara.
+F|designer|Yuki|Yuki is our designer.
+F|maximum payload size,payload size,limit payload|2 MB|The maximum payload size is 2 MB.
+F|limit pool|40 connections|The pool is limited to 40 connections.
+F|connection limit pool,limit pool|40 connections|The connection pool is capped at 40 connections.
+F|count environment|three environments // three|We have three environments.
+F|count microservice,count service|42 microservices // 42|We have 42 microservices.
+F|build duration,duration build ci|eight minutes|A full CI build takes eight minutes.
+F|retention backup|90 days|Backups are deleted after 90 days.
+F|expiry link,expiry reset link|24 hours|Password reset links expire after 24 hours.
+F|go version|1.22|The Go version is 1.22.
+F|language sdk|TypeScript|The SDK is written in TypeScript.
+F|code location review,review|GitHub|Code reviews happen on GitHub.
+F|channel incident,channel slack incident|#incidents|The incident channel is #incidents.
+F|api key rotation,rotation,key rotation|every quarter|API keys rotate every quarter.
+F|sla|99.95%|Our SLA is 99.95%.
+F|port,admin panel port|9090|The admin panel listens on port 9090.
+F|budget cloud|8,000 euros a month|Our cloud budget is 8,000 euros a month.
+F|feature flag tool,feature flag|LaunchDarkly|We use LaunchDarkly for feature flags.
+F|email provider|Postmark|Our email provider is Postmark.
+F|ci|GitHub Actions|Our pipelines run on GitHub Actions.
+F|cluster location,location cluster|Frankfurt|The cluster is located in Frankfurt.
+F|linter,lint tool|ESLint|We lint with ESLint.
+F|status legacy api,api legacy status|deprecated|The legacy API is deprecated.
+F|repo visibility,infra repo visibility|private|The infra repo is private.
+F|queue|SQS|We replaced RabbitMQ with SQS.
+F|cache|Memcached|We dropped Memcached.
+F|sprint duration,duration sprint,length sprint|two weeks|Our sprints last two weeks.
+F|team lead,lead mobile,lead mobile team|Dana|The mobile team is led by Dana.
+F|deadline report,date report|31 March|The report is due on 31 March.
+F|conference location,location conference|Lyon|The conference takes place in Lyon.
+F|name sister|Freya|My sister's name is Freya.
+F|dog name|Biscuit|We have a dog called Biscuit.
+F|location|Porto|I moved to Porto.
+F|employer|Bosch|I've worked at Bosch for six years.
+F|job|carpenter // a carpenter|I'm a carpenter.
+F|husband job,job husband|pilot // a pilot|My husband is a pilot.
+F|allergy cat|cats|I'm allergic to cats.
+F|intolerance lactose|lactose|I'm lactose intolerant.
+F|diet|vegetarian|I'm a vegetarian.
+F|count sister|two sisters // two|I have two sisters.
+F|age daughter|nine|My daughter is nine.
+F|birthday|3 October|My birthday is 3 October.
+F|doctor|Dr. Haddad|My doctor is Dr. Haddad.
+F|hometown|Naples|I grew up in Naples.
+F|origin,hometown|Ghana|I'm from Ghana.
+F|nationality|Finnish|I'm Finnish.
+F|day yoga,class day yoga|Thursdays|My yoga class is on Thursdays.
+F|appointment dentist date,appointment date dentist|12 May|My dentist appointment is on 12 May.
+F|phone|Pixel 8 // a Pixel 8|My phone is a Pixel 8.
+F|color car|dark green|My car is dark green.
+F|number apartment,apartment number|4B|Our apartment number is 4B.
+F|garden location key,location spare key|under the flower pot // flower pot|The spare key is under the flower pot.
+F|drink,coffee|black|I take my coffee black.
+F|wake time,time|6:30|I get up at 6:30.
+F|language native,native language|Catalan|My native language is Catalan.
+F|school son|Hillside Academy|My son attends Hillside Academy.
+F|deposit|300 euros|The deposit is 300 euros.
+D|use Zig for the parser|it has no hidden allocations|We have decided to use Zig for the parser because it has no hidden allocations.
+D|drop support for IE|only 0.1% of visitors use it|We agreed to drop support for IE since only 0.1% of visitors use it.
+D|Mapbox // chose Mapbox|its pricing is simpler|I chose Mapbox because its pricing is simpler.
+D|stay on Postgres||We decided to stay on Postgres.
+D|use trunk-based development|long branches hurt us|Long branches hurt us, so we decided to use trunk-based development.
+D|buy a used van|new ones cost too much|We decided to buy a used van as new ones cost too much.
+D|keep the API versioned in the URL|clients cache headers badly|Decision: keep the API versioned in the URL. Reason: clients cache headers badly.
+D|Svelte was chosen // Svelte|the bundle is smaller|Svelte was chosen over React because the bundle is smaller.
+D|hire a contractor|nobody here knows COBOL|Our team chose to hire a contractor because nobody here knows COBOL.
+E|Deploys failed with ImagePullBackOff|logging in to the registry again|Deploys failed with ImagePullBackOff. Logging in to the registry again fixed it.
+E|The worker ran out of memory|lowering the batch size to 50|The worker ran out of memory, and lowering the batch size to 50 fixed it.
+E|SSL handshake error|updating the CA bundle|We got an SSL handshake error and fixed it by updating the CA bundle.
+E|Login returned 403|adding the missing scope|Login returned 403. The problem was solved by adding the missing scope.
+E|slow queries // the slow queries|An index on created_at|An index on created_at fixed the slow queries.
+E|The page was blank|clearing the service worker cache|The page was blank after the update; clearing the service worker cache helped.
+E|race condition // the race condition|a mutex around the counter|I solved the race condition with a mutex around the counter.
+E|My laptop would not wake up|resetting the SMC|My laptop would not wake up. Resetting the SMC did the trick.
+E|Tests failed on CI with a locale error|setting LC_ALL=C|Tests failed on CI with a locale error; the fix was setting LC_ALL=C.
+N|||Who owns the billing service?
+N|||Would you say Postgres is better?
+N|||Imagine we have a million users.
+N|||I'd love to live in Japan.
+N|||My friend says the rent is 800 euros.
+N|||It seems the limit is reached.
+N|||Give me a list of five names.
+N|||Let's assume the price is 10 euros.
+N|||The hero of my story is called Tarek.
+N|||Wow, what a surprise, the server is down again.
+N|||This class has three methods.
+N|||These tests are slow.
+N|||It is called a closure.
+N|||She lives in Prague.
+N|||The code is ugly.
+N|||I have no idea.
+N|||There are two ways to do this.
+N|||I feel great today.
+N|||We have a lot of work to do.
+N|||We never deploy on Fridays.
+N|||Kubernetes is an orchestrator.
+N|||A list is a sequence of values.
+N|||The capital of France is Paris.
+N|||Can you make the button blue?
+N|||I was thinking we use Rust.
+N|||Deploys used to go out on Mondays.
+N|||The plan is to migrate next year.
+N|||We are still deciding between Vue and React.
+N|||The error is still there.
+N|||Restarting did not fix it.
+N|||You should fix it by adding a lock.
+N|||Your name is Claude.
+N|||You are a helpful assistant.
+N|||The function is called twice.
+N|||My code is in the file below.
+N|||The file is 300 lines.
+N|||I'm on my way.
+N|||I'm at the airport.
+N|||The first step is to install Node.
+N|||We talked about Kafka for two hours.
 """
 
 EARLIER = """

@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.core.living.essentials import has_word, read_essentials
-from agentmem.core.living.extraction import Decision, ErrorFix, extract
+from agentmem.core.living.extraction import extract
+from agentmem.core.living.stated_decisions import Decision
+from agentmem.core.living.stated_fixes import ErrorFix
 from agentmem.core.living.grounding import Grounded, Refused, Turn, ground, merge_found
 from agentmem.core.living.keys import key_words
 from agentmem.core.living.pieces import cut_pieces

@@ -8,12 +8,15 @@ elsewhere, by the origin of the text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from agentmem.core.checks import require_text
-from agentmem.core.living.records import Episode, Fact
+from agentmem.core.living.asserting import is_asserted, points_at_something
+from agentmem.core.living.records import Fact
+from agentmem.core.living.stated_decisions import Decision, stated_decision
 from agentmem.core.living.stated_facts import clauses_of, stated_fact
+from agentmem.core.living.stated_fixes import ErrorFix, stated_fix
+from agentmem.core.patterns import compile_late
 from agentmem.core.regions import (
     Span,
     code_spans,
@@ -29,119 +32,7 @@ LONGEST_SENTENCE = 600
 MAX_CHARACTERS = 200_000
 """Of a longer text the beginning is read."""
 _SHORT_QUOTE_WORDS = 4
-_TITLE_CHARACTERS = 80
-
-_FLAGS = re.IGNORECASE
-_UNCERTAIN = re.compile(
-    r"\b(?:if|unless|suppose|imagine|assume|assuming|maybe|perhaps|probably|possibly|might|may be"
-    r"|could|would|should|shall|let's|lets|wish|hope|hopefully|what if|wonder|whether|going to"
-    r"|plan to|plans to|want to|wants to|considering|thinking about|thinking of|proposal|propose"
-    r"|propose[sd]?|for example|for instance|e\.g\.|hypothetically|pretend|used to|previously"
-    r"|formerly|as if|as though|in theory|will|won't|in the past)\b",
-    _FLAGS,
-)
-_REPORTED = re.compile(
-    r"\b(?:said|says|told|claims?|claimed|thinks|thought|believes|believed|argues|argued|wrote"
-    r"|writes|heard|asked|asks|insists|suggests|suggested|mentioned|according to|reportedly"
-    r"|allegedly|rumou?rs?)\b",
-    _FLAGS,
-)
-_SPEAKER = re.compile(r"^\s*(?:[-*•]\s*)?[A-Z][\w.-]*(?: [A-Z][\w.-]*)?:\s+(?=\S+\s+\S+\s+\S+)")
-_LABELLED = re.compile(
-    r"^\s*(?:note|update|fyi|reminder|decision|decided|reason|rationale|fix|error|context"
-    r"|info|tl;dr"
-    r"|summary|fact|bug|cause|root cause|solution|problem|issue)\b",
-    _FLAGS,
-)
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+|^\s*#{1,6}\s+")
-
-_DECIDED = re.compile(
-    r"^(?P<lead>.{0,60}?\b(?:we|i|the team|our team|they|everyone|it was|[A-Z]\w+)\s+"
-    r"(?:have |has |had |finally |just |then |all |also |'ve )*(?:decided|chose|agreed"
-    r"|opted|settled|went)"
-    r"\s+(?:to|on|for|with|against|that)?\s*)(?P<what>.+)$",
-    _FLAGS,
-)
-_DECISION_LABEL = re.compile(
-    r"^(?:decision|decided|we decided|adr)\s*[:–—-]\s*(?P<what>.+)$", _FLAGS
-)
-_BECAUSE = re.compile(
-    r"[,;]?\s+(?:because(?: of)?|since|due to|so that|so (?=we|it|the)|in order to"
-    r"|to avoid|given that"
-    r"|as (?=it|we|the|they)|on the grounds that|the reason (?:is|was|being)(?: that)?)\s+",
-    _FLAGS,
-)
-_REASON = re.compile(
-    r"^(?:the )?(?:reason|rationale|why|motivation)\s*(?:is|was|:|being|–|—"
-    r"|-)\s*(?:that\s+)?(?P<why>.+)$"
-    r"|^(?:this is |that is |that's |it's )?because\s+(?P<why2>.+)$",
-    _FLAGS,
-)
-_FAILED = re.compile(
-    r"\b(?:failed|fails|failing|crashed|crashes|broke|breaks|broken|errors? out|threw|throws|raised"
-    r"|raises|timed out|hung|died|got an? (?:\w+ ){0,2}error|\w*Error\b|\w*Exception\b|exception"
-    r"|error|bug|segfault(?:s|ed)?|stack trace|traceback|panicked|regression|exit code \d+)",
-    _FLAGS,
-)
-_FIX = re.compile(
-    r"(?:^|[,;.:—–-]\s*|\band\s+|\bit\s+|\bwas\s+|\bwe\s+|\bi\s+|\bthen\s+)"
-    r"(?:(?:was |got |is |finally |we |i )*(?:fixed|solved|resolved|worked around|repaired|cured)"
-    r"(?:\s+(?:it|this|that|the (?:issue|problem|error|bug)))?"
-    r"\s+(?:by|with|after|via|through|in)\s+"
-    r"|(?:the )?(?:fix|solution|workaround|remedy|cure)\s*(?:was|is|:"
-    r"|turned out to be)\s*(?:to\s+)?)"
-    r"(?P<fix>.+)$",
-    _FLAGS,
-)
-_FIXED_FIRST = re.compile(
-    r"^(?:(?:we|i)(?:'ve| have)?\s+)?(?:fixed|solved|resolved)\s+(?P<error>.+?)\s+(?:by"
-    r"|with|via)\s+(?P<fix>.+)$",
-    _FLAGS,
-)
-_FIXED_IT = re.compile(
-    r"^(?P<fix>.+?)\s+(?:fixed|solved|resolved|cured)\s+(?:it|this|that|the (?:issue"
-    r"|problem|error|bug|crash))\W*$",
-    _FLAGS,
-)
-_TRIMMED = " \t\n\r.,;:—–-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Something that was decided, in words of the text, and why if that was said."""
-
-    title: str
-    narrative: str
-    reason: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=self.title, narrative=self.narrative, reason=self.reason, sort="decision"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFix:
-    """An error that was met and what fixed it."""
-
-    error: str
-    fix: str
-    narrative: str = ""
-    start: int = 0
-    end: int = 0
-
-    def to_episode(self) -> Episode:
-        """The same as an episode that can be stored."""
-        return Episode(
-            title=title_of(self.error),
-            narrative=self.narrative,
-            sort="error",
-            error=self.error,
-            fix=self.fix,
-        )
+_BULLET = compile_late(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+|^\s*#{1,6}\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,17 +59,16 @@ def extract(text: str) -> Extracted:
     fixes: list[ErrorFix] = []
     place = 0
     while place < len(spans):
-        start, end = spans[place]
         following = spans[place + 1] if place + 1 < len(spans) else None
-        fix, used = _error_fix(own, (start, end), following)
-        decision, used_too = _decision(own, (start, end), following)
+        fix, used = stated_fix(own, spans, place)
+        decision, used_too = stated_decision(own, spans[place], following)
         if fix is not None:
             fixes.append(fix)
         elif decision is not None:
             decisions.append(decision)
             used = used_too
         if fix is None:
-            facts += _facts(own, start, end, text)
+            facts += _facts(own, *spans[place], text)
         place += used
     return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
 
@@ -220,18 +110,9 @@ def statements(text: str) -> Iterator[Span]:
                 yield begin, begin + len(stripped)
 
 
-def is_asserted(sentence: str) -> bool:
-    """Whether a sentence is a plain assertion of its writer's: no question, wish or report."""
-    if sentence.rstrip("\"'”’)*_ ").endswith(("?", "？")):
-        return False
-    if _SPEAKER.match(sentence) and not _LABELLED.match(sentence):
-        return False
-    return _UNCERTAIN.search(sentence) is None and _REPORTED.search(sentence) is None
-
-
 def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     sentence = own[start:end]
-    if not is_asserted(sentence):
+    if not is_asserted(sentence) or points_at_something(sentence):
         return
     for begin, stop in clauses_of(sentence):
         found = stated_fact(sentence[begin:stop].rstrip())
@@ -245,73 +126,3 @@ def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
                 end=end,
                 ended=found.ended,
             )
-
-
-def _decision(text: str, span: Span, following: Span | None) -> tuple[Decision | None, int]:
-    """The decision in a sentence, and how many sentences it takes with its reason."""
-    sentence = text[slice(*span)]
-    match = _DECISION_LABEL.match(sentence) or _DECIDED.match(sentence)
-    if match is None or sentence.rstrip().endswith("?"):
-        return None, 1
-    lead = match.groupdict().get("lead") or ""
-    if re.search(r"\b(?:not|never|n't|if|before|until|unless|haven't|yet)\b", lead, _FLAGS):
-        return None, 1
-    if re.search(r"\bwent\s+(?:to|on|for)?\s*$", lead, _FLAGS):
-        return None, 1  # "we went to lunch"; only "went with" decides
-    what, end, used, reason = match["what"], span[1], 1, ""
-    if because := _BECAUSE.search(what):
-        what, reason = what[: because.start()], what[because.end() :]
-    elif following is not None and (why := _REASON.match(text[slice(*following)])):
-        reason = why["why"] or why["why2"] or ""
-        end, used = following[1], 2
-    what = what.strip(_TRIMMED)
-    if len(what.split()) < 2 or re.match(
-        r"(?:this|that|them|it|up|out|how|what|where|you|your|and|so)\b", what, _FLAGS
-    ):
-        return None, 1
-    return (
-        Decision(
-            title=title_of(what),
-            narrative=text[span[0] : end],
-            reason=reason.strip(_TRIMMED),
-            start=span[0],
-            end=end,
-        ),
-        used,
-    )
-
-
-def _error_fix(text: str, span: Span, following: Span | None) -> tuple[ErrorFix | None, int]:
-    """The error and its fix in a sentence or in two, and how many sentences that took."""
-    sentence = text[slice(*span)]
-    if sentence.rstrip().endswith("?") or re.match(r"\s*(?:if|to fix|how to)\b", sentence, _FLAGS):
-        return None, 1
-    fixed = _FIXED_FIRST.match(sentence)
-    if fixed is not None:
-        return _made(text, span, fixed["error"], fixed["fix"]), 1
-    fix = _FIX.search(sentence)
-    if fix is not None and _FAILED.search(sentence[: fix.start()]):
-        return _made(text, span, sentence[: fix.start()], fix["fix"]), 1
-    if following is None or not _FAILED.search(sentence) or _UNCERTAIN.search(sentence):
-        return None, 1
-    after = text[slice(*following)]
-    fix = _FIX.match(after) or _FIXED_IT.match(after)
-    if fix is None or after.rstrip().endswith("?"):
-        return None, 1
-    return _made(text, (span[0], following[1]), sentence, fix["fix"]), 2
-
-
-def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
-    error = re.sub(r"\s+(?:and|which|but|it|was|we|i)$", "", error.strip(_TRIMMED), flags=_FLAGS)
-    fix = fix.strip(_TRIMMED)
-    if not error or not fix:
-        return None
-    return ErrorFix(error=error, fix=fix, narrative=text[slice(*span)], start=span[0], end=span[1])
-
-
-def title_of(text: str) -> str:
-    """`text` cut at a word to the length of a title."""
-    if len(text) <= _TITLE_CHARACTERS:
-        return text
-    cut = text.rfind(" ", 0, _TITLE_CHARACTERS)
-    return text[: cut if cut > _TITLE_CHARACTERS // 2 else _TITLE_CHARACTERS].rstrip(_TRIMMED) + "…"

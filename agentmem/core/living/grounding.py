@@ -10,20 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from agentmem.core.living.asserting import is_asserted
 from agentmem.core.living.essentials import has_word, read_essentials
-from agentmem.core.living.extraction import (
-    Decision,
-    ErrorFix,
-    Extracted,
-    is_asserted,
-    own_words,
-    statements,
-    title_of,
-)
+from agentmem.core.living.extraction import Extracted, own_words, statements
 from agentmem.core.living.keys import fact_key, key_words, normal_word
 from agentmem.core.living.proposals import Proposal
 from agentmem.core.living.records import Fact
+from agentmem.core.living.stated_decisions import Decision, title_of
 from agentmem.core.living.stated_facts import clauses_of
+from agentmem.core.living.stated_fixes import ErrorFix
 from agentmem.core.regions import Span, cover
 from agentmem.core.secrets_said import holds_secret, secret_spans
 from agentmem.core.values import dataclass

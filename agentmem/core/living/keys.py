@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import GENERIC_ACRONYMS, PERSONS
 
 _WORD = re.compile(r"[^\W_](?:[\w+#]|['’.\-/_](?=\w))*")
@@ -23,31 +22,36 @@ _ARTICLES = (
 _DROPPED = frozenset(_ARTICLES.split()) | frozenset(PERSONS)
 _SAME = """
 database db databases|limit cap ceiling quota|price cost costs fee|deadline due-date|maximum max
-meeting meetings call sync standup|deploy deploys deployment deployments rollout rollouts
+meeting meetings call sync|standup stand-up|deploy deploys deployment deployments rollout rollouts
 minimum min|main primary principal|application app|environment env|production prod
-development dev|phone telephone|config configuration|email e-mail mail|color colour
+development dev|phone telephone|config configuration|email e-mail mail
 favorite favourite|license licence|repo repository|birthday birthdate|job occupation profession
 manager boss supervisor|lead leader head|location place|expiry expiration|headquarters hq
 release releases|cache caching|timeout time-out|queue queueing queuing|test testing
 authentication auth login|kubernetes k8s|retention keeping|salary pay wage|wife spouse
-mother mom mum|father dad|child kid|apartment flat|vacation holiday
+mother mom mum|father dad|child kid children|apartment flat|vacation holiday
+documentation docs|on-call oncall|retro retrospective|color colour
 """
 _HEADS = {
-    stem_word(word): group.split()[0]
+    word: group.split()[0]
     for group in _SAME.replace("\n", "|").split("|")
     for word in group.split()
 }
+_PLURAL_OS = frozenset("retros logos photos videos repos demos memos macros zoos radios".split())
 MOST_KEY_WORDS = 6
 
 
 @lru_cache(maxsize=1 << 14)
 def normal_word(word: str) -> str:
     """The form of a lower-case word that keys use; readable, unlike a stem."""
-    head = _HEADS.get(stem_word(word))
-    if head is not None:
-        return head
+    return _HEADS.get(word) or _HEADS.get(_singular(word)) or _singular(word)
+
+
+def _singular(word: str) -> str:
     if word in GENERIC_ACRONYMS or len(word) < 4 or not word.isalpha():
         return word
+    if word in _PLURAL_OS:
+        return word[:-1]
     if word.endswith("ies"):
         return word[:-3] + "y"
     if word.endswith(("ss", "us", "is", "os")):
