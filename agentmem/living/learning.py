@@ -119,19 +119,23 @@ class Learner:
         """Keep what these texts state, in the order they were said, all of it in one step.
 
         When somebody else writes meanwhile, it is planned anew; a model is
-        not asked again. A dry run changes nothing and says what would be learned.
+        not asked again. What is new is compared with what it may contradict, in the
+        background. A dry run changes nothing and says what would be learned.
         """
         ordered = sorted(said, key=lambda s: s.at)
         found, report = self._find(ordered, model, spend)
         report = replace(report, dry_run=dry_run)
         for attempt in range(TRIES):
             try:
-                return self._once(scope, ordered, found, report)
+                learned = self._once(scope, ordered, found, report)
+                break
             except ChangedMeanwhile as error:
                 if attempt == TRIES - 1:
                     raise
                 _log.info("Planning what to learn again: %s", error)
-        raise AssertionError("unreachable")
+        if learned.journal_id:
+            self._memory.judge_later(scope)
+        return learned
 
     def _find(
         self, said: Sequence[Said], model: Model | None, spend: Spend | None

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from agentmem.types import Memory
 
 
-JUDGED_KINDS = frozenset({"fact", "episode"})
-"""What may contradict something as soon as it is said; preferences are merged when detected."""
-
-
 class Living(Base):
     """The calls that keep a memory small, true and useful."""
 
@@ -168,14 +164,6 @@ class Living(Base):
         if report.added and self.settings.embed_in_background:
             self.embedding.fill_gaps_in_background()
         return report
-
-    def _judge_later(self, memories: Sequence[Memory]) -> None:
-        if not self.settings.judge_new or self._closed:
-            return
-        scopes = {one.scope for one in memories if one.kind in JUDGED_KINDS}
-        for scope in scopes:
-            worker = cast("MemoryManager", self).worker
-            worker.submit("judge", {}, scope=scope, key="judge")
 
     def find(self, request: Request) -> SearchResults:
         """What a search finds that was put together already."""

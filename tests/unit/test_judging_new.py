@@ -233,3 +233,13 @@ def test_a_preference_is_not_compared_with_the_message_it_may_be_from(
     assert found(memory) == []
     memory.add("My favourite colour is red", kind="preference", user_id="ann")
     assert len(found(memory)) == 1
+
+
+def test_what_is_learned_is_compared_with_what_was_added(memory: MemoryManager) -> None:
+    limits = ("The API limit is 100 requests a minute.", "The API limit is 250 requests a minute.")
+    memory.add(limits[0], user_id="ann")
+    assert found(memory) == []
+    memory.learn(limits[1], user_id="ann", dry_run=True)
+    assert found(memory) == []
+    memory.learn(limits[1], user_id="ann")
+    assert [tuple(sorted(pair)) for pair in found(memory)] == [limits]

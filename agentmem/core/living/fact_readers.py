@@ -136,10 +136,10 @@ def read_with_value(verb: str) -> Reader:
     def read(match: re.Match[str]) -> Found:
         subject, value = subject_of(match["s"]), value_of(match)
         words = key_words(value)
-        if subject is None or not words or len(value.split()) > 4:
+        if subject is None or not words or len(value.split()) > 6:
             return None
         first = value.split()[0].lower()
-        if first in OPINIONS or first in NO_SUBJECT or first.endswith("ing"):
+        if first in OPINIONS - {"most", "all", "some"} or first in NO_SUBJECT or first.endswith("ing"):
             return None
         if verb in ("like", "dislike") and (not subject or PRONOUN.match(value)):
             return None  # what somebody likes themselves is a preference
@@ -163,6 +163,8 @@ def read_used(match: re.Match[str]) -> Found:
         plain = (groups.get("how") or "for").lower() in ("for", "as") and len(value.split()) == 1
         if plain or not value.islower():
             return fact_key(subject, " ".join(role)), 0.8
+    if value.islower() and (groups.get("how") or "").startswith("to"):
+        return None  # "I use pictures to remember"
     return _named_use(subject, value, match["v"])
 
 

@@ -87,6 +87,7 @@ _LIKER = (
     r"(?P<s>(?:my|our)\s+[a-z][\w -]{1,25}?|(?!looks|sounds|seems|feels|tastes|smells)"
     r"(?-i:[A-Z])[a-z]+(?=\s+(?:really )?\w+s\b))"
 )
+_SEVERE = r"(?:(?:very )?(?:severe|bad|mild|serious|slight|strong|nasty|deadly|terrible))"
 _FORMS = "|".join(sorted(FORMS, key=len, reverse=True))
 _NATIONS = (
     r"(?:Dutch|French|German|Greek|Swiss|Thai|Czech|Norwegian|American|Mexican|Moroccan|Kenyan"
@@ -172,9 +173,10 @@ _AMOUNTS: tuple[Rule, ...] = (
 )  # fmt: skip
 _PEOPLE: tuple[Rule, ...] = (
     (rf"{_S}{_BE}{_NOW}\s+(?:\w+ly )?allergic\s+to\s+{_V}$", read_with_value("allergy")),
-    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:\w+ly? )?(?P<v>[\w-]+(?: [\w-]+)?)\s+allergy\b",
+    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?allergy\s+to\s+{_V}$",
      read_with_value("allergy")),
-    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+allergy\s+to\s+{_V}$", read_with_value("allergy")),
+    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?(?P<v>[\w-]+(?: [\w-]+)?)\s+allergy\b",
+     read_with_value("allergy")),
     (rf"{_S}{_BE}{_NOW}\s+(?P<v>lactose|gluten|fructose|histamine)[ -]intolerant",
      read_with_value("intolerance")),
     (rf"{_S}{_BE}{_NOW}\s+intolerant\s+to\s+{_V}$", read_with_value("intolerance")),

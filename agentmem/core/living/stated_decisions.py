@@ -20,9 +20,9 @@ _DECIDED = compile_late(
     r"|(?-i:(?!You|He|She|They|It|This|That|Who|If|What|When)[A-Z]\w+))"
     r"(?:['’]ve)?\s+(?:have |has |had |finally |just |then |all |both |also |ultimately |eventually"
     r" |jointly |unanimously )*"
-    r"(?:(?:decided|agreed|opted|resolved|voted|committed)(?= (?:not )?(?:to|on|for|against|that)\b)"
+    r"(?P<verb>(?:(?:decided|agreed|opted|resolved|voted|committed)(?= (?:not )?(?:to|on|for|against|that)\b)"
     r"|settled(?= (?:on|for)\b)|went(?= (?:with|for)\b)|chose|picked|selected)"
-    r"\s+(?:to\b|on\b|for\b|with\b|that\b)?\s*)(?P<what>.+)$",
+    r"\s+)(?P<to>(?:to|that)\b\s*)?(?P<on>(?:on|for|with|against)\b\s*)?)(?P<what>.+)$",
     _FLAGS,
 )
 _GOING = compile_late(
@@ -129,7 +129,11 @@ def _read(sentence: str) -> tuple[str, str, bool] | None:
         if _UNDECIDED.search(unsure):
             return None
         what, reason = _parted(decided["what"])
-        return what, reason or (why["why"] if why else ""), False
+        if not _is_decision(what.strip(TRIMMED), reason):
+            return None
+        plain = decided["to"] or what.startswith("not ")
+        named = what if plain else f"{decided['verb']}{decided['on'] or ''}{what}"
+        return named, reason or (why["why"] if why else ""), False
     if going := _GOING.match(sentence):
         if _UNDECIDED.search(going["before"]):
             return None
