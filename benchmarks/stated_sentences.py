@@ -8,6 +8,8 @@ is the figure to believe. A line of it that leads to a change of the rules belon
 list from then on. `EARLIER` are sentences of another writer, whose misses were known.
 """
 
+# ruff: noqa: E501  (a sentence is a line)
+
 from __future__ import annotations
 
 DEVELOPED = """

@@ -37,8 +37,8 @@ _REPORTED = compile_late(
 )
 _FICTION = compile_late(
     r"\b(?:once upon a time"
-    r"|in (?:the|this|that|a|an|my|our|his|her|their) (?:\w+ )?(?:book|novel|story|stories|tale|film"
-    r"|movie|game|play|series|comic|manga|anime|dream|poem|song|script|fantasy|campaign)"
+    r"|in (?:the|this|that|a|an|my|our|his|her|their) (?:\w+ )?(?:book|novel|story|stories|tale"
+    r"|film|movie|game|play|series|comic|manga|anime|dream|poem|song|script|fantasy|campaign)"
     r"|(?:a|the|this|my) (?:story|tale|novel|poem|song|joke|movie|film|book) (?:about|where|of|in)"
     r"|(?:my|our|the|his|her|main) (?:main )?(?:character|hero|heroine|protagonist|villain|wizard"
     r"|dragon|knight) (?!flaw|limit|count|set|encoding|class)"
@@ -55,7 +55,8 @@ _ASKED_FOR = compile_late(
     r"\A\W*(?:(?:ok|okay|so|now|then|and|also|next|first|hey|hi)\W+)?(?:please\b(?! note| remember)"
     r"|(?:can|could|would|will) you\b|(?:kindly|don['’]?t|do not|never|let me|let us|feel free"
     r"|make sure|be sure|bear with)\b"
-    r"|(?:write|create|make|add|change|set|use|translate|generate|rename|remove|delete|fix|implement"
+    r"|(?:write|create|make|add|change|set|use|translate|generate|rename|remove|delete|fix"
+    r"|implement"
     r"|explain|summari[sz]e|rewrite|ensure|check|verify|give|tell|show|try|run|update|install"
     r"|consider|ignore|find|build|draft|list|print|return|convert|refactor|describe|compare|keep"
     r"|read|open|move|put|call|send|book|schedule|configure|deploy|test|start|stop|turn|switch"
@@ -73,7 +74,8 @@ _POINTED = compile_late(
 )
 """What is before the eyes of two people now, and means nothing to a later reader."""
 _SPEAKER = compile_late(
-    r"^\s*(?:[-*•]\s*)?(?!Got |Saw |Hit |\S*(?:Error|Exception|Warning|Fault):)[A-Z][\w.-]*(?: [A-Z][\w.-]*)?:\s+(?=\S+\s+\S+\s+\S+)"
+    r"^\s*(?:[-*•]\s*)?(?!Got |Saw |Hit |\S*(?:Error|Exception|Warning|Fault):)"
+    r"[A-Z][\w.-]*(?: [A-Z][\w.-]*)?:\s+(?=\S+\s+\S+\s+\S+)"
 )
 _LABELLED = compile_late(
     r"^\s*(?:(?:quick|small|side|short|important|one|just a|another) )?(?:note|update|fyi|reminder"

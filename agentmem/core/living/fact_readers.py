@@ -9,19 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agentmem.core.conflicts_words import ATTRIBUTES, DEFINITE
+from agentmem.core.living.fact_subjects import (
+    AFTER_NAME,
+    DEFINITE_WORDS,
+    DETERMINED,
+    FOR_NOW,
+    HEADS,
+    NO_VALUE,
+    OWNED,
+    PRONOUN,
+    Found,
+    Reader,
+    dated_key,
+    subject_of,
+    value_of,
+)
 from agentmem.core.living.fact_words import (
-    EPHEMERAL,
-    MORE_ATTRIBUTES,
     FORMS,
     NO_HEADS,
     NO_SUBJECT,
-    NOT_COUNTED,
     OPINIONS,
     PEOPLE,
     PETS,
     ROLES,
     STATES,
+    word_set,
 )
 from agentmem.core.living.keys import fact_key, key_words, normal_word
 from agentmem.core.living.stated_values import (
@@ -34,67 +46,15 @@ from agentmem.core.living.stated_values import (
     is_place,
     is_typed,
     sort_of,
-    value_span,
 )
-from agentmem.core.patterns import compile_late
-
-Found = tuple[str, float] | None
-Reader = Callable[[re.Match[str]], Found]
 
 _FLAGS = re.IGNORECASE
-PRONOUN = re.compile(
-    r"^(?:i|we|us|me|you|it|they|he|she|him|them|this|that|there|these|those|one|here|what|who)$",
-    _FLAGS,
-)
-_SPEAKERS = compile_late(
-    r"(?:we|i|our team|the team|us|my team|everyone|everybody|we all)\Z", _FLAGS
-)
-_FOR_NOW = compile_late(
-    r"\s+(?:this (?:week|month|year|quarter|sprint|term|semester)|today|tonight|right now"
-    r"|at the moment|currently|nowadays|these days|as of now|for now)\b",
-    _FLAGS,
-)
-_OWNED = compile_late(r"\b(?:my|our|your|his|her|its|their)\b|['’]s\b|s['’](?=\s)", _FLAGS)
-_DETERMINED = compile_late(r"(?:the|our|my|all)\b|[\w-]+['’]s?\s", _FLAGS)
-_AFTER_NAME = re.compile(r"\s(?:of|for|in|on|at|with)\s", _FLAGS)
-_NO_VALUE = re.compile(r"(?:the|my|our|a|an|this|that|his|her|it|your|their|some)\b", _FLAGS)
-
-HEADS = frozenset(normal_word(word) for word in ATTRIBUTES | MORE_ATTRIBUTES)
-_DEFINITE = frozenset(normal_word(word) for word in DEFINITE - {"first", "only"})
 LEADING = {
     "leads": "lead", "heads": "lead", "runs": "lead", "owns": "owner", "manages": "manager",
     "maintains": "maintainer", "chairs": "chair", "handles": "owner", "looks after": "owner",
     "takes care of": "owner", "is responsible for": "owner", "is in charge of": "owner",
     "mentors": "mentor", "teaches": "teacher", "coaches": "coach",
 }  # fmt: skip
-
-
-def value_of(match: re.Match[str]) -> str:
-    """The value of a match, without what goes around it."""
-    begin, end = value_span(match.string, match.start("v"), match.end("v"))
-    return match.string[begin:end]
-
-
-def subject_of(text: str) -> str | None:
-    """The subject as it may stand in a key: "" for "we", None when it is no name of a thing."""
-    stripped = _FOR_NOW.sub("", text.strip())
-    if _SPEAKERS.match(stripped):
-        return ""
-    words = stripped.lower().replace("’", "'").split()
-    if words and words[0].endswith("ing") and words[0] not in ("staging", "billing", "pricing"):
-        return None  # "learning a language is …" tells of doing, not of a thing
-    if any(word.partition("'")[0] in NO_SUBJECT and "'" in word for word in words):
-        return None
-    if PRONOUN.match(stripped) or len(words) > 7 or not NO_SUBJECT.isdisjoint(words):
-        return None
-    if not words or words[0] in OPINIONS - _MAY_BEGIN:
-        return None
-    return stripped
-
-
-_MAY_BEGIN = frozenset(
-    "key off long last next my his her all new old big small main first red full other best".split()
-)
 
 
 def with_attribute(
@@ -139,7 +99,11 @@ def read_with_value(verb: str) -> Reader:
         if subject is None or not words or len(value.split()) > 6:
             return None
         first = value.split()[0].lower()
-        if first in OPINIONS - {"most", "all", "some"} or first in NO_SUBJECT or first.endswith("ing"):
+        if (
+            first in OPINIONS - {"most", "all", "some"}
+            or first in NO_SUBJECT
+            or first.endswith("ing")
+        ):
             return None
         if verb in ("like", "dislike") and (not subject or PRONOUN.match(value)):
             return None  # what somebody likes themselves is a preference
@@ -159,7 +123,7 @@ def read_used(match: re.Match[str]) -> Found:
         return fact_key(subject, " ".join({sort, *_other_than(sort, role)})), 0.85
     if not groups.get("use") or date_sort(value):
         return None  # "we run on coffee"
-    if role and len(role) <= 3 and is_name(value) and not _NO_VALUE.match(match["v"].strip()):
+    if role and len(role) <= 3 and is_name(value) and not NO_VALUE.match(match["v"].strip()):
         plain = (groups.get("how") or "for").lower() in ("for", "as") and len(value.split()) == 1
         if plain or not value.islower():
             return fact_key(subject, " ".join(role)), 0.8
@@ -179,7 +143,7 @@ def _named_use(subject: str, value: str, said: str) -> Found:
     named = [word for word in value.split() if not word[0].isdigit()]
     if not 1 <= len(named) <= 3 or not value[:1].isalnum() or named[0].lower() in OPINIONS:
         return None
-    if _NO_VALUE.match(said.strip()) or (value.islower() and len(named) > 1):
+    if NO_VALUE.match(said.strip()) or (value.islower() and len(named) > 1):
         return None  # "we use the time", not the name of a thing
     if len(value) < 3 or not is_name(value):
         return None
@@ -236,123 +200,18 @@ def read_changed(match: re.Match[str]) -> Found:
     return None
 
 
-def dated_key(subject: str, value: str) -> str:
-    """The key of a subject whose value may say when: "meeting day", else the subject itself."""
-    sort = date_sort(value)
-    words = key_words(subject)
-    if re.search(r"\byears? old\b", value, _FLAGS):
-        return fact_key(subject, "age")
-    if sort is None or any(word in HEADS for word in words[-1:]):
-        return fact_key(subject)
-    return fact_key(subject, sort)
-
-
-def read_scheduled(match: re.Match[str]) -> Found:
-    """When something happens: on a day, at a time, or how often."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not value or subject.lower() in EPHEMERAL:
-        return None
-    if date_sort(value) is not None:
-        return dated_key(subject, value), 0.85
-    return _repeated(subject, value)
-
-
-def _repeated(subject: str, value: str) -> Found:
-    often = re.match(
-        r"(?:every|each|once|twice|hourly|daily|nightly|weekly|biweekly|monthly|quarterly|yearly"
-        r"|annually|fortnightly|\w+ times? (?:a|per))\b",
-        value,
-        _FLAGS,
-    )
-    if often is None or not is_typed(value):
-        return None
-    return fact_key(subject, "frequency"), 0.85
-
-
-def read_done_on(match: re.Match[str]) -> Found:
-    """ "We deploy every Tuesday": when or how often we do it."""
-    value = value_of(match)
-    what = {"meet": "meeting", "back up": "backup", "ship": "release"}.get(
-        match["s"].lower(), match["s"]
-    )
-    sort = date_sort(value)
-    return (fact_key(what, sort), 0.85) if sort else _repeated(what, value)
-
-
-def read_rotation(match: re.Match[str]) -> Found:
-    """ "Certificates are rotated every 90 days"."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not is_typed(value):
-        return None
-    return fact_key(subject, "rotation"), 0.8
-
-
-def read_counted(match: re.Match[str]) -> Found:
-    """ "Our team has seven engineers": how many of what."""
-    groups = match.groupdict()
-    subject = "" if groups.get("s") is None else subject_of(match["s"])
-    words = value_of(match).split()
-    if subject is None or len(words) < 2:
-        return None
-    things = key_words(" ".join(words[1:]))
-    if not things or not NOT_COUNTED.isdisjoint((things[0], things[-1])) or things[0] in OPINIONS:
-        return None
-    where = groups.get("where") or ""
-    return fact_key(f"{subject} {where} {' '.join(words[1:])}", "count"), 0.75
-
-
-def read_limit(match: re.Match[str]) -> Found:
-    """ "The free plan allows up to 3 projects": the limit on them."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if subject is None or not is_typed(value):
-        return None
-    unit = [word for word in key_words(value) if word.isalpha()]
-    things = unit[-1:] if match.groupdict().get("holds") and unit else []
-    return fact_key(subject, " ".join(["limit", *things])), 0.8
-
-
-def read_bound(match: re.Match[str]) -> Found:
-    """ "Coverage must be at least 80%"."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not is_typed(value):
-        return None
-    least = match["bound"].lower() in ("at least", "above", "over", "more than", "no less than")
-    return fact_key(subject, "minimum" if least else "maximum"), 0.8
-
-
-def read_size(match: re.Match[str]) -> Found:
-    """ "I'm 182 cm tall", "the pool is 20 m long"."""
-    subject = subject_of(match["s"])
-    if subject is None:
-        return None
-    attribute = {"tall": "height", "high": "height", "long": "length", "wide": "width"}
-    word = match["how"].lower()
-    return fact_key(subject, attribute.get(word, word)), 0.8
-
-
-def read_age(match: re.Match[str]) -> Found:
-    """ "My son is 6": for a person or a pet a bare number is the age."""
-    subject = subject_of(match["s"])
-    words = key_words(subject or "")
-    if subject is None or (subject and words and words[-1] not in PEOPLE | PETS):
-        return None
-    if not subject and not re.match(r"i\b", match["s"].strip(), _FLAGS):
-        return None
-    return fact_key(subject, "age"), 0.85
-
-
 def read_place(match: re.Match[str]) -> Found:
     """ "The office is on the third floor": where a thing is, if that can be a place."""
     said = match["s"].strip()
     subject, value = subject_of(said), value_of(match)
-    if not subject or not value or _FOR_NOW.search(match.string):
+    if not subject or not value or FOR_NOW.search(match.string):
         return None
     if sort := sort_of(value):
         words = key_words(subject)
         return (fact_key(subject, sort), 0.8) if words[-1:] == [sort] else None
     if is_path(value):
         return fact_key(subject, "location"), 0.8
-    if not _DETERMINED.match(said) or not is_place(match["v"].strip()):
+    if not DETERMINED.match(said) or not is_place(match["v"].strip()):
         return None
     words = key_words(subject)
     if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in _WHERE):
@@ -362,9 +221,9 @@ def read_place(match: re.Match[str]) -> Found:
     return fact_key(subject, "location"), 0.75
 
 
-_WHERE = frozenset(
+_WHERE = word_set(
     "office room venue headquarters school university registry frontend backend car doctor dentist"
-    " source server phone laptop gym router endpoint venue cache queue database".split()
+    " source server phone laptop gym router endpoint venue cache queue database"
 )
 
 
@@ -389,7 +248,7 @@ def read_state(match: re.Match[str]) -> Found:
         return (attribute, 0.8) if personal and alone else None
     if not personal and key_words(subject)[-1:] and key_words(subject)[-1] in PEOPLE:
         return None
-    if not (_DETERMINED.match(said) or said[:1].isupper()) or key_words(subject)[-1:] == []:
+    if not (DETERMINED.match(said) or said[:1].isupper()) or key_words(subject)[-1:] == []:
         return None
     return fact_key(subject, attribute), 0.75
 
@@ -401,7 +260,7 @@ def read_attribute(match: re.Match[str]) -> Found:
     words = key_words(subject or "")
     if not subject or not words or not value or "variable" in words:
         return None
-    before_of = key_words(_AFTER_NAME.split(subject)[0])
+    before_of = key_words(AFTER_NAME.split(subject)[0])
     head = (before_of or words)[-1]
     if _is_secret(before_of or words):
         return None
@@ -409,12 +268,22 @@ def read_attribute(match: re.Match[str]) -> Found:
         return None
     if "on-call" in words:
         return ("on-call", 0.85) if is_person(value) else None
-    one_valued = head in HEADS or any(word in _DEFINITE for word in words)
+    one_valued = head in HEADS or any(word in DEFINITE_WORDS for word in words)
     if is_typed(value):
         return _amount(subject, value, words, one_valued)
-    if sort_of(value) == head:
+    if (sort := sort_of(value)) and sort.split("-")[-1] == head:
+        if words == sort.split("-"):
+            return sort, 0.85
         return fact_key(subject), 0.85
+    one_valued = one_valued or _is_agent(head, words, value)
     return _plain_value(subject, value) if one_valued else None
+
+
+def _is_agent(head: str, words: list[str], value: str) -> bool:
+    """ "Our bug tracker is Jira": what does some work, and the name of it."""
+    if head in PEOPLE or not head.endswith(("er", "or")) or len(words) < 2:
+        return False
+    return is_person(value) and len(value.split()) <= 3
 
 
 def _is_secret(words: list[str]) -> bool:
@@ -424,26 +293,27 @@ def _is_secret(words: list[str]) -> bool:
     return words[-1] in _SECRETS
 
 
-_SECRETS = frozenset("password passphrase passcode secret token pin credential cvv otp".split())
-_OPEN_KEYS = frozenset("main foreign partition sort cache sorting shortcut hot public".split())
+_SECRETS = word_set("password passphrase passcode secret token pin credential cvv otp")
+_OPEN_KEYS = word_set("main foreign partition sort cache sorting shortcut hot public")
 
 
 def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> Found:
-    first = value.split()[0].lower()
-    if not (one_valued or _OWNED.search(subject) or len(words) > 1 or has_unit(value)):
+    first = value.split(maxsplit=1)[0].lower()
+    if not (one_valued or OWNED.search(subject) or len(words) > 1 or has_unit(value)):
         return None
     if not one_valued and (first in OPINIONS or first in _PREPOSITIONS or first.endswith("ed")):
         return None
-    if len(words) == 1 and not one_valued and not _DETERMINED.match(subject):
+    if len(words) == 1 and not one_valued and not DETERMINED.match(subject):
         return None
-    if words[-1] in PEOPLE | PETS:
-        return None  # "my sister is one of a kind"
+    if words[-1] in PEOPLE | PETS or _RELATIVE.search(value):
+        return None  # "my sister is one of a kind", "the moon is 384,000 km away"
     return dated_key(subject, value), 0.9
 
 
-_PREPOSITIONS = frozenset(
+_RELATIVE = re.compile(r"\b(?:away|ago|left|more|late|early|behind|ahead|times)\Z", _FLAGS)
+_PREPOSITIONS = word_set(
     "in on at for with by from of to as like per under over about after before between within"
-    " through during into onto up down off out one two".split()
+    " through during into onto up down off out one two"
 ) - {"one", "two"}
 
 
@@ -463,12 +333,12 @@ def read_turned_round(match: re.Match[str]) -> Found:
     """ "Postgres is our database": the value comes first."""
     value = match["v"].strip()
     attribute = VALUE_END.split(match["s"])[0]
-    words = key_words(_AFTER_NAME.split(attribute)[0])
+    words = key_words(AFTER_NAME.split(attribute)[0])
     if not words or key_words(value)[-1:] == []:
         return None
     if not (value[:1].isupper() or sort_of(value)) or PRONOUN.match(value):
         return None
-    if _NO_VALUE.match(value) or len(value.split()) > 4 or words[0] in OPINIONS:
+    if NO_VALUE.match(value) or len(value.split()) > 4 or words[0] in OPINIONS:
         return None
     if words[-1] in (PEOPLE | PETS) - ROLES and is_person(value):
         alone = len(words) == 1 or words[0] in ("older", "younger", "eldest", "little", "big")
@@ -485,7 +355,7 @@ def read_led(match: re.Match[str]) -> Found:
     what = VALUE_END.split(match["s"])[0]
     if not value[:1].isupper() or PRONOUN.match(value) or len(value.split()) > 3:
         return None
-    if _NO_VALUE.match(value) and attribute != "owner":
+    if NO_VALUE.match(value) and attribute != "owner":
         return None
     words = key_words(what)
     if not words or len(words) > 4 or words[-1] in NO_HEADS:
@@ -495,18 +365,8 @@ def read_led(match: re.Match[str]) -> Found:
 
 def read_on_call(match: re.Match[str]) -> Found:
     """ "Tomasz is on call this week"."""
-    return ("on-call", 0.8) if is_person(match["v"].strip()) and not PRONOUN.match(
-        match["v"].strip()
-    ) else None
-
-
-def read_set_to(match: re.Match[str]) -> Found:
-    """ "The retry limit was raised from 3 to 5"."""
-    subject = subject_of(match["s"])
-    if not subject:
-        return None
-    value = value_of(match)
-    words = key_words(subject)
-    if not is_typed(value) and words and words[-1] not in HEADS:
-        return None
-    return dated_key(subject, value), 0.85
+    return (
+        ("on-call", 0.8)
+        if is_person(match["v"].strip()) and not PRONOUN.match(match["v"].strip())
+        else None
+    )

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
-from agentmem.core.living.fact_readers import (
-    LEADING,
-    Reader,
+from agentmem.core.living.fact_amounts import (
     read_age,
-    read_attribute,
     read_bound,
-    read_changed,
     read_counted,
     read_done_on,
-    read_form,
-    read_led,
     read_limit,
-    read_name,
-    read_on_call,
-    read_place,
     read_rotation,
     read_scheduled,
     read_set_to,
     read_size,
+)
+from agentmem.core.living.fact_readers import (
+    LEADING,
+    read_attribute,
+    read_changed,
+    read_form,
+    read_led,
+    read_name,
+    read_on_call,
+    read_place,
     read_state,
     read_tool,
     read_turned_round,
@@ -31,8 +33,9 @@ from agentmem.core.living.fact_readers import (
     read_with_value,
     with_attribute,
 )
+from agentmem.core.living.fact_subjects import Reader
 from agentmem.core.living.fact_words import FORMS, OCCUPATIONS, STATES
-from agentmem.core.living.stated_values import is_name, is_subject
+from agentmem.core.living.stated_values import is_duration, is_name, is_subject
 
 Rule = tuple[str, Reader]
 
@@ -68,7 +71,8 @@ _WORK_VERBS = (
 )
 _WORK_DONE = (
     r"deployed|built|tested|linted|formatted|managed|run|done|handled|monitored|compiled|packaged"
-    r"|bundled|provisioned|generated|tracked|made|served|powered|drawn|signed|released|cached|logged"
+    r"|bundled|provisioned|generated|tracked|made|served|powered|drawn|signed|released|cached"
+    r"|logged"
     r"|traced|documented|set up|automated|orchestrated|scheduled"
 )
 _HAPPENS = (
@@ -78,8 +82,11 @@ _HAPPENS = (
     r"|starts?|begins?|kicks? off|leaves?|departs?|arrives?|lands?|refresh(?:es)?|syncs?|updates?"
     r"|launch(?:es)?|is|are|will be(?: held)?|['’]s)"
 )
-_WHEN = r"(?:on|at|for|by|in|(?=every\b|each\b|once\b|twice\b|hourly\b|daily\b|nightly\b|weekly\b"
-_WHEN += r"|biweekly\b|monthly\b|quarterly\b|yearly\b|annually\b|fortnightly\b))"
+_OFTEN = (
+    r"(?=(?:every|each|once|twice|hourly|daily|nightly|weekly|biweekly|monthly|quarterly|yearly"
+    r"|annually|fortnightly)\b)"
+)
+_WHEN = rf"(?:on|at|for|by|in|{_OFTEN})"
 _AT = r"(?:in|at|on|under|near|inside|behind|within)"
 _JOBS = "|".join(sorted(OCCUPATIONS))
 _ADJECTIVES = "|".join(sorted(STATES, key=len, reverse=True))
@@ -95,169 +102,268 @@ _NATIONS = (
 )
 
 
+def _rule(pattern: str, read: Reader) -> Rule:
+    return pattern, read
+
+
 def _typed(pattern: str, attribute: str) -> Rule:
     return pattern, with_attribute(attribute, typed=True)
 
 
 _NAMES: tuple[Rule, ...] = (
-    (rf"{_S}(?:['’]s?)?\s+name{_NOW}\s*(?:is|:|=)\s+{_V}$", read_name),
-    (rf"the name of {_S}\s+is\s+{_V}$", read_name),
-    (rf"{_S}{_BE}{_NOW}\s+(?:called|named)\s+{_V}$", read_name),
-    (r"(?:i|we)(?:\s+have|['’]ve got)\s+an?\s+(?P<s>[a-z ]{2,30}?),?\s+(?:called|named)\s+"
+    _rule(rf"{_S}(?:['’]s?)?\s+name{_NOW}\s*(?:is|:|=)\s+{_V}$", read_name),
+    _rule(rf"the name of {_S}\s+is\s+{_V}$", read_name),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:called|named)\s+{_V}$", read_name),
+    _rule(r"(?:i|we)(?:\s+have|['’]ve got)\s+an?\s+(?P<s>[a-z ]{2,30}?),?\s+(?:called|named)\s+"
      r"(?P<v>(?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)?)", read_name),
-    (r"(?P<s>(?:my|our) [a-z][a-z -]{1,25}?),\s+(?P<v>(?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)?),"
+    _rule(r"(?P<s>(?:my|our) [a-z][a-z -]{1,25}?),\s+"
+     r"(?P<v>(?-i:[A-Z])[\w'-]*(?: (?-i:[A-Z])[\w'-]*)?),"
      r"\s+(?:is|are|has|lives|works|was|loves|likes)\b", read_name),
-    (r"(?P<s>i)\s+go by\s+(?P<v>(?-i:[A-Z])\w+)", with_attribute("nickname")),
-    (r"(?:my friends|everyone|people) calls? (?P<s>me)\s+(?P<v>(?-i:[A-Z])\w+)",
+    _rule(r"(?P<s>i)\s+go by\s+(?P<v>(?-i:[A-Z])\w+)", with_attribute("nickname")),
+    _rule(r"(?:my friends|everyone|people) calls? (?P<s>me)\s+(?P<v>(?-i:[A-Z])\w+)",
      with_attribute("nickname")),
 )  # fmt: skip
 _TOOLS: tuple[Rule, ...] = (
     _typed(rf"{_S}{_NOW}\s+(?:listens? on|runs? on|is on|uses)\s+port\s+{_V}$", "port"),
-    (rf"{_S}{_NOW}\s+(?P<use>uses?)\s+(?P<v>\S+)\s+as\s+(?:its|their|his|her)\s+(?P<role>[\w -]{{2,30}})",
+    _rule(rf"{_S}{_NOW}\s+(?P<use>uses?)\s+(?P<v>\S+)\s+as\s+(?:its|their|his"
+          rf"|her)\s+(?P<role>[\w -]{{2,30}})",
      read_used),
-    (rf"for\s+(?P<role>[^,;.?!]{{1,40}}?),?\s+(?P<s>we|i){_NOW}\s+{_USE}\s+"
+    _rule(rf"for\s+(?P<role>[^,;.?!]{{1,40}}?),?\s+(?P<s>we|i){_NOW}\s+{_USE}\s+"
      rf"(?P<v>[^;?!]{{1,80}}?){_VALUE_STOP}", read_used),
-    (rf"in\s+(?P<role>production|prod|staging|development|dev|tests?|ci|the \w+),?\s+"
+    _rule(rf"in\s+(?P<role>production|prod|staging|development|dev|tests?|ci|the \w+),?\s+"
      rf"(?P<s>we|i){_NOW}\s+{_USE}\s+(?P<v>[^;?!]{{1,80}}?){_VALUE_STOP}", read_used),
-    (rf"{_S}{_NOW}\s*{_USE}\s+(?P<v>[^;?!]{{1,80}}?)(?:\s+(?P<how>as|for|in|to(?: \w+)?)\s+(?:our |the "
+    _rule(rf"{_S}{_NOW}\s*{_USE}\s+(?P<v>[^;?!]{{1,80}}?)(?:\s+(?P<how>as|for|in"
+          rf"|to(?: \w+)?)\s+(?:our |the "
      rf"|my |all |all our )?(?P<role>[^,;.?!]{{1,40}}?))?{_VALUE_STOP}", read_used),
-    (rf"(?:we|i){_NOW}\s+(?P<verb>{_WORK_VERBS})(?:\s+(?:(?:our|the|all|my) )?"
+    _rule(rf"(?:we|i){_NOW}\s+(?P<verb>{_WORK_VERBS})(?:\s+(?:(?:our|the|all|my) )?"
      rf"(?P<object>[\w -]{{2,30}}?))?\s+(?:with|using|through|via|in)\s+{_V}$", read_tool),
-    (rf"{_S}{_BE}{_NOW}\s+(?P<verb>{_WORK_DONE})\s+(?:with|using|through|via|in)\s+{_V}$",
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<verb>{_WORK_DONE})\s+(?:with|using|through|via|in)\s+{_V}$",
      read_tool),
-    (rf"{_S}{_NOW}\s+(?P<verb>run)s?\s+(?:with|through|via)\s+{_V}$", read_tool),
-    (rf"{_S}{_HAVE}?{_NOW}\s+{_CHANGED}\s+{_V}$", read_changed),
-    (rf"{_S}{_HAVE}?\s+replaced\s+(?P<old>[^,;]{{1,40}}?)\s+(?:with|by)\s+{_V}$", read_changed),
-    (rf"{_S}{_HAVE}?\s+relocated(?:\s+from\s+\S+)?\s+to\s+{_V}$", read_changed),
-    (rf"{_S}\s+{_TO}{_NOW}\s+(?:raised|lowered|increased|decreased|reduced|changed|extended|set"
+    _rule(rf"{_S}{_NOW}\s+(?P<verb>run)s?\s+(?:with|through|via)\s+{_V}$", read_tool),
+    _rule(rf"{_S}{_HAVE}?{_NOW}\s+{_CHANGED}\s+{_V}$", read_changed),
+    _rule(rf"{_S}{_HAVE}?\s+replaced\s+(?P<old>[^,;]{{1,40}}?)\s+(?:with"
+          rf"|by)\s+{_V}$", read_changed),
+    _rule(rf"{_S}{_HAVE}?\s+relocated(?:\s+from\s+\S+)?\s+to\s+{_V}$", read_changed),
+    _rule(rf"{_S}\s+{_TO}{_NOW}\s+(?:raised|lowered|increased|decreased|reduced|changed|extended"
+          rf"|set"
      rf"|moved|bumped|fixed|postponed|rescheduled|updated|renamed|pushed(?: back)?"
      rf"|shortened|cut)(?:\s+from\s+\S+(?:\s\S+)?)?\s+to\s+{_V}$", read_set_to),
-    (rf"we\s+(?:raised|lowered|increased|decreased|reduced|changed|extended|set|moved|bumped"
+    _rule(rf"we\s+(?:raised|lowered|increased|decreased|reduced|changed|extended|set|moved|bumped"
      rf"|postponed|rescheduled|pushed)\s+(?P<s>(?:the|our)\s+[^,;:=?!]{{1,50}}?)"
      rf"(?:\s+from\s+\S+(?:\s\S+)?)?\s+to\s+{_V}$", read_set_to),
 )  # fmt: skip
 _AMOUNTS: tuple[Rule, ...] = (
-    (rf"{_S}{_NOW}\s+defaults?\s+to\s+{_V}$", with_attribute("default")),
-    (rf"(?:we|i){_NOW}\s+(?:keep|retain|store|save)\s+{_S}\s+for\s+(?P<v>(?:at least |up to )?"
+    _rule(rf"{_S}{_NOW}\s+defaults?\s+to\s+{_V}$", with_attribute("default")),
+    _rule(rf"(?:we|i){_NOW}\s+(?:keep|retain|store|save)\s+{_S}\s+for\s+(?P<v>(?:at least |up to )?"
      rf"(?:{_NUMBER}|an?)\s[^;?!]{{1,40}})$", with_attribute("retention", typed=True)),
     _typed(rf"{_S}{_BE}{_NOW}\s+(?:kept|retained|stored|saved|preserved)\s+for\s+{_V}$",
            "retention"),
     _typed(rf"{_S}{_BE}{_NOW}\s+(?:deleted|purged|removed|wiped|erased|dropped)\s+after\s+{_V}$",
            "retention"),
     _typed(rf"{_S}{_BE}{_NOW}\s+(?:valid|good)\s+for\s+{_V}$", "validity"),
-    (rf"{_S}(?:{_BE}{_NOW}\s+rotated|{_NOW}\s+rotates?)\s+{_WHEN}\s*{_V}$", read_rotation),
-    (rf"(?:we|i){_NOW}\s+rotate\s+{_S}\s+{_WHEN}\s*{_V}$", read_rotation),
-    (rf"{_S}(?:{_BE}|\s+was|\s+were){_NOW}\s+(?:limited|capped|restricted)\s+(?:to|at)\s+{_V}$", read_limit),
-    (rf"we{_NOW}\s+(?:limit|cap|restrict)\s+{_S}\s+(?:to|at)\s+{_V}$", read_limit),
-    (rf"{_S}{_NOW}\s+(?P<holds>allows?|supports?|accepts?|permits?|handles?|can (?:hold|have"
+    _rule(rf"{_S}(?:{_BE}{_NOW}\s+rotated|{_NOW}\s+rotates?)\s+{_WHEN}\s*{_V}$", read_rotation),
+    _rule(rf"(?:we|i){_NOW}\s+rotate\s+{_S}\s+{_WHEN}\s*{_V}$", read_rotation),
+    _rule(rf"{_S}(?:{_BE}|\s+was|\s+were){_NOW}\s+(?:limited|capped|restricted)\s+(?:to"
+          rf"|at)\s+{_V}$", read_limit),
+    _rule(rf"we{_NOW}\s+(?:limit|cap|restrict)\s+{_S}\s+(?:to|at)\s+{_V}$", read_limit),
+    _rule(rf"{_S}{_NOW}\s+(?P<holds>allows?|supports?|accepts?|permits?|handles?|returns?"
+          rf"|can (?:hold|have"
      rf"|store|handle|take|seat|fit)|holds|seats|fits)\s+(?:up to|at most|a maximum of|no more than"
      rf"|only|(?={_NUMBER}\b))\s*(?P<v>{_NUMBER}\s[^;?!]{{1,40}})$", read_limit),
-    (rf"{_S}{_BE}{_NOW}\s+retried\s+(?P<v>(?:up to )?(?:{_NUMBER}\s+times|once|twice))",
+    _rule(rf"{_S}{_BE}{_NOW}\s+retried\s+(?P<v>(?:up to )?(?:{_NUMBER}\s+times|once|twice))",
      with_attribute("limit retry")),
-    (rf"{_S}\s+(?:must|has to|have to|needs? to)\s+be\s+(?P<bound>at least|at most|under|below"
+    _rule(rf"{_S}\s+(?:must|has to|have to|needs? to)\s+be\s+(?P<bound>at least|at most|under|below"
      rf"|above|over|less than|more than|no more than|no less than)\s+{_V}$", read_bound),
-    (rf"{_S}{_BE}{_NOW}\s+(?P<v>{_NUMBER}\s?[\w.]+(?:\s+\w+)?)\s+(?P<how>tall|high|long|wide|deep"
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<v>{_NUMBER}\s?[\w.]+(?:\s+\w+)?)\s+(?P<how>tall|high|long|wide"
+          rf"|deep"
      rf"|thick)\W*$", read_size),
-    (rf"{_S}(?:{_BE}{_NOW}|\s+(?:just )?turned)\s+(?P<v>{_NUMBER})(?:\s+years?(?:\s+old|\s+of age)?"
+    _rule(rf"{_S}(?:{_BE}{_NOW}|\s+(?:just )?turned)\s+(?P<v>{_NUMBER})(?:\s+years?(?:\s+old"
+          rf"|\s+of age)?"
      rf"|\s+months?\s+old)?\W*$", read_age),
     _typed(rf"{_S}{_NOW}\s+expires?\s+(?:on|in|at|after|every)\s+{_V}$", "expiry"),
     _typed(rf"{_S}{_NOW}\s+(?:opens?)\s+(?:on|at)\s+{_V}$", "opening"),
     _typed(rf"{_S}{_NOW}\s+(?:closes?)\s+(?:on|at)\s+{_V}$", "closing"),
     _typed(rf"{_S}(?:{_NOW}|\s+will)\s+ends?\s+(?:on|at|in|after)\s+{_V}$", "end"),
-    _typed(rf"{_S}{_NOW}\s+(?:takes?|lasts?)\s+{_V}$", "duration"),
+    _rule(rf"{_S}{_NOW}\s+(?:takes?|lasts?)\s+{_V}$", with_attribute("duration", fits=is_duration)),
     _typed(rf"{_S}{_NOW}\s+costs?(?:\s+(?:me|us))?\s+{_V}$", "price"),
-    (rf"(?:we|i){_NOW}\s+pay\s+(?P<v>[^;?!]{{1,40}}?\d[^;?!]{{0,40}}?)\s+(?:for|in)\s+"
+    _rule(rf"(?:we|i){_NOW}\s+pay\s+(?P<v>[^;?!]{{1,40}}?\d[^;?!]{{0,40}}?)\s+(?:for|in)\s+"
      rf"(?P<s>(?:the |our |my )?\w[\w -]{{1,30}})\W*$", with_attribute("price", typed=True)),
     _typed(rf"{_S}{_NOW}\s+weighs?\s+{_V}$", "weight"),
     _typed(rf"{_S}{_NOW}\s+(?:times? out|timeout)\s+after\s+{_V}$", "timeout"),
 )  # fmt: skip
 _PEOPLE: tuple[Rule, ...] = (
-    (rf"{_S}{_BE}{_NOW}\s+(?:\w+ly )?allergic\s+to\s+{_V}$", read_with_value("allergy")),
-    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?allergy\s+to\s+{_V}$",
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:\w+ly )?allergic\s+to\s+{_V}$", read_with_value("allergy")),
+    _rule(rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?allergy\s+to\s+{_V}$",
      read_with_value("allergy")),
-    (rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?(?P<v>[\w-]+(?: [\w-]+)?)\s+allergy\b",
+    _rule(rf"{_S}{_NOW}\s+(?:has|have)\s+an?\s+(?:{_SEVERE} )?"
+     r"(?P<v>[\w-]+(?: [\w-]+)?)\s+allergy\b",
      read_with_value("allergy")),
-    (rf"{_S}{_BE}{_NOW}\s+(?P<v>lactose|gluten|fructose|histamine)[ -]intolerant",
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<v>lactose|gluten|fructose|histamine)[ -]intolerant",
      read_with_value("intolerance")),
-    (rf"{_S}{_BE}{_NOW}\s+intolerant\s+to\s+{_V}$", read_with_value("intolerance")),
-    (rf"{_S}{_NOW}\s+works?\s+as\s+{_V}$", with_attribute("job")),
-    (rf"{_S}{_BE}{_NOW}\s+an?\s+(?P<v>(?:[\w-]+ ){{0,3}}(?:{_JOBS}))(?=\s+(?:at|for|in|with|by)\b"
+    _rule(rf"{_S}{_BE}{_NOW}\s+intolerant\s+to\s+{_V}$", read_with_value("intolerance")),
+    _rule(rf"{_S}{_NOW}\s+works?\s+as\s+{_V}$", with_attribute("job")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+an?\s+(?P<v>(?:[\w-]+ ){{0,3}}(?:{_JOBS}))(?=\s+(?:at|for|in|with"
+          rf"|by)\b"
      rf"|\W*$)", with_attribute("job")),
-    (rf"{_S}{_NOW}\s+works?\s+(?:at|for)\s+{_V}$", with_attribute("employer")),
-    (rf"{_S}(?:{_HAVE})\s+(?:been working|worked)\s+(?:at|for)\s+"
+    _rule(rf"{_S}{_NOW}\s+works?\s+(?:at|for)\s+{_V}$", with_attribute("employer")),
+    _rule(rf"{_S}(?:{_HAVE})\s+(?:been working|worked)\s+(?:at|for)\s+"
      rf"(?P<v>(?-i:[A-Z])[^,;?!]{{0,40}}?)(?=\s+(?:for|since)\b|\W*$)", with_attribute("employer")),
-    (rf"{_S}(?:{_HAVE})\s+(?:been living|lived)\s+in\s+(?P<v>(?-i:[A-Z])[^,;?!]{{0,40}}?)"
+    _rule(rf"{_S}(?:{_HAVE})\s+(?:been living|lived)\s+in\s+(?P<v>(?-i:[A-Z])[^,;?!]{{0,40}}?)"
      rf"(?=\s+(?:for|since)\b|\W*$)", with_attribute("location")),
-    (rf"{_S}{_BE}{_NOW}\s+employed\s+(?:at|by)\s+{_V}$", with_attribute("employer")),
-    (rf"{_S}\s+(?:was|were)\s+born\s+in\s+(?P<v>[A-Z][^;?!]{{1,60}})$",
+    _rule(rf"{_S}{_BE}{_NOW}\s+employed\s+(?:at|by)\s+{_V}$", with_attribute("employer")),
+    _rule(rf"{_S}\s+(?:was|were)\s+born\s+in\s+(?P<v>[A-Z][^;?!]{{1,60}})$",
      with_attribute("birthplace")),
     _typed(rf"{_S}\s+(?:was|were)\s+born\s+(?:in|on)\s+{_V}$", "birth date"),
-    (rf"{_S}\s+grew\s+up\s+in\s+{_V}$", with_attribute("hometown", fits=is_name)),
-    (rf"{_S}(?:{_BE}{_NOW}\s+(?:originally )?|\s+comes? )from\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$",
+    _rule(rf"{_S}\s+grew\s+up\s+in\s+{_V}$", with_attribute("hometown", fits=is_name)),
+    _rule(rf"{_S}(?:{_BE}{_NOW}\s+(?:originally )?"
+          rf"|\s+comes? )from\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$",
      with_attribute("origin", fits=is_name)),
-    (rf"{_S}{_BE}{_NOW}\s+(?P<v>(?-i:{_NATIONS}))\W*$", with_attribute("nationality")),
-    (rf"{_S}{_NOW}\s+reports?\s+to\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$", with_attribute("manager")),
-    (rf"{_S}{_BE}{_NOW}\s+married\s+to\s+{_V}$", with_attribute("spouse")),
-    (rf"{_S}(?:{_BE}\s+studying|{_NOW}\s+stud(?:y|ies))\s+at\s+{_V}$", with_attribute("school")),
-    (rf"{_S}(?:{_BE}\s+studying|{_NOW}\s+stud(?:y|ies))\s+(?P<v>[\w-]+(?: [\w-]+)?)(?=\s+at\b|\W*$)",
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<v>(?-i:{_NATIONS}))\W*$", with_attribute("nationality")),
+    _rule(rf"{_S}{_NOW}\s+reports?\s+to\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$",
+     with_attribute("manager")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+married\s+to\s+{_V}$", with_attribute("spouse")),
+    _rule(rf"{_S}(?:{_BE}\s+studying|{_NOW}\s+stud(?:y"
+          rf"|ies))\s+at\s+{_V}$", with_attribute("school")),
+    _rule(rf"{_S}(?:{_BE}\s+studying|{_NOW}\s+stud(?:y"
+          rf"|ies))\s+(?P<v>[\w-]+(?: [\w-]+)?)(?=\s+at\b|\W*$)",
      with_attribute("study", fits=is_subject)),
-    (rf"{_S}{_NOW}\s+(?:goes|go|attends?)\s+to?\s*(?P<v>(?-i:[A-Z])[^;?!]{{0,40}}?(?:School"
+    _rule(rf"{_S}{_NOW}\s+(?:goes|go|attends?)\s+to?\s*(?P<v>(?-i:[A-Z])[^;?!]{{0,40}}?(?:School"
      rf"|Elementary|High|College|University|Academy|Kindergarten|Montessori|Gymnasium)\b[^;?!]*)$",
      with_attribute("school")),
-    (rf"{_S}{_NOW}\s+drives?\s+an?\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$", with_attribute("car")),
-    (rf"{_S}{_NOW}\s+(?:speaks?)\s+(?P<v>(?-i:[A-Z])[a-z]+)(?=\W*$|\s+(?:at|fluently|well|and)\b)",
+    _rule(rf"{_S}{_NOW}\s+drives?\s+an?\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$",
+     with_attribute("car")),
+    _rule(rf"{_S}{_NOW}\s+(?:speaks?)\s+(?P<v>(?-i:[A-Z])[a-z]+)(?=\W*$|\s+(?:at|fluently|well"
+          rf"|and)\b)",
      read_with_value("speak")),
-    (rf"{_S}{_NOW}\s+plays?\s+(?P<v>(?:the )?[\w-]+)(?=\W*$|\s+(?:on|every|in|for|at)\b)",
+    _rule(rf"{_S}{_NOW}\s+plays?\s+(?P<v>(?:the )?[\w-]+)(?=\W*$|\s+(?:on|every|in|for|at)\b)",
      read_with_value("play")),
-    (rf"{_LIKER}\s+(?:really )?(?:loves?|likes?|adores?)\s+(?P<v>[\w-]+(?: [\w-]+)?)\W*$", read_with_value("like")),
-    (rf"{_LIKER}\s+(?:really )?(?:hates?|dislikes?|is (?:afraid|scared) of)\s+(?P<v>[\w-]+(?: [\w-]+)?)\W*$", read_with_value("dislike")),
-    (rf"{_S}{_BE}{_NOW}\s+an?\s+(?P<v>(?:[\w-]+ ){{0,2}}(?:collie|retriever|labrador|poodle|terrier"
+    _rule(rf"{_LIKER}\s+(?:really )?(?:loves?|likes?"
+          rf"|adores?)\s+(?P<v>[\w-]+(?: [\w-]+)?)\W*$", read_with_value("like")),
+    _rule(rf"{_LIKER}\s+(?:really )?(?:hates?|dislikes?|is (?:afraid"
+          rf"|scared) of)\s+(?P<v>[\w-]+(?: [\w-]+)?)\W*$", read_with_value("dislike")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+an?\s+(?P<v>(?:[\w-]+ ){{0,2}}(?:collie|retriever|labrador|poodle"
+          rf"|terrier"
      rf"|shepherd|beagle|dachshund|husky|spaniel|pug|bulldog|corgi|greyhound|siamese|persian"
      rf"|maine coon|tabby|ragdoll|mutt|schnauzer|setter|dalmatian|chihuahua))\W*$",
      with_attribute("breed")),
-    (rf"(?P<v>[^,;:=?!]{{1,40}}?){_NOW}\s+(?P<verb>{'|'.join(LEADING)})\s+"
+    _rule(rf"(?P<v>[^,;:=?!]{{1,40}}?){_NOW}\s+(?P<verb>{'|'.join(LEADING)})\s+"
      rf"(?P<s>(?:(?:the|our|my|all)\s+)?[^,;?!]{{1,50}})$", read_led),
-    (r"(?P<v>[^,;:=?!]{1,40}?)\s+is\s+(?:currently )?on[ -]call\b", read_on_call),
+    _rule(r"(?P<v>[^,;:=?!]{1,40}?)\s+is\s+(?:currently )?on[ -]call\b", read_on_call),
 )  # fmt: skip
 _THINGS: tuple[Rule, ...] = (
-    (rf"{_S}{_NOW}\s+(?:lives?|resides?|sits?)\s+{_AT}\s+{_V}$", with_attribute("location")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:based|located|stored|kept|situated|headquartered|saved|found|backed up"
+    _rule(rf"{_S}{_NOW}\s+(?:lives?|resides?|sits?)\s+{_AT}\s+{_V}$", with_attribute("location")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:based|located|stored|kept|situated|headquartered|saved|found"
+          rf"|backed up"
      rf"|checked in|archived|parked|buried|hidden|defined|documented)\s+(?:in|at|on|under|near|to)"
      rf"\s+{_V}$", with_attribute("location")),
-    (rf"(?:we|i){_NOW}\s+(?:store|keep|save|put|archive|back up)\s+"
+    _rule(rf"(?:we|i){_NOW}\s+(?:store|keep|save|put|archive|back up)\s+"
      rf"(?P<s>(?:the |our |my |all |all our )?[\w-]+(?: [\w-]+){{0,2}}?)\s+(?:in|at|on|under|to)\s+"
      rf"{_V}$", with_attribute("location")),
-    (rf"you(?: can|['’]ll|) find\s+{_S}\s+{_AT}\s+{_V}$", with_attribute("location")),
-    (rf"{_S}\s+can be found\s+{_AT}\s+{_V}$", with_attribute("location")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:written|implemented|coded)\s+in\s+{_V}$", with_attribute("language")),
-    (rf"{_S}{_BE}{_NOW}\s+licensed\s+under\s+{_V}$", with_attribute("license")),
-    (rf"{_S}(?:{_BE}{_NOW}\s+(?:owned)\s+by|{_NOW}\s+belongs?\s+to)\s+{_V}$",
+    _rule(rf"you(?: can|['’]ll|) find\s+{_S}\s+{_AT}\s+{_V}$", with_attribute("location")),
+    _rule(rf"{_S}\s+can be found\s+{_AT}\s+{_V}$", with_attribute("location")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:written|implemented"
+          rf"|coded)\s+in\s+{_V}$", with_attribute("language")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+licensed\s+under\s+{_V}$", with_attribute("license")),
+    _rule(rf"{_S}(?:{_BE}{_NOW}\s+(?:owned|run|handled)\s+by|{_NOW}\s+belongs?\s+to)\s+{_V}$",
      with_attribute("owner")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:maintained|looked after)\s+by\s+{_V}$", with_attribute("maintainer")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:led|headed)\s+by\s+{_V}$", with_attribute("lead")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:managed)\s+by\s+{_V}$", with_attribute("manager")),
-    (rf"{_S}{_BE}{_NOW}\s+(?:hosted|deployed)\s+(?:on|in|at|by|to)\s+{_V}$",
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:maintained"
+          rf"|looked after)\s+by\s+{_V}$", with_attribute("maintainer")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:led|headed)\s+by\s+{_V}$", with_attribute("lead")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:managed)\s+by\s+{_V}$", with_attribute("manager")),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:hosted|deployed)\s+(?:on|in|at|by|to)\s+{_V}$",
      with_attribute("host")),
-    (rf"(?:we|i){_NOW}\s+(?P<s>deploy|release|ship|meet|publish|review|run|plan|launch|train|back up"
+    _rule(rf"(?:we|i){_NOW}\s+(?:host|serve|publish)\s+(?P<s>(?:the |our |my "
+          rf"|all )?[\w -]{{2,30}}?)\s+"
+     rf"(?:on|in|at|from)\s+{_V}$", with_attribute("host", fits=is_name)),
+    _typed(r"(?P<s>(?:the|our|my)\s+[^,;:=?!]{1,40}?)\s+was\s+(?:founded|established|created"
+           rf"|built|launched|released)\s+(?:in|on)\s+{_V}$", "founded"),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?!closed|open|off)\w+(?:ed|built|run|sent|made|paid"
+          rf"|taken)\s+{_OFTEN}{_V}$",
+     read_scheduled),
+    _rule(rf"{_S}{_NOW}\s+(?<!\bi )(?<!we )(?:needs?|requires?)\s+(?:at least )?"
+     rf"(?P<v>{_NUMBER}\s+[a-z-]+)(?:\s+(?:per|for each|on each)\s+(?P<where>[\w -]{{2,30}}))?"
+     rf"(?=[.,]?$)", read_counted),
+    _rule(rf"(?P<s>we)\s+require\s+(?:at least )?(?P<v>{_NUMBER}\s+[a-z-]+)\s+(?:per|for each"
+          rf"|on each"
+     rf"|for every|on every)\s+(?P<where>[\w -]{{2,30}})(?=[.,]?$)", read_counted),
+    _rule(rf"(?:we|i){_NOW}\s+(?P<s>deploy|release|ship|meet|publish|review|run|plan|launch|train"
+          rf"|back up"
      rf"|invoice|swim)"
      rf"{_NOW}\s+{_WHEN}\s*{_V}$", read_done_on),
-    (rf"{_S}(?:{_NOW}\s+|(?=['’]s)){_HAPPENS}{_NOW}\s+{_WHEN}\s*{_V}$", read_scheduled),
-    (rf"(?:{_S}(?:{_NOW}|['’]ve got)\s+(?:has|have|consists? of|contains?)|there are|we are)\s+"
+    _rule(rf"{_S}(?:{_NOW}\s+|(?=['’]s)){_HAPPENS}{_NOW}\s+{_WHEN}\s*{_V}$", read_scheduled),
+    _rule(rf"(?:{_S}(?:{_NOW}|['’]ve got)\s+(?:has|have|consists? of|contains?)|there are"
+          rf"|we are)\s+"
      rf"(?:about |around |exactly |only |a total of )?(?P<v>{_NUMBER}\s+[a-z-]+(?:\s+[a-z]+)?)"
      rf"(?:\s+(?:in|on|at|per)\s+(?P<where>(?:the|our|my|each) [\w -]{{2,30}}))?(?=[.,]?$)",
      read_counted),
-    (rf"{_S}{_BE}{_NOW}\s+(?P<v>{_ADJECTIVES})\W*$", read_state),
-    (rf"{_S}{_BE}{_NOW}\s+(?:written |given |returned |sent |stored )?(?:in|as)\s+(?P<v>{_FORMS})"
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<v>{_ADJECTIVES})\W*$", read_state),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:written |given |returned |sent |stored )?(?:in"
+          rf"|as)\s+(?P<v>{_FORMS})"
      rf"\W*$", read_form),
-    (rf"{_S}{_BE}{_NOW}\s+{_AT}\s+{_V}$", read_place),
-    (rf"{_S}\s*(?:{_BE}{_NOW}|:|=)\s+{_V}$", read_attribute),
-    (rf"(?P<v>[^,;:=?!]{{1,50}}?)\s+(?:is|are){_NOW}\s+(?:the|our|my)\s+(?P<s>[^,;?!]{{1,60}})$",
+    _rule(rf"{_S}{_BE}{_NOW}\s+{_AT}\s+{_V}$", read_place),
+    _rule(rf"{_S}\s*(?:{_BE}{_NOW}|:|=)\s+{_V}$", read_attribute),
+    _rule(rf"(?P<v>[^,;:=?!]{{1,50}}?)\s+(?:is|are){_NOW}\s+(?:the|our"
+          rf"|my)\s+(?P<s>[^,;?!]{{1,60}})$",
      read_turned_round),
 )  # fmt: skip
 
 
+_TELLING = (
+    (r"\b(?:names?|named|called|calls?|go by)\b|(?:my|our) [^,]+,", _NAMES),
+    (
+        (
+            rf"\b(?:us(?:e|es|ing)|adopted|rely|relies|runs?|hosts?|deploys?|(?:is|are|am) on|chose"
+            rf"|went"
+            rf"|dropped|abandoned|ditched|retired|picked|\w+i[sz]ed|develop|replaced|listens?"
+            rf"|relocated"
+            rf"|{_WORK_VERBS}|{_WORK_DONE}|switched|moved|migrated|changed|transitioned|upgraded"
+            rf"|settled"
+            rf"|raised|lowered|increased|decreased|reduced|extended|set|bumped|fixed|postponed"
+            rf"|rescheduled|updated|renamed|pushed|shortened|cut)\b|['’]re on\b"
+        ),
+        _TOOLS,
+    ),
+    (
+        (
+            rf"\d|\b(?:{_NUMBER}|every|each|once|twice|defaults?|hourly|daily|nightly|weekly"
+            rf"|biweekly"
+            rf"|monthly|quarterly|yearly|annually|hundred|thousand|million|half|hours?|days?|weeks?"
+            rf"|months?|years?|minutes?|seconds?|noon|midnight|\w+day|january|february|march"
+            rf"|april|may"
+            rf"|june|july|august|september|october|november|december)\b"
+        ),
+        _AMOUNTS,
+    ),
+    (
+        (
+            rf"\b(?:allerg\w+|intolerant|works?|working|worked|employed|liv(?:ed|ing)|born|grew"
+            rf"|from"
+            rf"|reports?|married|stud(?:y|ies|ying)|goes|go|attends?|drives?|speaks?|plays?|loves?"
+            rf"|likes?"
+            rf"|adores?|hates?|dislikes?|afraid|scared|on[ -]call|{'|'.join(LEADING)}|an?"
+            rf"|{_NATIONS})\b"
+        ),
+        _PEOPLE,
+    ),
+    ("", _THINGS),
+)
+"""Groups of rules, each after words of which one stands in all that they find."""
+
+
 @lru_cache(maxsize=1)
-def rules() -> tuple[tuple[re.Pattern[str], Reader], ...]:
-    """The rules, compiled when first needed: importing the package stays light."""
-    every = (*_NAMES, *_TOOLS, *_AMOUNTS, *_PEOPLE, *_THINGS)
-    return tuple((re.compile(r"\s*" + pattern, re.IGNORECASE), read) for pattern, read in every)
+def _compiled() -> tuple[tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Reader], ...]], ...]:
+    # Compiled when first needed: importing the package stays light.
+    return tuple(
+        (
+            re.compile(words, re.IGNORECASE),
+            tuple((re.compile(r"\s*" + one, re.IGNORECASE), read) for one, read in group),
+        )
+        for words, group in _TELLING
+    )
+
+
+def rules_for(clause: str) -> Iterator[tuple[re.Pattern[str], Reader]]:
+    """The rules that may find something in a clause, in order."""
+    for words, group in _compiled():
+        if words.search(clause) is not None:
+            yield from group

@@ -5,7 +5,8 @@ from __future__ import annotations
 from agentmem.core.living.keys import normal_word
 
 
-def _split(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text that lists them."""
     return frozenset(text.split())
 
 
@@ -13,7 +14,7 @@ def _normal(text: str) -> frozenset[str]:
     return frozenset(map(normal_word, text.split()))
 
 
-OPINIONS = _split(
+OPINIONS = word_set(
     "very too so quite really more less being going not awesome amazing great tough incredible good"
     " bad nice important hard easy key something one some all fine ok okay cool fun beautiful"
     " wonderful terrible horrible perfect interesting exciting boring weird strange funny hilarious"
@@ -29,13 +30,13 @@ OPINIONS = _split(
     " at almost nearly barely as getting becoming looking feeling sure certain glad proud"
 )
 """First words of what is no value but a judgement or the beginning of a story."""
-NO_SUBJECT = _split(
+NO_SUBJECT = word_set(
     "to that who which when while because decided agreed chose want wants need needs plan try have"
     " has had can must does do did make makes let see saw know there here it this i you they he she"
     " we and or please nobody nothing something anything someone somebody anyone if what how why"
     " where these those than then think guess feel love hope him them me us was were said not"
 )
-MORE_ATTRIBUTES = _split(
+MORE_ATTRIBUTES = word_set(
     "mascot rent deposit gate anniversary laptop car bike slogan motto hostname namespace bucket"
     " prefix suffix extension seat row terminal platform vendor contact coach trainer therapist"
     " accountant nanny roommate flatmate surname pronouns instrument hobby type subdomain workspace"
@@ -59,11 +60,16 @@ NO_HEADS = _normal(
 )
 """What is no attribute of anything."""
 NOT_COUNTED = NO_HEADS | _normal(
-    "hour day week month year friend people test change ticket email message file pr typo beer drink"
+    "element item row column method parameter argument line bullet paragraph hour day week month"
+    " year friend people test change ticket email message file pr typo beer drink"
     " coffee meeting call deadline exam interview appointment date"
 )
 """What one has two of today, and not worth keeping."""
-EPHEMERAL = _split("it this that i we you they he she lunch dinner breakfast")
+CODE_WORDS = word_set(
+    "function array tuple dict loop variable example tutorial article argument snippet string"
+    " regex struct enum exercise"
+)
+EPHEMERAL = word_set("it this that i we you they he she lunch dinner breakfast")
 PEOPLE = _normal(
     "son daughter child kid baby toddler brother sister mother mom mum father dad wife husband"
     " partner spouse girlfriend boyfriend fiance fiancee uncle aunt cousin nephew niece grandmother"
@@ -78,11 +84,14 @@ ROLES = _normal(
     " flatmate nanny hairdresser captain principal"
 )
 """Of these one has one: "my manager" and "my manager's name" are the same attribute."""
-OCCUPATIONS = _split(
+OCCUPATIONS = word_set(
     "engineer developer teacher nurse doctor dentist lawyer architect chef cook pilot accountant"
-    " designer scientist researcher student professor lecturer manager consultant analyst programmer"
-    " writer author journalist photographer plumber electrician carpenter farmer mechanic pharmacist"
-    " veterinarian vet paramedic firefighter librarian translator interpreter baker barber therapist"
+    " designer scientist researcher student professor lecturer manager consultant analyst"
+    " programmer"
+    " writer author journalist photographer plumber electrician carpenter farmer mechanic"
+    " pharmacist"
+    " veterinarian vet paramedic firefighter librarian translator interpreter baker barber"
+    " therapist"
     " psychologist psychiatrist surgeon physician biologist chemist physicist mathematician"
     " statistician economist banker realtor cashier waiter waitress bartender barista musician"
     " composer actor actress painter sculptor illustrator editor publisher recruiter administrator"

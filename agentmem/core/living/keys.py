@@ -37,7 +37,8 @@ _HEADS = {
     for group in _SAME.replace("\n", "|").split("|")
     for word in group.split()
 }
-_PLURAL_OS = frozenset("retros logos photos videos repos demos memos macros zoos radios".split())
+_WORDS_IN_OS = "retros logos photos videos repos demos memos macros zoos radios"
+_PLURAL_OS = frozenset(_WORDS_IN_OS.split())
 MOST_KEY_WORDS = 6
 
 

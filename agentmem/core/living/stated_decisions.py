@@ -14,25 +14,37 @@ TITLE_CHARACTERS = 80
 TRIMMED = " \t\n\r.,;:—–-"
 
 _FLAGS = re.IGNORECASE
-_WHO = r"(?:we|i|the (?:\w+ )?(?:team|board|group|committee|company)|our team|everyone|my \w+ and i)"
+_WHO = (
+    r"(?:we|i|the (?:\w+ )?(?:team|board|group|committee|company)|our team|everyone|my \w+ and i)"
+)
 _DECIDED = compile_late(
     rf"^(?P<lead>(?P<before>.{{0,80}}?)\b(?:{_WHO}|it was|it has been"
     r"|(?-i:(?!You|He|She|They|It|This|That|Who|If|What|When)[A-Z]\w+))"
     r"(?:['’]ve)?\s+(?:have |has |had |finally |just |then |all |both |also |ultimately |eventually"
     r" |jointly |unanimously )*"
-    r"(?P<verb>(?:(?:decided|agreed|opted|resolved|voted|committed)(?= (?:not )?(?:to|on|for|against|that)\b)"
+    r"(?P<verb>(?:(?:decided|agreed|opted|resolved|voted|committed)(?= (?:not )?(?:to|on|for"
+    r"|against|that)\b)"
     r"|settled(?= (?:on|for)\b)|went(?= (?:with|for)\b)|chose|picked|selected)"
     r"\s+)(?P<to>(?:to|that)\b\s*)?(?P<on>(?:on|for|with|against)\b\s*)?)(?P<what>.+)$",
     _FLAGS,
 )
 _GOING = compile_late(
-    r"^(?P<before>.{0,60}?)\b(?:(?:we|i)(?:['’]re| are|['’]m| am)\s+(?:now )?(?=(?P<sure>going with)"
+    r"^(?P<before>.{0,60}?)\b(?:(?:we|i)(?:['’]re| are|['’]m"
+    r"| am)\s+(?:now )?(?=(?P<sure>going with)"
     r"|sticking (?:with|to)\b|settling on\b|dropping\b|standardi[sz]ing on\b)"
     r"|(?:(?:we|i)(?:['’]ll| will)|let['’]?s)\s+(?=(?:go with|use|stick (?:with|to)|drop|pick"
     r"|stay (?:with|on)|adopt|keep (?!\w+ing\b))\b))(?P<what>.+)$",
     _FLAGS,
 )
 """Said like a plan; a decision only when a reason comes with it, or "going with"."""
+_CHANGED = compile_late(
+    r"^(?P<before>.{0,40}?)\b(?:we|i)(?:['’]ve| have)?\s+(?:finally |just "
+    r"|then )?(?P<what>(?:rejected"
+    r"|ruled out|ended up (?:using|with)|switched|migrated|moved|adopted|dropped|abandoned|ditched"
+    r"|replaced|stopped using)\s.+)$",
+    _FLAGS,
+)
+"""What was done; with a reason, somebody decided it."""
 _PASSIVE = compile_late(
     r"^(?P<lead>)(?P<before>)(?P<what>[^,;]{2,60}?)\s+(?:was|were|has been|got)\s+(?:finally )?"
     r"(?:chosen|picked|selected)\b(?P<rest>.+)$",
@@ -45,14 +57,17 @@ _DECISION_LABEL = compile_late(
 )
 _WHY = (
     r"(?:because(?: of)?|since|due to|so that|so(?= (?:we|it|the)\b)|in order to|to avoid"
-    r"|given that|given|as(?= (?:it|we|the|they|there|our|i|nobody|most)\b)|on the grounds that|thanks to"
+    r"|given that|given|as(?= (?:it|we|the|they|there|our|i|nobody|most)\b)|on the grounds that"
+    r"|thanks to"
     r"|the reason (?:is|was|being)(?: that)?|for the sake of)"
 )
 _BECAUSE = compile_late(rf"[,;]?\s+{_WHY}\s+|:\s+(?=(?:we|it|the|they|our|i|there)\b)", _FLAGS)
 _BECAUSE_BEFORE = compile_late(
     r"^(?:because(?: of)?|since|as|given that|given|due to)\s+(?P<why>[^,]{3,120}),\s*$", _FLAGS
 )
-_SO = compile_late(r"^(?P<why>.{6,120}?),?\s+(?:so|therefore|hence)(?: then| in the end)?\s*$", _FLAGS)
+_SO = compile_late(
+    r"^(?P<why>.{6,120}?),?\s+(?:so|therefore|hence)(?: then| in the end)?\s*$", _FLAGS
+)
 _REASON = compile_late(
     r"^(?:the |our |my |main )*(?:reason|rationale|why|motivation)\s*(?:is|was|:|being|–|—"
     r"|-)\s*(?:that\s+|because\s+)?(?P<why>.+)$"
@@ -68,7 +83,8 @@ _UNDECIDED = compile_late(
 )
 _NO_DECISION = compile_late(
     r"(?:this|that|them|it|up|out|how|what|where|you|your|and|so|me|him|her|us|whether|between|if"
-    r"|when|who|a lot|fun|well|home|there|crazy|viral|great|nuts|(?:a|the) (?:walk|run|hike|swim"
+    r"|when|who|a lot|fun|well|home|go (?:home|out|to bed|for an?)|there|crazy|viral|great|nuts"
+    r"|(?:a|the) (?:walk|run|hike|swim"
     r"|drive|coffee|ride|drink|bite))\b",
     _FLAGS,
 )
@@ -93,9 +109,7 @@ class Decision:
         )
 
 
-def stated_decision(
-    text: str, span: Span, following: Span | None
-) -> tuple[Decision | None, int]:
+def stated_decision(text: str, span: Span, following: Span | None) -> tuple[Decision | None, int]:
     """The decision in a sentence, and how many sentences it takes with its reason."""
     sentence = text[slice(*span)]
     if is_question(sentence) or is_spoken_by_other(sentence):
@@ -133,15 +147,28 @@ def _read(sentence: str) -> tuple[str, str, bool] | None:
             return None
         plain = decided["to"] or what.startswith("not ")
         named = what if plain else f"{decided['verb']}{decided['on'] or ''}{what}"
-        return named, reason or (why["why"] if why else ""), False
+        reason = reason or (why["why"] if why else "")
+        return named, reason, _is_small(decided["verb"], what, lead)
     if going := _GOING.match(sentence):
         if _UNDECIDED.search(going["before"]):
             return None
         return (*_parted(going["what"]), going["sure"] is None)
+    if changed := _CHANGED.match(sentence):
+        if _UNDECIDED.search(changed["before"]):
+            return None
+        return (*_parted(changed["what"]), True)
     if passive := _PASSIVE.match(sentence):
         _, reason = _parted(passive["rest"])
         return passive["what"], reason, True
     return None
+
+
+def _is_small(verb: str, what: str, lead: str) -> bool:
+    """Whether it is a choice of the moment ("I picked a seat"), unless there is a reason for it."""
+    if verb.split(maxsplit=1)[0].lower() not in ("chose", "picked", "selected", "went"):
+        return False
+    alone = re.search(r"\bi(?:['’]ve)?\s+\w+\s+(?:\w+\s+)?\Z", lead, _FLAGS) is not None
+    return alone or what.islower()
 
 
 def _parted(what: str) -> tuple[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agentmem.core.living.fact_readers import PRONOUN
-from agentmem.core.living.fact_rules import rules
+from agentmem.core.living.fact_rules import rules_for
+from agentmem.core.living.fact_subjects import PRONOUN
 from agentmem.core.living.stated_values import value_span
 from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
@@ -24,7 +24,8 @@ _OPENERS = compile_late(
     r"^(?:(?:also|note that|remember that|remember|please note that|please remember that"
     r"|just so you know|actually|basically|oh|hey|hi|hello"
     rf"|so|and|well|ok|okay|yes|no|it turns out that|it turns out|turns out|for context"
-    r"|for reference|in fact|as you know|i confirmed that|i can confirm that|confirmed|currently|now"
+    r"|for reference|in fact|as you know|i confirmed that|i can confirm that|confirmed|currently"
+    r"|now"
     r"|today|these days|nowadays|this (?:week|month|year|quarter|sprint)|at the moment|right now"
     r"|as of \w+(?: \d+)?|since \w+(?: \d+)?|starting (?:in|on|from) \w+(?: \d+)?|from now on"
     rf"|going forward|at work|at home|in our team|in my team|personally|{_LABEL})"
@@ -73,7 +74,7 @@ def stated_fact(clause: str) -> Stated | None:
     ended = body != clause[start:] or _DROPPED.search(body) is not None
     if _NEGATED.search(_AT_MOST.sub("", body)):
         return None
-    for pattern, read in rules():
+    for pattern, read in rules_for(body):
         match = pattern.match(body)
         found = read(match) if match is not None else None
         if match is None or found is None or not found[0]:

@@ -18,9 +18,11 @@ _FAILED = compile_late(
     r"|raised? (?:an? )?(?-i:[A-Z])\w+|raises|time[sd] out|timing out|hung|hangs|died|dies"
     r"|got an? (?:\w+ ){0,2}error|\w*Error\b|\w*Exception\b|exceptions?|errors?|errored|bugs?"
     r"|segfault(?:s|ed)?|stack trace|traceback|panick?(?:ed|s)|regressions?|exit code \d+"
-    r"|(?:http |status )?[45]\d\d(?=\b(?! ?(?:ms|mb|gb|kb|s\b|px|users|rows|euros)))|(?-i:E[A-Z]{4,})"
+    r"|(?:http |status )?[45]\d\d(?=\b(?! ?(?:ms|mb|gb|kb|s\b|px|users|rows|euros)))"
+    r"|(?-i:E[A-Z]{4,})"
     r"|(?-i:OOM)\w*|flaky|stuck|freezes|froze|frozen|leak(?:s|ed|ing)?|deadlock(?:s|ed)?|timeouts?"
-    r"|(?:was|were|went|is) down|corrupt(?:ed)?|refused|denied|unable to|out of (?:memory|space|disk)"
+    r"|(?:was|were|went|is) down|corrupt(?:ed)?|refused|denied|unable to|out of (?:memory|space"
+    r"|disk)"
     r"|(?:would|could|did|does|do|was|were|is|are|can)(?:n['’]t| not)(?= \w)|cannot"
     r"|(?:stopped|not) working|jam(?:s|med|ming)?|conflicts?|mismatch(?:es|ed)?|rejected|expired"
     r"|blank (?:page|screen)|kept (?!up\b)\w+ing|warnings?|overflow(?:ed|s)?|race condition"
@@ -33,7 +35,8 @@ _IT = r"(?:it|this|that|them|these|the (?:issue|problem|error|bug|crash|failure|
 _FIX = compile_late(
     r"(?:^|[,;.:—–-]\s*|\band\s+|\bwhich\s+|\bso\s+|\bit\s+|\bwas\s+|\bwere\s+|\bwe\s+|\bi\s+"
     r"|\bthen\s+)"
-    r"(?:(?:was |were |got |is |finally |eventually |we |i |have |has |been |['’]ve |which |this |that"
+    r"(?:(?:was |were |got |is |finally |eventually |we |i |have |has |been |['’]ve |which |this "
+    r"|that"
     rf" |it )*(?:{_CURED}|worked around|got around)(?:\s+{_IT})?"
     r"\s+(?:by|with|after|via|through)\s+"
     r"|(?:the |our |my |a |temporary |quick )*(?:fix|solution|workaround|remedy|cure)"
@@ -43,12 +46,14 @@ _FIX = compile_late(
 )
 _HELPED = (
     rf"(?:{_CURED}\s+{_IT}|(?:made|let) (?:it|this|the \w+) (?:go away|work(?: again)?|disappear)"
-    r"|helped|did the trick|did it|worked|got rid of (?:it|them|the (?:error|problem|issue))"
+    r"|helped|did the trick|did it|worked|(?<=and it )(?:recovered|came back|passed"
+    r"|works)(?: again| now)?|got rid of (?:it|them|the (?:error|problem|issue))"
     r"|brought (?:it|the \w+) back(?: up)?)"
 )
 _FIXED_IT = compile_late(
     r"^(?:but |then |so |and |in the end,? |finally,? |eventually,? |turns out |it turned out )*"
-    r"(?P<fix>[^;]+?)(?:,? (?:and|which) (?:that |this |it )?)?(?:\s+(?:finally |just |immediately )?|"
+    r"(?P<fix>[^;]+?)(?:,? (?:and|which) (?:that |this |it )?)?(?:\s+(?:finally |just "
+    r"|immediately )?|"
     rf"(?<=which )){_HELPED}\W*$",
     _FLAGS,
 )
@@ -68,23 +73,33 @@ _WENT_AWAY = compile_late(
     _FLAGS,
 )
 _TO_FIX = compile_late(
-    rf"^to (?:fix|solve|resolve|work around|get rid of)\s+(?P<error>[^,;]+?),?\s+(?:we|i)\s+"
+    r"^to (?:fix|solve|resolve|work around|get rid of)\s+(?P<error>[^,;]+?),?\s+(?:we|i)\s+"
     r"(?P<fix>(?:just |simply |finally )?\w+(?:ed|t|w|n|an|et|ut|id|ote|ade|ook|ave)\b.+)$",
     _FLAGS,
 )
+_AFTER = compile_late(
+    r"^after (?P<fix>\w+ing .+?),? (?P<error>(?:the|our|my|all) [^,;]+?) (?:went away|disappeared"
+    r"|vanished|stopped|was gone|were gone|was fixed|were fixed|was resolved)\W*$",
+    _FLAGS,
+)
 _FIX_FOR = compile_late(
-    r"^the (?:fix|solution|workaround|remedy|cure) (?:for|to) (?P<error>(?!it\b|this\b|that\b)[^,;]+?)"
+    r"^the (?:fix|solution|workaround|remedy|cure) (?:for|to) (?P<error>(?!it\b|this\b"
+    r"|that\b)[^,;]+?)"
     r"\s+(?:was|is)\s+(?:to\s+)?(?P<fix>.+)$",
     _FLAGS,
 )
 _UNTIL = compile_late(
-    r"^(?P<error>[^;]*?\bkept\b[^;]+?|[^;]*?\b(?:failed|crashed|broke)\b[^;]*?)\s+until\s+(?:we|i)\s+"
+    r"^(?P<error>[^;]*?\bkept\b[^;]+?|[^;]*?\b(?:failed|crashed|broke)\b[^;]*?)\s+until\s+(?:we"
+    r"|i)\s+"
     r"(?P<fix>[^;]+)$",
     _FLAGS,
 )
 _WITHIN = compile_late(r"\s*;\s+|\s+[—–]\s+|\s+-\s+|,\s+(?:and|but|so)\s+|\.\s+", _FLAGS)
 _BARE = compile_late(
-    rf"(?:the |our |my |an? |this |that |some )*(?:{_IT}|issue|problem|error|bug|thing)s?\W*\Z", _FLAGS
+    r"(?:the |our |my |an? |this |that |some )*(?:it|them|this|that|issue|problem|error|bug"
+    r"|thing)s?"
+    r"\W*\Z",
+    _FLAGS,
 )
 _OPEN = compile_late(
     r"\b(?:if|maybe|perhaps|might|should|shall|will|try|let['’]?s|need to|needs to|want to|going to"
@@ -93,7 +108,8 @@ _OPEN = compile_late(
     _FLAGS,
 )
 _NOT_YET = compile_late(
-    r"\b(?:not|never|no|nothing|none|nobody|neither|yet|hardly)\b|n['’]t\b|\A(?:how|what|this|that|it"
+    r"\b(?:not|never|no|nothing|none|nobody|neither|yet|hardly)\b|n['’]t\b|\A(?:how|what|this"
+    r"|that|it"
     r"|they|he|she|you|and|the next|tomorrow|friday|monday|tuesday|thursday|next)\b",
     _FLAGS,
 )
@@ -154,7 +170,7 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
     fix = _FIX.search(sentence)
     if fix is not None and _FAILED.search(sentence[: fix.start()]):
         return sentence[: fix.start()], fix["fix"]
-    for pattern in (_FIX_OF, _WENT_AWAY, _UNTIL):
+    for pattern in (_FIX_OF, _WENT_AWAY, _AFTER, _UNTIL):
         match = pattern.match(sentence)
         if match is None or _BARE.match(match["error"]):
             continue
@@ -164,6 +180,7 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
 
 
 def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
+    error = re.sub(r"^(?:problem|error|issue|bug|symptom)\s*:\s*", "", error, flags=_FLAGS)
     error = re.sub(
         r"(?:,?\s+(?:and|which|but|it|was|were|we|i|so))+$", "", error.strip(TRIMMED), flags=_FLAGS
     )

@@ -6,6 +6,7 @@ import re
 
 from agentmem.core.conflicts_kinds import SORTS
 from agentmem.core.conflicts_values import month_number, weekday_number
+from agentmem.core.living.fact_words import word_set
 from agentmem.core.patterns import compile_late
 
 _FLAGS = re.IGNORECASE
@@ -34,6 +35,9 @@ _NUMBER_WORD = compile_late(
 )
 _CLOCK = compile_late(r"\b(?:\d{1,2}:\d\d|\d{1,2}\s?[ap]\.?m\b|noon\b|midnight\b)", _FLAGS)
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DAY_OF_MONTH = compile_late(
+    r"\b(?:\d{1,2}(?:st|nd|rd|th)|first|last)(?: \w+)? of (?:each|every|the) month", _FLAGS
+)
 _SPLIT_WORDS = re.compile(r"[^\W_][\w.+#/-]*")
 _EVERY_WEEKDAY = compile_late(
     r"(?:every|each) (?=(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b)", _FLAGS
@@ -56,10 +60,10 @@ _PAIRS = {
     "sql server": "database", "google cloud": "cloud", "vs code": "editor",
     "visual studio": "editor", "apache kafka": "queue", "amazon web": "cloud",
 }  # fmt: skip
-_NO_NAMES = frozenset(
+_NO_NAMES = word_set(
     "confidence care love pride joy caution ease success help pleasure friends people others kids"
     " family me you him her us them it this that these those everyone nothing something anything"
-    " everything way time times effort fun luck hand hands caution style less more".split()
+    " everything way time times effort fun luck hand hands caution style less more"
 )
 
 
@@ -100,7 +104,7 @@ def date_sort(value: str) -> str | None:
     if any(len(word) > 5 and weekday_number(word) is not None for word in words):
         return "day"
     if any(len(word) > 2 and month_number(word) and word != "may" for word in words) or (
-        "May" in value.split() or _YEAR.search(value)
+        "May" in value.split() or _YEAR.search(value) or _DAY_OF_MONTH.search(value)
     ):
         return "date"
     return None
@@ -122,7 +126,7 @@ def sort_of(value: str) -> str | None:
 
 def is_place(value: str) -> bool:
     """Whether a value can be where something is: a path, an address, a name, a room."""
-    first = value.split()[0] if value else ""
+    first = value.split(maxsplit=1)[0] if value else ""
     bare = _ARTICLE.sub("", value)
     return (
         _PATH.match(first.rstrip(".,")) is not None
@@ -143,17 +147,31 @@ def is_name(value: str) -> bool:
         return False
     if words[0].lower() in ("the", "a", "an", "my", "our", "your", "his", "her", "their", "some"):
         return False
-    return len(words) == 1 or any(not word.islower() for word in words) or sort_of(value) is not None
+    return (
+        len(words) == 1 or any(not word.islower() for word in words) or sort_of(value) is not None
+    )
+
+
+def is_duration(value: str) -> bool:
+    """Whether a value is an amount of time."""
+    return is_typed(value) and _TIME_UNIT.search(value) is not None
+
+
+_TIME_UNIT = compile_late(
+    r"(?:second|minute|hour|day|night|week|month|quarter|year|sprint|milli\w+|\bmin|\bsec|\bhr)s?\b"
+    r"|\d\s?(?:ms|s|h|m|d)\b",
+    _FLAGS,
+)
 
 
 def is_subject(value: str) -> bool:
     """Whether one can study it: not "hard", "every day" or "for an exam"."""
-    return value.split()[0].lower() not in _HOW_STUDIED
+    return value.split(maxsplit=1)[0].lower() not in _HOW_STUDIED
 
 
-_HOW_STUDIED = frozenset(
+_HOW_STUDIED = word_set(
     "every for in on with hard a the all too from by alone together abroad online at more less this"
-    " that it them people how what something part-time full-time and".split()
+    " that it them people how what something part-time full-time and"
 )
 
 
@@ -161,5 +179,6 @@ def is_person(value: str) -> bool:
     """Whether a value looks like the name of somebody: capitalised words, no more than four."""
     words = value.split()
     return 1 <= len(words) <= 4 and all(
-        word[:1].isupper() or word in ("de", "van", "von", "der", "da", "la", "and") for word in words
+        word[:1].isupper() or word in ("de", "van", "von", "der", "da", "la", "and")
+        for word in words
     )
