@@ -2,10 +2,13 @@
 
 A line is `sort|key|value|sentence`. F is a fact, D a decision (`what|reason`), E an error
 (`error|fix`), N states nothing that should be kept. A small f may be found and need not be. Keys
-that would do are parted by commas, values by " // ". All lines were written before the rules
-were looked at again and parted at random: the rules were developed with the first list, the second
-is the figure to believe. A line of it that leads to a change of the rules belongs to the first
-list from then on. `EARLIER` are sentences of another writer, whose misses were known.
+that would do are parted by commas, values by " // ".
+
+The first 255 were written before the rules and parted at random, 175 later ones were written to
+measure only. The rules were developed with the first list. A line of the second list that leads to
+a change of the rules belongs to the first from then on; that was so for 26, so the second list is
+kinder now than it was when it was read: see docs/contradictions.md for those figures. `EARLIER` are
+sentences of another writer, whose misses were known.
 """
 
 # ruff: noqa: E501  (a sentence is a line)
@@ -150,6 +153,24 @@ D|go with Hetzner|it is half the price|We'll go with Hetzner, since it is half t
 D|stick with Jenkins // sticking with Jenkins|migration would take a quarter|We're sticking with Jenkins because migration would take a quarter.
 E|TypeError: x is undefined|a null check in render()|Got TypeError: x is undefined. Solution: a null check in render().
 E|ModuleNotFoundError: No module named 'yaml'|installing pyyaml // pip install pyyaml|ModuleNotFoundError: No module named 'yaml' was solved by installing pyyaml.
+F|database analytics,analytics database|ClickHouse|Our analytics database is ClickHouse.
+F|web-framework,application web web-framework|Django 5|The web app is built on Django 5.
+F|day release|Wednesday|Releases go live on Wednesday.
+F|code location review,review|GitHub|Code reviews happen on GitHub.
+F|channel incident,channel slack incident|#incidents|The incident channel is #incidents.
+F|ci|GitHub Actions|Our pipelines run on GitHub Actions.
+F|conference location,location conference|Lyon|The conference takes place in Lyon.
+F|diet|vegetarian|I'm a vegetarian.
+F|color car|dark green|My car is dark green.
+F|key location spare|under the flower pot // flower pot|The spare key is under the flower pot.
+F|school son|Hillside Academy|My son attends Hillside Academy.
+D|buy a used van|new ones cost too much|We decided to buy a used van as new ones cost too much.
+E|Login returned 403|adding the missing scope|Login returned 403. The problem was solved by adding the missing scope.
+E|The page was blank|clearing the service worker cache|The page was blank after the update; clearing the service worker cache helped.
+N|||The capital of France is Paris.
+N|||Your name is Claude.
+N|||The file is 300 lines.
+F|metric retention|13 months|Metrics are retained for 13 months.
 """
 
 HELD_OUT = """
@@ -272,11 +293,8 @@ N|||They have two cats.
 N|||I hope the launch is on Friday.
 N|||Somebody told me the office moves to Berlin.
 N|||Use tabs, not spaces, in this file.
-F|region,production region|eu-west-3|Production is in eu-west-3.
-F|database analytics,analytics database|ClickHouse|Our analytics database is ClickHouse.
-F|framework web,web-framework|Django 5|The web app is built on Django 5.
+F|region,production region,location production|eu-west-3|Production is in eu-west-3.
 F|deploy tool,argocd uses|ArgoCD|ArgoCD handles our deployments.
-F|day release|Wednesday|Releases go live on Wednesday.
 F|meeting planning time,meeting planning day,day meeting planning|Mondays at 11|Planning meetings are on Mondays at 11.
 F|location terraform state|s3://acme-tf|The Terraform state lives in s3://acme-tf.
 F|location script,deploy location script|tools/deploy.sh|The deploy script is at tools/deploy.sh.
@@ -288,20 +306,17 @@ F|limit pool|40 connections|The pool is limited to 40 connections.
 F|connection limit pool,limit pool|40 connections|The connection pool is capped at 40 connections.
 F|count environment|three environments // three|We have three environments.
 F|count microservice,count service|42 microservices // 42|We have 42 microservices.
-F|build duration,duration build ci|eight minutes|A full CI build takes eight minutes.
+F|build duration,build ci duration full|eight minutes|A full CI build takes eight minutes.
 F|retention backup|90 days|Backups are deleted after 90 days.
-F|expiry link,expiry reset link|24 hours|Password reset links expire after 24 hours.
+F|expiry link,expiry link password reset|24 hours|Password reset links expire after 24 hours.
 F|go version|1.22|The Go version is 1.22.
 F|language sdk|TypeScript|The SDK is written in TypeScript.
-F|code location review,review|GitHub|Code reviews happen on GitHub.
-F|channel incident,channel slack incident|#incidents|The incident channel is #incidents.
 F|api key rotation,rotation,key rotation|every quarter|API keys rotate every quarter.
 F|sla|99.95%|Our SLA is 99.95%.
 F|port,admin panel port|9090|The admin panel listens on port 9090.
 F|budget cloud|8,000 euros a month|Our cloud budget is 8,000 euros a month.
 F|feature flag tool,feature flag|LaunchDarkly|We use LaunchDarkly for feature flags.
 F|email provider|Postmark|Our email provider is Postmark.
-F|ci|GitHub Actions|Our pipelines run on GitHub Actions.
 F|cluster location,location cluster|Frankfurt|The cluster is located in Frankfurt.
 F|linter,lint tool|ESLint|We lint with ESLint.
 F|status legacy api,api legacy status|deprecated|The legacy API is deprecated.
@@ -311,7 +326,6 @@ F|cache|Memcached|We dropped Memcached.
 F|sprint duration,duration sprint,length sprint|two weeks|Our sprints last two weeks.
 F|team lead,lead mobile,lead mobile team|Dana|The mobile team is led by Dana.
 F|deadline report,date report|31 March|The report is due on 31 March.
-F|conference location,location conference|Lyon|The conference takes place in Lyon.
 F|name sister|Freya|My sister's name is Freya.
 F|dog name|Biscuit|We have a dog called Biscuit.
 F|location|Porto|I moved to Porto.
@@ -320,7 +334,6 @@ F|job|carpenter // a carpenter|I'm a carpenter.
 F|husband job,job husband|pilot // a pilot|My husband is a pilot.
 F|allergy cat|cats|I'm allergic to cats.
 F|intolerance lactose|lactose|I'm lactose intolerant.
-F|diet|vegetarian|I'm a vegetarian.
 F|count sister|two sisters // two|I have two sisters.
 F|age daughter|nine|My daughter is nine.
 F|birthday|3 October|My birthday is 3 October.
@@ -331,29 +344,23 @@ F|nationality|Finnish|I'm Finnish.
 F|day yoga,class day yoga|Thursdays|My yoga class is on Thursdays.
 F|appointment dentist date,appointment date dentist|12 May|My dentist appointment is on 12 May.
 F|phone|Pixel 8 // a Pixel 8|My phone is a Pixel 8.
-F|color car|dark green|My car is dark green.
 F|number apartment,apartment number|4B|Our apartment number is 4B.
-F|garden location key,location spare key|under the flower pot // flower pot|The spare key is under the flower pot.
 F|drink,coffee|black|I take my coffee black.
 F|wake time,time|6:30|I get up at 6:30.
 F|language native,native language|Catalan|My native language is Catalan.
-F|school son|Hillside Academy|My son attends Hillside Academy.
 F|deposit|300 euros|The deposit is 300 euros.
 D|use Zig for the parser|it has no hidden allocations|We have decided to use Zig for the parser because it has no hidden allocations.
 D|drop support for IE|only 0.1% of visitors use it|We agreed to drop support for IE since only 0.1% of visitors use it.
 D|Mapbox // chose Mapbox|its pricing is simpler|I chose Mapbox because its pricing is simpler.
 D|stay on Postgres||We decided to stay on Postgres.
 D|use trunk-based development|long branches hurt us|Long branches hurt us, so we decided to use trunk-based development.
-D|buy a used van|new ones cost too much|We decided to buy a used van as new ones cost too much.
 D|keep the API versioned in the URL|clients cache headers badly|Decision: keep the API versioned in the URL. Reason: clients cache headers badly.
 D|Svelte was chosen // Svelte|the bundle is smaller|Svelte was chosen over React because the bundle is smaller.
 D|hire a contractor|nobody here knows COBOL|Our team chose to hire a contractor because nobody here knows COBOL.
 E|Deploys failed with ImagePullBackOff|logging in to the registry again|Deploys failed with ImagePullBackOff. Logging in to the registry again fixed it.
 E|The worker ran out of memory|lowering the batch size to 50|The worker ran out of memory, and lowering the batch size to 50 fixed it.
 E|SSL handshake error|updating the CA bundle|We got an SSL handshake error and fixed it by updating the CA bundle.
-E|Login returned 403|adding the missing scope|Login returned 403. The problem was solved by adding the missing scope.
 E|slow queries // the slow queries|An index on created_at|An index on created_at fixed the slow queries.
-E|The page was blank|clearing the service worker cache|The page was blank after the update; clearing the service worker cache helped.
 E|race condition // the race condition|a mutex around the counter|I solved the race condition with a mutex around the counter.
 E|My laptop would not wake up|resetting the SMC|My laptop would not wake up. Resetting the SMC did the trick.
 E|Tests failed on CI with a locale error|setting LC_ALL=C|Tests failed on CI with a locale error; the fix was setting LC_ALL=C.
@@ -379,7 +386,6 @@ N|||We have a lot of work to do.
 N|||We never deploy on Fridays.
 N|||Kubernetes is an orchestrator.
 N|||A list is a sequence of values.
-N|||The capital of France is Paris.
 N|||Can you make the button blue?
 N|||I was thinking we use Rust.
 N|||Deploys used to go out on Mondays.
@@ -388,15 +394,62 @@ N|||We are still deciding between Vue and React.
 N|||The error is still there.
 N|||Restarting did not fix it.
 N|||You should fix it by adding a lock.
-N|||Your name is Claude.
 N|||You are a helpful assistant.
 N|||The function is called twice.
 N|||My code is in the file below.
-N|||The file is 300 lines.
 N|||I'm on my way.
 N|||I'm at the airport.
 N|||The first step is to install Node.
 N|||We talked about Kafka for two hours.
+F|location log|/var/log/acme|Logs end up in /var/log/acme.
+F|vendor,cdn,cdn provider|Fastly|Our CDN is Fastly.
+F|day release,day deploy|Wednesdays|We ship on Wednesdays.
+F|database size|40 GB|The database size is 40 GB.
+F|count worker,cluster count worker|six workers|The cluster has six workers.
+F|limit session user,limit session|five sessions|Each user can have up to five sessions.
+F|owner onboarding|Greta|Greta is in charge of onboarding.
+F|code repo,location monorepo,host monorepo,monorepo host|GitLab|The monorepo is hosted on GitLab.
+F|lock timeout|3 seconds|The lock timeout is 3 seconds.
+F|architect,architect lead,architect data|Ravi|Our data architect is Ravi.
+F|environment staging status,staging status,status|frozen|Staging is frozen.
+F|java version|21|The Java version is 21.
+F|indentation|spaces|We use spaces for indentation.
+F|package-manager|uv|We switched to uv.
+F|nickname|Bo|I go by Bo.
+F|location sister|Nairobi|My sister lives in Nairobi.
+F|count cat,cat count|one cat // three cats|I have three cats.
+F|grandmother age,age grandmother|93|My grandmother is 93 years old.
+F|job|translator // freelance translator|I work as a freelance translator.
+F|birthday wife|18 August|My wife's birthday is on 18 August.
+F|allergy latex|latex|I have a latex allergy.
+F|size ring|52|My ring size is 52.
+F|gym location|Elm Street|My gym is on Elm Street.
+D|use one repo per team|builds were too slow|We decided to use one repo per team because builds were too slow.
+D|not to cache errors // not cache errors|users saw stale failures|We decided not to cache errors because users saw stale failures.
+D|went with Auth0|building it ourselves takes months|We went with Auth0, because building it ourselves takes months.
+D|cancel the gym membership||I decided to cancel the gym membership.
+E|The scheduler crashed with a NullPointerException|adding a guard|The scheduler crashed with a NullPointerException. Adding a guard fixed it.
+E|Webhooks arrived twice // duplicate webhooks|adding an idempotency key|We solved duplicate webhooks by adding an idempotency key.
+E|The emulator froze on boot|wiping its data|The emulator froze on boot; wiping its data fixed it.
+E|the 504s|raising the gateway timeout|We fixed the 504s by raising the gateway timeout.
+N|||Where do you live?
+N|||Do we use Terraform?
+N|||Say our limit were 10.
+N|||The docs claim that the limit is 50.
+N|||Rename the variable to total.
+N|||In the movie, the robot is called Max.
+N|||This loop runs forever.
+N|||That is our problem.
+N|||My day was long.
+N|||The tests are green.
+N|||We considered Rust.
+N|||I am looking for a new job.
+N|||If it fails, restart it.
+N|||Could it be the cache?
+N|||You have two choices.
+N|||The user's name is in the form field.
+N|||Let me know if the price is right.
+N|||The secret token is abc123def456.
 """
 
 EARLIER = """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from agentmem.core.conflicts_kinds import SORTS
 from agentmem.core.living.fact_subjects import (
     AFTER_NAME,
     DEFINITE_WORDS,
@@ -120,6 +121,8 @@ def read_used(match: re.Match[str]) -> Found:
     groups = match.groupdict()
     role = [word for word in key_words(groups.get("role") or "") if word not in OPINIONS]
     if sort := sort_of(value):
+        if sort == "ci" and key_words(subject) in (["pipeline"], ["build"]):
+            subject = ""
         return fact_key(subject, " ".join({sort, *_other_than(sort, role)})), 0.85
     if not groups.get("use") or date_sort(value):
         return None  # "we run on coffee"
@@ -211,7 +214,10 @@ def read_place(match: re.Match[str]) -> Found:
         return (fact_key(subject, sort), 0.8) if words[-1:] == [sort] else None
     if is_path(value):
         return fact_key(subject, "location"), 0.8
-    if not DETERMINED.match(said) or not is_place(match["v"].strip()):
+    hidden = match["at"].lower() in ("under", "behind", "inside")
+    if not DETERMINED.match(said) or not (hidden or is_place(match["v"].strip())):
+        return None
+    if hidden and not re.match(r"(?:the|my|our|a|an)\s", match["v"].strip(), _FLAGS):
         return None
     words = key_words(subject)
     if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in _WHERE):
@@ -275,6 +281,9 @@ def read_attribute(match: re.Match[str]) -> Found:
         if words == sort.split("-"):
             return sort, 0.85
         return fact_key(subject), 0.85
+    if SORTS.get(value.split()[-1].lower()) == "color" and head not in ("color", "theme"):
+        owned = OWNED.search(subject) and len(value.split()) <= 2
+        return (fact_key(subject, "color"), 0.8) if owned else None
     one_valued = one_valued or _is_agent(head, words, value)
     return _plain_value(subject, value) if one_valued else None
 
@@ -313,8 +322,8 @@ def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> Fou
 _RELATIVE = re.compile(r"\b(?:away|ago|left|more|late|early|behind|ahead|times)\Z", _FLAGS)
 _PREPOSITIONS = word_set(
     "in on at for with by from of to as like per under over about after before between within"
-    " through during into onto up down off out one two"
-) - {"one", "two"}
+    " through during into onto up down off out built made run set written sent kept based"
+)
 
 
 def _plain_value(subject: str, value: str) -> Found:

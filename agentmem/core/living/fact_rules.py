@@ -35,7 +35,7 @@ from agentmem.core.living.fact_readers import (
 )
 from agentmem.core.living.fact_subjects import Reader
 from agentmem.core.living.fact_words import FORMS, OCCUPATIONS, STATES
-from agentmem.core.living.stated_values import is_duration, is_name, is_subject
+from agentmem.core.living.stated_values import is_duration, is_name, is_place, is_subject
 
 Rule = tuple[str, Reader]
 
@@ -58,7 +58,8 @@ _CHANGED = (
 _USE = (
     r"(?:(?P<use>use|uses|using|are using|am using|is using|'re using|'m using|adopted|rely on"
     r"|relies on)"
-    r"|run on|runs on|host on|hosts on|deploy to|deploys to|deploy on|are on|is on|am on"
+    r"|run on|runs on|host on|hosts on|deploy to|deploys to|deploy on|are on|is on|am on|(?:is"
+    r"|are) (?:built|based) on"
     r"|chose|went with|dropped|abandoned|ditched|retired|picked|standardi[sz]ed on|develop on)"
 )
 _VALUE_STOP = (
@@ -227,7 +228,8 @@ _PEOPLE: tuple[Rule, ...] = (
     _rule(rf"{_S}(?:{_BE}\s+studying|{_NOW}\s+stud(?:y"
           rf"|ies))\s+(?P<v>[\w-]+(?: [\w-]+)?)(?=\s+at\b|\W*$)",
      with_attribute("study", fits=is_subject)),
-    _rule(rf"{_S}{_NOW}\s+(?:goes|go|attends?)\s+to?\s*(?P<v>(?-i:[A-Z])[^;?!]{{0,40}}?(?:School"
+    _rule(rf"{_S}{_NOW}\s+(?:goes|go"
+          rf"|attends?)\s+(?:to\s+)?(?P<v>(?-i:[A-Z])[^;?!]{{0,40}}?(?:School"
      rf"|Elementary|High|College|University|Academy|Kindergarten|Montessori|Gymnasium)\b[^;?!]*)$",
      with_attribute("school")),
     _rule(rf"{_S}{_NOW}\s+drives?\s+an?\s+(?P<v>(?-i:[A-Z])[^;?!]{{1,40}})$",
@@ -251,7 +253,8 @@ _PEOPLE: tuple[Rule, ...] = (
     _rule(r"(?P<v>[^,;:=?!]{1,40}?)\s+is\s+(?:currently )?on[ -]call\b", read_on_call),
 )  # fmt: skip
 _THINGS: tuple[Rule, ...] = (
-    _rule(rf"{_S}{_NOW}\s+(?:lives?|resides?|sits?)\s+{_AT}\s+{_V}$", with_attribute("location")),
+    _rule(rf"{_S}{_NOW}\s+(?<!\bgo )(?<!\bgoes )(?:lives?|resides?"
+          rf"|sits?)\s+{_AT}\s+{_V}$", with_attribute("location")),
     _rule(rf"{_S}{_BE}{_NOW}\s+(?:based|located|stored|kept|situated|headquartered|saved|found"
           rf"|backed up"
      rf"|checked in|archived|parked|buried|hidden|defined|documented)\s+(?:in|at|on|under|near|to)"
@@ -296,11 +299,13 @@ _THINGS: tuple[Rule, ...] = (
      rf"(?:about |around |exactly |only |a total of )?(?P<v>{_NUMBER}\s+[a-z-]+(?:\s+[a-z]+)?)"
      rf"(?:\s+(?:in|on|at|per)\s+(?P<where>(?:the|our|my|each) [\w -]{{2,30}}))?(?=[.,]?$)",
      read_counted),
-    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<v>{_ADJECTIVES})\W*$", read_state),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?:an?\s+)?(?P<v>{_ADJECTIVES})\W*$", read_state),
     _rule(rf"{_S}{_BE}{_NOW}\s+(?:written |given |returned |sent |stored )?(?:in"
           rf"|as)\s+(?P<v>{_FORMS})"
      rf"\W*$", read_form),
-    _rule(rf"{_S}{_BE}{_NOW}\s+{_AT}\s+{_V}$", read_place),
+    _rule(rf"{_S}{_NOW}\s+(?:takes? place|(?:is|are) held|happens?)\s+{_AT}\s+{_V}$",
+     with_attribute("location", fits=is_place)),
+    _rule(rf"{_S}{_BE}{_NOW}\s+(?P<at>{_AT})\s+{_V}$", read_place),
     _rule(rf"{_S}\s*(?:{_BE}{_NOW}|:|=)\s+{_V}$", read_attribute),
     _rule(rf"(?P<v>[^,;:=?!]{{1,50}}?)\s+(?:is|are){_NOW}\s+(?:the|our"
           rf"|my)\s+(?P<s>[^,;?!]{{1,60}})$",
@@ -312,7 +317,8 @@ _TELLING = (
     (r"\b(?:names?|named|called|calls?|go by)\b|(?:my|our) [^,]+,", _NAMES),
     (
         (
-            rf"\b(?:us(?:e|es|ing)|adopted|rely|relies|runs?|hosts?|deploys?|(?:is|are|am) on|chose"
+            rf"\b(?:us(?:e|es|ing)|adopted|rely|relies|runs?|hosts?|deploys?|(?:is|are|am) on"
+            rf"|built|based|chose"
             rf"|went"
             rf"|dropped|abandoned|ditched|retired|picked|\w+i[sz]ed|develop|replaced|listens?"
             rf"|relocated"

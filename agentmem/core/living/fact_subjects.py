@@ -39,7 +39,7 @@ DETERMINED = compile_late(r"(?:the|our|my|all)\b|[\w-]+['’]s?\s", _FLAGS)
 AFTER_NAME = re.compile(r"\s(?:of|for|in|on|at|with)\s", _FLAGS)
 NO_VALUE = re.compile(r"(?:the|my|our|a|an|this|that|his|her|it|your|their|some)\b", _FLAGS)
 
-HEADS = frozenset(normal_word(word) for word in ATTRIBUTES | MORE_ATTRIBUTES)
+HEADS = frozenset(normal_word(word) for word in (ATTRIBUTES | MORE_ATTRIBUTES) - {"capital"})
 DEFINITE_WORDS = frozenset(normal_word(word) for word in DEFINITE - {"first", "only"})
 
 

@@ -34,10 +34,12 @@ NO_SUBJECT = word_set(
     "to that who which when while because decided agreed chose want wants need needs plan try have"
     " has had can must does do did make makes let see saw know there here it this i you they he she"
     " we and or please nobody nothing something anything someone somebody anyone if what how why"
-    " where these those than then think guess feel love hope him them me us was were said not"
+    " your yours where these those than then think guess feel love hope him them me us was were"
+    " said not"
 )
 MORE_ATTRIBUTES = word_set(
-    "mascot rent deposit gate anniversary laptop car bike slogan motto hostname namespace bucket"
+    "mascot channel rent deposit gate anniversary laptop car bike slogan motto hostname namespace"
+    " bucket"
     " prefix suffix extension seat row terminal platform vendor contact coach trainer therapist"
     " accountant nanny roommate flatmate surname pronouns instrument hobby type subdomain workspace"
     " ci sso cdn crm tagline assignee sponsor treasurer secretary chairman chairwoman captain"
@@ -56,7 +58,7 @@ NO_HEADS = _normal(
     " book song game weather sky food life love world everything plan option minute second choice"
     " thought concern request comment suggestion favor favour more other chance opportunity feeling"
     " meeting-point moment issue bug error conclusion assumption difference bottom guess task todo"
-    " left time memory score class object"
+    " left time memory file code script document commit diff score class object"
 )
 """What is no attribute of anything."""
 NOT_COUNTED = NO_HEADS | _normal(

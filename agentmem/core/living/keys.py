@@ -38,6 +38,10 @@ _HEADS = {
     for word in group.split()
 }
 _WORDS_IN_OS = "retros logos photos videos repos demos memos macros zoos radios"
+_WORDS_IN_ICS = (
+    "analytics physics mathematics economics logistics robotics ethics graphics politics"
+)
+_SCIENCES = frozenset(_WORDS_IN_ICS.split())
 _PLURAL_OS = frozenset(_WORDS_IN_OS.split())
 MOST_KEY_WORDS = 6
 
@@ -53,6 +57,8 @@ def _singular(word: str) -> str:
         return word
     if word in _PLURAL_OS:
         return word[:-1]
+    if word in _SCIENCES:
+        return word
     if word.endswith("ies"):
         return word[:-3] + "y"
     if word.endswith(("ss", "us", "is", "os")):

@@ -57,7 +57,8 @@ _DECISION_LABEL = compile_late(
 )
 _WHY = (
     r"(?:because(?: of)?|since|due to|so that|so(?= (?:we|it|the)\b)|in order to|to avoid"
-    r"|given that|given|as(?= (?:it|we|the|they|there|our|i|nobody|most)\b)|on the grounds that"
+    r"|given that|given|as(?= (?:it|we|the|they|there|our|i|nobody|most|new ones|all|my|everyone"
+    r"|no one)\b)|on the grounds that"
     r"|thanks to"
     r"|the reason (?:is|was|being)(?: that)?|for the sake of)"
 )

@@ -25,7 +25,7 @@ _FAILED = compile_late(
     r"|disk)"
     r"|(?:would|could|did|does|do|was|were|is|are|can)(?:n['’]t| not)(?= \w)|cannot"
     r"|(?:stopped|not) working|jam(?:s|med|ming)?|conflicts?|mismatch(?:es|ed)?|rejected|expired"
-    r"|blank (?:page|screen)|kept (?!up\b)\w+ing|warnings?|overflow(?:ed|s)?|race condition"
+    r"|blank|kept (?!up\b)\w+ing|warnings?|overflow(?:ed|s)?|race condition"
     r"|out of sync|missing|too slow|slow|outage|incident|faults?|loop|garbled|not found|blocked"
     r"|lost|wrong|issue|problem|glitch(?:es)?)\b",
     _FLAGS,
@@ -36,8 +36,8 @@ _FIX = compile_late(
     r"(?:^|[,;.:—–-]\s*|\band\s+|\bwhich\s+|\bso\s+|\bit\s+|\bwas\s+|\bwere\s+|\bwe\s+|\bi\s+"
     r"|\bthen\s+)"
     r"(?:(?:was |were |got |is |finally |eventually |we |i |have |has |been |['’]ve |which |this "
-    r"|that"
-    rf" |it )*(?:{_CURED}|worked around|got around)(?:\s+{_IT})?"
+    rf"|that |it |the (?:problem|issue|error|bug) )*(?:{_CURED}|worked around"
+    rf"|got around)(?:\s+{_IT})?"
     r"\s+(?:by|with|after|via|through)\s+"
     r"|(?:the |our |my |a |temporary |quick )*(?:fix|solution|workaround|remedy|cure)"
     r"\s*(?:was|is|:|turned out to be|for (?:it|this|that) (?:was|is))\s*(?:to\s+)?)"
@@ -169,7 +169,8 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
             return before, fix["fix"]
     fix = _FIX.search(sentence)
     if fix is not None and _FAILED.search(sentence[: fix.start()]):
-        return sentence[: fix.start()], fix["fix"]
+        before = sentence[: fix.start()].strip(TRIMMED)
+        return None if _BARE.match(before) else (before, fix["fix"])
     for pattern in (_FIX_OF, _WENT_AWAY, _AFTER, _UNTIL):
         match = pattern.match(sentence)
         if match is None or _BARE.match(match["error"]):
