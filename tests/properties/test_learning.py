@@ -99,7 +99,8 @@ TURNS = SAYINGS.map(lambda one: message(*one[:3])) | st.tuples(
 
 
 def visible(memory: MemoryManager) -> dict[str, Any]:
-    """All that a reader can get at, in whatever way."""
+    """All that a reader can get at, in whatever way, once the background is done."""
+    assert memory.flush(30)
     every = Selection(reader=ANN, superseded=True, forgotten=True)
     found = memory.search("the API limit", user_id="ann", top_k=20).hits
     return {
