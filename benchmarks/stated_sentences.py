@@ -6,8 +6,9 @@ that would do are parted by commas, values by " // ".
 
 The first 255 were written before the rules and parted at random, 175 later ones were written to
 measure only. The rules were developed with the first list. A line of the second list that leads to
-a change of the rules belongs to the first from then on; that was so for 26, so the second list is
-kinder now than it was when it was read: see docs/contradictions.md for those figures. `EARLIER` are
+a change of the rules belongs to the first from then on; that was so for 26. Keys as good as the
+expected ones were added when they were met. So the second list is kinder now than it was when it
+was first read: docs/contradictions.md has those figures. `EARLIER` are
 sentences of another writer, whose misses were known.
 """
 
