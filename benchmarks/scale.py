@@ -6,7 +6,8 @@ Texts follow a Zipf law over a growing vocabulary; vectors lie in clusters, as t
 do. Peers are installed into environments of their own under `.bench/` and do the same work in the
 same run; one that cannot be installed or fails is reported and the others go on. Times are medians
 of single calls on this machine; figures ending in `_cpu` count this process's own CPU time, which
-a busy machine changes less. "Bare" adds are described at `bare_add_times`.
+a busy machine changes less. Single adds are timed in turn: to N chunks, to 1,000, and bare, which
+is described at `bare_adds`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -123,13 +124,23 @@ Timed = tuple[float, float]
 
 
 def timed(calls: Sequence[Callable[[], object]]) -> Timed:
-    wall, cpu = [], []
-    for call in calls:
-        start, used = time.perf_counter(), time.process_time()
-        call()
-        cpu.append(1000 * (time.process_time() - used))
-        wall.append(1000 * (time.perf_counter() - start))
-    return round(statistics.median(wall), 3), round(statistics.median(cpu), 3)
+    return timed_in_turn({"": calls})[""]
+
+
+def timed_in_turn(calls: Mapping[str, Sequence[Callable[[], object]]]) -> dict[str, Timed]:
+    """One call of each after the other, again and again: what slows one slows all of them."""
+    wall: dict[str, list[float]] = {name: [] for name in calls}
+    cpu: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in zip(*calls.values(), strict=True):
+        for name, call in zip(calls, turn, strict=True):
+            start, used = time.perf_counter(), time.process_time()
+            call()
+            cpu[name].append(1000 * (time.process_time() - used))
+            wall[name].append(1000 * (time.perf_counter() - start))
+    return {
+        name: (round(statistics.median(wall[name]), 3), round(statistics.median(cpu[name]), 3))
+        for name in calls
+    }
 
 
 def fill(
@@ -173,18 +184,21 @@ def add_call(
     )
 
 
-def add_times(memory: agentmem.MemoryManager, work: Work, *, name: str) -> Timed:
+def add_calls(
+    memory: agentmem.MemoryManager, work: Work, *, name: str
+) -> list[Callable[[], object]]:
+    """One add each; a few are made beforehand."""
     for number in range(ADDS, ADDS + 5):
         add_call(memory, work, number, name=name)()
-    return timed([add_call(memory, work, number, name=name) for number in range(ADDS)])
+    return [add_call(memory, work, number, name=name) for number in range(ADDS)]
 
 
 ROWS_OF_ONE = ("strands", "memories", "indexed", "embeddings", "sources")
 """The tables that one added chunk is one row of; besides, the ledger's one row is rewritten."""
 
 
-def bare_add_times(path: Path, *, indexes: bool) -> Timed:
-    """What plain `sqlite3` takes for the transaction that one added chunk is.
+def bare_adds(path: Path, *, indexes: bool) -> list[Callable[[], object]]:
+    """What plain `sqlite3` has to do for the transaction that one added chunk is, for each add.
 
     `path` is a copy of the store with all its rows. The rows written are copies
     of the newest ones under new keys, ids and urls: the same tables, columns
@@ -220,9 +234,7 @@ def bare_add_times(path: Path, *, indexes: bool) -> Timed:
         base.execute("UPDATE ledger SET data = ? WHERE one = 1", (ledger,))
         base.execute("COMMIT")
 
-    spent = timed([partial(add, rows) for rows in written])
-    base.close()
-    return spent
+    return [partial(add, rows) for rows in written]
 
 
 def newest_rows(base: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
@@ -288,11 +300,9 @@ def measure(n: int, folder: Path, note: Note) -> dict[str, Any]:
     small = max(100, n // 100)
     work = Work(n + small)
     path = folder / "memory.db"
-    note("adding 1,000")
+    result: dict[str, Any] = {"n": n}
     memory = open_memory(path, work.query_vectors)
     fill(memory, work, 1_000, user="everyone")
-    result: dict[str, Any] = {"n": n}
-    put_timed(result, "add_ms_at_1000", add_times(memory, work, name="small"))
     rate, rate_cpu = fill(memory, work, n - 1_000, user="everyone", start=1_000, note=note)
     result |= {"bulk_per_s": round(rate), "bulk_per_s_cpu": round(rate_cpu)}
     fill(memory, work, small, user="small", start=n)
@@ -303,18 +313,29 @@ def measure(n: int, folder: Path, note: Note) -> dict[str, Any]:
     put_timed(result, "query_ms_whole_store", query_times(memory, work, "everyone"))
     put_timed(result, "query_ms_one_user", query_times(memory, work, "small"))
     note("adding one by one")
-    ours, copy = f"add_ms_at_{n}", folder / "bare.db"
-    put_timed(result, ours, add_times(memory, work, name="large"))
+    ours = f"add_ms_at_{n}"
+    small_memory = open_memory(folder / "small.db", work.query_vectors)
+    fill(small_memory, work, 1_000, user="everyone")
+    small_memory.search("settle", user_id="everyone")
+    for call in add_calls(memory, work, name="newest"):  # what the bare ones copy
+        call()
+    adds: dict[str, Sequence[Callable[[], object]]] = {}
     for name, indexes in (("bare_sqlite_add_ms", True), ("bare_rows_only_add_ms", False)):
-        memory.store.upkeep.backup(copy)
-        put_timed(result, name, bare_add_times(copy, indexes=indexes))
-        for left in folder.glob("bare.db*"):
-            left.unlink()
+        memory.store.upkeep.backup(folder / f"bare-{indexes}.db")
+        adds[name] = bare_adds(folder / f"bare-{indexes}.db", indexes=indexes)
+    adds[ours] = add_calls(memory, work, name="large")
+    adds["add_ms_at_1000"] = add_calls(small_memory, work, name="small")
+    for name, spent in timed_in_turn(adds).items():
+        put_timed(result, name, spent)
+    small_memory.close()
+    del adds  # their files with them
+    for left in folder.glob("bare-*.db*"):
+        left.unlink()
     for clock in ("", "_cpu"):
-        spent = result[ours + clock]
-        result[f"add_over_bare{clock}"] = round(spent / result[f"bare_sqlite_add_ms{clock}"], 2)
+        spent_ms = result[ours + clock]
+        result[f"add_over_bare{clock}"] = round(spent_ms / result[f"bare_sqlite_add_ms{clock}"], 2)
         result[f"add_over_bare_rows_only{clock}"] = round(
-            spent / result[f"bare_rows_only_add_ms{clock}"], 2
+            spent_ms / result[f"bare_rows_only_add_ms{clock}"], 2
         )
     result["add_over_1000"] = round(result[ours] / result["add_ms_at_1000"], 2)
     note("saving and opening again")
