@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import agentmem
 from agentmem.core.filters import Selection
 from agentmem.errors import StoreBusy, StoreClosed
 from agentmem.stores import SqliteStore
@@ -176,3 +177,25 @@ def test_a_forked_child_may_go_on_with_the_store(tmp_path: Path) -> None:
         assert store.get(ANN, "child").id == "child"
         store.put([entry("after")])
         assert store.upkeep.verify().problems == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_finds_what_its_parent_adds_after_the_fork(tmp_path: Path) -> None:
+    heard, say = os.pipe()
+    with agentmem.open(tmp_path / "store.db", embedder=None, judge_new=False) as memory:
+        memory.add("An apple a day", user_id="ann")
+        assert len(memory.search("apple", user_id="ann")) == 1
+        child = os.fork()
+        if child == 0:
+            try:
+                os.read(heard, 1)
+                found = memory.search("zebra", user_id="ann", threshold=0.0)
+                os._exit(0 if len(found) == 1 else 3)
+            finally:
+                os._exit(4)
+        memory.add("A zebra crosses", user_id="ann")
+        os.write(say, b"!")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(heard)
+    os.close(say)

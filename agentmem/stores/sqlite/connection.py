@@ -64,6 +64,7 @@ class Database:
         self._migrations = migrations
         self._prepare = prepare
         self._secret = new_secret()
+        self._watchers = 0
         self._start()
 
     def _start(self) -> None:
@@ -145,7 +146,11 @@ class Database:
         return connection
 
     def data_version(self) -> int:
-        """A number that changes whenever anybody has committed something."""
+        """A number that changes whenever anybody has committed something.
+
+        SQLite counts for each connection alone, so which one was asked is part
+        of it: a forked child, with a connection of its own, begins anew.
+        """
         self._require_open()
         with typed(str(self.path)), self._lock:
             self._require_open()
@@ -153,9 +158,10 @@ class Database:
                 return 0
             if self._watcher is None:
                 self._watcher = self._open_reader()
+                self._watchers += 1
             watcher = self._watcher
             found = self._retrying(lambda: watcher.execute("PRAGMA data_version").fetchone())
-            return int(found[0])
+            return self._watchers << 32 | int(found[0])
 
     def ledger(self) -> Ledger:
         """The tallies as of now, to look at; read anew only when somebody has committed since."""
