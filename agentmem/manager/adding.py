@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentmem import remembering
@@ -15,9 +15,10 @@ from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare_all
 from agentmem.results import Added, AddResult
+from agentmem.stores.rules import Sameness, split_new
 from agentmem.stores.values import Entry, Source
 from agentmem.telemetry import span
-from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Visibility
+from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Scope, Visibility
 
 if TYPE_CHECKING:
     from agentmem.core.living.records import Record
@@ -182,36 +183,40 @@ class Adding(Base):
         maker: remembering.Maker,
         memories: Sequence[Memory],
         *,
-        same: Callable[[Memory], Hashable],
+        same: Sameness,
     ) -> AddResult:
-        hashes = tuple({memory.content_hash for memory in memories})
-        known: dict[Hashable, str] = {}
-        if hashes:
-            where = Compare(field="content_hash", operator="in", value=hashes)
-            kinds = tuple({memory.kind for memory in memories})
-            for memory in self.store.scan(Selection(reader=maker.scope, where=where, kinds=kinds)):
-                if (memory.scope, memory.visibility) == (maker.scope, maker.visibility):
-                    known[same(memory)] = memory.id
-        items: list[Added] = []
-        fresh: list[Memory] = []
-        for memory in memories:
-            there = known.setdefault(same(memory), memory.id)
-            new = there == memory.id
-            items.append(Added(id=there, text=memory.text, event="ADD" if new else "NONE"))
-            if new:
-                fresh.append(memory)
-        degradations = self._put(fresh)
-        return AddResult(items=tuple(items), unchanged=not fresh, degradations=degradations)
+        known = self._known(maker.scope, memories)
+        unknown, ids = split_new([Entry(memory=m) for m in memories], known, same)
+        added, degradations = self._put([entry.memory for entry in unknown], same=same)
+        items = [
+            Added(id=there, text=memory.text, event="ADD" if there == memory.id else "NONE")
+            for memory, there in zip(memories, (added.get(i, i) for i in ids), strict=True)
+        ]
+        unchanged = all(item.event == "NONE" for item in items)
+        return AddResult(items=tuple(items), unchanged=unchanged, degradations=degradations)
 
-    def _put(self, memories: Sequence[Memory]) -> tuple[str, ...]:
+    def _known(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """What this owner may have of `memories` already: known before anything is embedded."""
+        hashes = tuple({memory.content_hash for memory in memories})
+        if not hashes:
+            return []
+        where = Compare(field="content_hash", operator="in", value=hashes)
+        kinds = tuple({memory.kind for memory in memories})
+        return list(self.store.scan(Selection(reader=scope, where=where, kinds=kinds)))
+
+    def _put(
+        self, memories: Sequence[Memory], *, same: Sameness
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Store what nobody added meanwhile: the id that each has, and what went wrong."""
         if not memories:
-            return ()
+            return {}, ()
         with span("create_memory", store_id=self.telemetry_id) as told:
             entries = self._entries(memories)
-            self.store.put(entries)
+            ids = self.store.put_new(entries, same=same)
             told.found(len(entries))
         self._judge_later(memories)
-        return self._after_write(entries)
+        there = {memory.id: found for memory, found in zip(memories, ids, strict=True)}
+        return there, self._after_write(entries)
 
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         for scope in {one.scope for one in memories if may_state(one)}:

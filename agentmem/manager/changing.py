@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agentmem.core.checks import require_text
 from agentmem.core.content import content_hash
+from agentmem.errors import ChangedMeanwhile
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
 from agentmem.stores.values import Receipt
 from agentmem.telemetry import span
-from agentmem.types import Memory
+from agentmem.types import Memory, Scope
 
 
 class Changing(Adding):
@@ -30,7 +32,7 @@ class Changing(Adding):
     ) -> Memory:
         """Change a memory in place; what it said before is in `history`."""
         scope = scope_of(whose)
-        old = self.store.get(scope, require_text(memory_id, "memory_id"))
+        require_text(memory_id, "memory_id")
         changes: dict[str, Any] = {
             name: value
             for name, value in (
@@ -46,12 +48,19 @@ class Changing(Adding):
                 "compressed": None,
                 "index": None,
             }
-        with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
-            (entry,) = self._entries([replace(old, **changes)])
-            new = self.store.update(scope, entry, at=self.clock.now())
+        with span("update_memory", store_id=self.telemetry_id, record_id=memory_id):
+            new = self._changed(scope, memory_id, changes)
         if text is not None:
             self._judge_later([new])
         return new
+
+    def _changed(self, scope: Scope, memory_id: str, changes: Mapping[str, Any]) -> Memory:
+        """Change a memory, and what somebody else changed meanwhile stays changed."""
+        while True:
+            old = self.store.get(scope, memory_id)
+            (entry,) = self._entries([replace(old, **changes)])
+            with suppress(ChangedMeanwhile):
+                return self.store.update(scope, entry, at=self.clock.now(), was=old)
 
     def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
         """Put a newer statement in a memory's place; the older one stays in the record."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentmem.core.filters import Selection
 from agentmem.protocols import EmbedderId
 from agentmem.stores.revisions import JournalEntry, Revision, Undone
+from agentmem.stores.rules import Sameness
 from agentmem.stores.values import (
     NO_SCOPE,
     Artifact,
@@ -202,6 +203,7 @@ class Store(Protocol):
     def journal(self) -> Journal: ...
 
     def put(self, entries: Iterable[Entry], /) -> tuple[int, ...]: ...
+    def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]: ...
     def load(
         self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()
     ) -> int: ...
@@ -209,7 +211,9 @@ class Store(Protocol):
     def replace_source(
         self, source: Source, entries: Sequence[Entry], *, at: datetime
     ) -> SourceReport: ...
-    def update(self, scope: Scope, entry: Entry, *, at: datetime) -> Memory: ...
+    def update(
+        self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
+    ) -> Memory: ...
     def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory: ...
     def mark_superseded(
         self, scope: Scope, old_id: str, new_id: str, *, at: datetime

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from agentmem.core.filters import Selection
+from agentmem.core.marks import is_forgotten
 from agentmem.core.scope import visible
-from agentmem.errors import InvalidInput, InvalidScope
+from agentmem.errors import ChangedMeanwhile, InvalidInput, InvalidScope
 from agentmem.stores.values import ERASED, Entry, Source
 from agentmem.types import Memory, Scope
 
 Edge = tuple[str, str]
 """An older id and the newer one that stands for it."""
+Sameness = Callable[[Memory], Hashable]
+"""What two memories of one owner have in common when they are the same."""
+
+
+def split_new(
+    entries: Sequence[Entry], known: Iterable[Memory], same: Sameness
+) -> tuple[list[Entry], tuple[str, ...]]:
+    """The entries that are the same as no current one of `known`, nor as each other; and
+    for each entry the id of the memory that it is."""
+
+    def key(memory: Memory) -> Hashable:
+        return memory.visibility, memory.scope, same(memory)
+
+    there = {key(memory): memory.id for memory in known if _is_current(memory)}
+    ids = tuple(there.setdefault(key(e.memory), e.memory.id) for e in entries)
+    fresh = [entry for entry, found in zip(entries, ids, strict=True) if found == entry.memory.id]
+    return fresh, ids
+
+
+def _is_current(memory: Memory) -> bool:
+    gone = memory.deleted_at is not None or memory.superseded_by is not None
+    return not gone and not is_forgotten(memory)
 
 
 def supersession_edges(memory: Memory) -> list[Edge]:
@@ -75,13 +98,23 @@ def current_again(old: Memory) -> Memory:
     return replace(old, superseded_by=None, valid_to=None)
 
 
-def updated(old: Memory, new: Memory, reader: Scope) -> Memory:
-    """`new` with what an update does not touch: usage, supersession and deletion are `old`'s."""
+def updated(old: Memory, new: Memory, reader: Scope, *, was: Memory | None = None) -> Memory:
+    """`new` with what an update does not touch: usage, supersession and deletion are `old`'s.
+
+    `ChangedMeanwhile` when `new` was made of a memory that `was` something else.
+    """
+    if was is not None and _untouched(was, old) != was:
+        raise ChangedMeanwhile(old.id)
     if not visible(new, reader):
         raise InvalidScope(
             "scope", new.scope, "would take the memory out of the reader's sight",
             remedy="Add it as a new memory of that owner instead.",
         )  # fmt: skip
+    return _untouched(old, new)
+
+
+def _untouched(old: Memory, new: Memory) -> Memory:
+    """`new` with those parts of `old` that an update leaves alone."""
     return replace(
         new,
         usage=old.usage,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,35 @@ def test_results_read_like_mem0s(memory: agentmem.MemoryManager) -> None:
     assert 0 <= result["score"] <= 1
     with pytest.raises(KeyError):
         memory.search("tea")["hits"]  # type: ignore[call-overload]  # on purpose
+
+
+def at_once(*calls: Callable[[], object]) -> None:
+    start = threading.Barrier(len(calls))
+
+    def call(one: Callable[[], object]) -> None:
+        start.wait()
+        one()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(call, calls))
+
+
+def test_what_several_threads_add_at_once_is_there_once(memory: agentmem.MemoryManager) -> None:
+    for number in range(5):
+        at_once(*[lambda n=number: memory.add(f"Tea {n}", user_id="sam")] * 6)
+    assert len(memory.get_all(user_id="sam")) == 5
+
+
+def test_two_changes_of_one_memory_at_once_are_both_kept(memory: agentmem.MemoryManager) -> None:
+    (name,) = memory.add("Tea", user_id="sam").ids
+    for number in range(5):
+        at_once(
+            lambda n=number: memory.update(name, f"Tea {n}", user_id="sam"),  # type: ignore[misc]  # the default is an int
+            lambda n=number: memory.update(name, metadata={"n": n}, user_id="sam"),  # type: ignore[misc]  # the default is an int
+        )
+        kept = memory.get(name, user_id="sam")
+        assert (kept.text, kept.metadata) == (f"Tea {number}", {"n": number})
+    assert len(memory.history(name, user_id="sam")) == 10
 
 
 @pytest.mark.parametrize(

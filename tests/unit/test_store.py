@@ -16,6 +16,7 @@ import pytest
 from agentmem.core.filters import Selection, parse_filter
 from agentmem.errors import (
     BadVector,
+    ChangedMeanwhile,
     DuplicateRecord,
     InvalidInput,
     InvalidNumber,
@@ -55,6 +56,50 @@ def test_both_stores_give_the_same_answers(tmp_path: Path) -> None:
             for name in ("secret", "changes", "index file"):  # theirs alone
                 del answers[name]
         assert left == right
+
+
+def by_text(memory: Memory) -> str:
+    return memory.text
+
+
+def test_what_is_there_already_is_not_put_again(store: Store) -> None:
+    store.put([entry("old", "tea", content_hash="t"), entry("bobs", "tea", scope=BOB)])
+    batch = [
+        entry("again", "tea", content_hash="t"),
+        entry("new", "milk", content_hash="m"),
+        entry("twice", "milk", content_hash="m"),
+    ]
+    assert store.put_new(batch, same=by_text) == ("old", "new", "new")
+    assert ids(store) == ["old", "new"]
+    assert store.put_new([], same=by_text) == ()
+
+
+def test_what_is_gone_is_put_again(store: Store) -> None:
+    store.put([entry(i, i, content_hash=i) for i in ("deleted", "superseded", "forgotten")])
+    store.delete(ANN, ["deleted"], at=NOW)
+    store.supersede(ANN, "superseded", entry("newer"), at=NOW)
+    forgotten = entry("forgotten", "forgotten", content_hash="forgotten")
+    marked = replace(forgotten.memory, metadata={"forgotten_at": "2026-01-01"})
+    store.update(ANN, replace(forgotten, memory=marked), at=NOW)
+    again = [entry(f"{i} again", i, content_hash=i) for i in ("deleted", "superseded", "forgotten")]
+    assert store.put_new(again, same=by_text) == tuple(e.memory.id for e in again)
+
+
+def test_a_page_that_is_there_is_not_put_again(store: Store) -> None:
+    store.put([entry("old", "p", kind="page", content_hash="p")])
+    new = entry("new", "p", kind="page", content_hash="p")
+    assert store.put_new([new], same=by_text) == ("old",)
+
+
+def test_an_update_of_what_was_changed_meanwhile_is_refused(store: Store) -> None:
+    store.put([entry("a", "one")])
+    was = store.get(ANN, "a")
+    store.record_usage(ANN, ["a"], at=NOW, cited=1)
+    store.update(ANN, entry("a", "two"), at=NOW, was=was)  # being used is no change
+    with pytest.raises(ChangedMeanwhile):
+        store.update(ANN, entry("a", "three"), at=NOW, was=was)
+    assert store.get(ANN, "a").text == "two"
+    assert len(store.history(ANN, "a")) == 1
 
 
 def test_every_field_comes_back_exactly(store: Store) -> None:

@@ -32,9 +32,11 @@ from agentmem.stores.memory.side import (
 )
 from agentmem.stores.memory.state import State, newer_than
 from agentmem.stores.rules import (
+    Sameness,
     check_source_entries,
     current_again,
     refuse_cycles,
+    split_new,
     superseding,
     updated,
     wipes_owner,
@@ -70,6 +72,19 @@ class MemoryStore:
         check_entries(batch)
         with self._open() as state:
             return add(state, batch)
+
+    def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
+        """Add the memories whose owner has no current one that is the same, all or none.
+
+        Gives the id of each, or of the one that was there.
+        """
+        batch = list(entries)
+        check_entries(batch)
+        with self._open() as state:
+            known = [entry.memory for entry in state.entries.values()]
+            fresh, ids = split_new(batch, known, same)
+            add(state, fresh)
+            return ids
 
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
         """Add many batches, all or none, and the hashes of sources that are not known yet."""
@@ -111,14 +126,16 @@ class MemoryStore:
             state.sources[key] = replace(source, synced_at=at)
             return SourceReport(unchanged=False, added=len(entries), removed=len(old))
 
-    def update(self, scope: Scope, entry: Entry, *, at: datetime) -> Memory:
+    def update(
+        self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
+    ) -> Memory:
         """Replace the memory that has the entry's id; what it was goes to its history."""
         check_entries([entry])
         require_instant(at, "at")
         with self._open() as state:
             (row,) = self._find(state, scope, [entry.memory.id], deleted=False)
             old = state.entries[row].memory
-            new = updated(old, entry.memory, scope)
+            new = updated(old, entry.memory, scope, was=was)
             check_storable(new)
             before = state.previous_rows()
             state.history.setdefault(row, []).append(Version(memory=old, replaced_at=at))

@@ -16,7 +16,7 @@ from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
 from agentmem.errors import InvalidInput, InvalidText
 from agentmem.stores.entries import check_entries, require_ids
-from agentmem.stores.rules import check_source_entries, wipes_owner
+from agentmem.stores.rules import Sameness, check_source_entries, split_new, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
 from agentmem.stores.sqlite.feed import SqliteFeed
@@ -105,6 +105,23 @@ class SqliteStore:
         with self._database.write() as write:
             return writing.add(write, batch)
 
+    def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
+        """Add the memories whose owner has no current one that is the same, all or none.
+
+        Gives the id of each, or of the one that was there, however many
+        threads and processes say the same at once.
+        """
+        batch = list(entries)
+        check_entries(batch)
+        if not batch:
+            return ()
+        with self._database.write() as write:
+            known = writing.of_same_content(write, self._names, batch)
+            fresh, ids = split_new(batch, known, same)
+            write.abandoned = not fresh
+            writing.add(write, fresh)
+        return ids
+
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:
         """Add many batches in one transaction, and the hashes of sources that are not known yet.
 
@@ -138,16 +155,19 @@ class SqliteStore:
         with self._database.write() as write:
             return writing.replace_source(write, self._names, source, entries, at=at)
 
-    def update(self, scope: Scope, entry: Entry, *, at: datetime) -> Memory:
+    def update(
+        self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
+    ) -> Memory:
         """Replace the memory that has the entry's id; what it was goes to its history.
 
         Usage, supersession and deletion stay as they are. When the text changes,
-        vectors that are not given anew are removed.
+        vectors that are not given anew are removed. `ChangedMeanwhile` if it is
+        no longer what it `was` when the entry was made of it.
         """
         check_entries([entry])
         require_instant(at, "at")
         with self._database.write() as write:
-            return writing.update(write, self._names, scope, entry, at=at)
+            return writing.update(write, self._names, scope, entry, at=at, was=was)
 
     def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
         """Add a memory that stands for `old_id` from `at` on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -69,6 +70,10 @@ _NEWER = """
     SELECT superseded_by FROM memories WHERE id = ?1 AND superseded_by IS NOT NULL
     UNION SELECT id FROM memories WHERE supersedes = ?1
 """
+_SAME_CONTENT = """
+    WHERE content_hash IN (SELECT value FROM json_each(?))
+    AND owner IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
+"""
 Place = tuple[int, int | None, int, int]
 """Owner, strand, place and row: where a memory stands among its neighbours."""
 
@@ -115,6 +120,16 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
             keep_version(write, row, version.memory, version.replaced_at)
     write.log("update", moved)
     return tuple(rows)
+
+
+def of_same_content(write: Write, names: NameCache, entries: Sequence[Entry]) -> list[Memory]:
+    """What the owners of `entries` have with the content of one of them, deleted ones left out."""
+    condition = _SAME_CONTENT
+    if all(entry.memory.kind != "page" for entry in entries):
+        condition += " AND kind <> 'page'"  # so that the index, which leaves them out, will do
+    hashes = json.dumps(list({entry.memory.content_hash for entry in entries}))
+    owners = integers(set(_owners_of(write, entries)))
+    return read_memories(write, names, write.rows(MEMORIES, condition, (hashes, owners)))
 
 
 def place_text(write: Write, row: int, memory: Memory, *, old: Row | None = None) -> Row:
@@ -277,10 +292,18 @@ def rewrite(
     return written
 
 
-def update(write: Write, names: NameCache, scope: Scope, entry: Entry, *, at: datetime) -> Memory:
+def update(
+    write: Write,
+    names: NameCache,
+    scope: Scope,
+    entry: Entry,
+    *,
+    at: datetime,
+    was: Memory | None = None,
+) -> Memory:
     """Replace a memory, keeping what it was as a version."""
     ((row, old),) = find(write, names, scope, [entry.memory.id], deleted=False)
-    new = updated(old, entry.memory, scope)
+    new = updated(old, entry.memory, scope, was=was)
     keep_version(write, row[0], old, at)
     rewrite(write, row, new, entry=entry)
     if new.text != old.text:
