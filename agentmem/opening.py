@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_path
 from agentmem.embedders import load_embedder
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
@@ -41,11 +41,15 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
             remedy=f"Known settings: {', '.join(Settings.__slots__)}.",
         )  # fmt: skip
     checked = Settings(**settings)
-    chosen = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    chosen = load_embedder(embedder) if isinstance(embedder, str) else _usable(embedder)
     if isinstance(rerank, str):
         from agentmem.rerankers import load_reranker
 
         rerank = load_reranker(rerank)
+    elif rerank is not None and not callable(rerank):
+        raise InvalidInput(
+            "rerank", rerank, "cannot be called", remedy="Pass a name or a callable."
+        )
     if path == IN_MEMORY:
         from agentmem.stores.memory import MemoryStore
 
@@ -55,7 +59,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         )  # fmt: skip
     from agentmem.stores.sqlite import SqliteStore
 
-    file = default_path() if path is None else Path(require_text(os.fspath(path), "path"))
+    file = default_path() if path is None else Path(require_path(path))
     if not file.name:
         raise InvalidInput("path", str(path), "names no file", remedy="Name the store's own file.")
     return MemoryManager(
@@ -67,3 +71,14 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         rerank=rerank,
         load_embedder=load_embedder,
     )
+
+
+def _usable(embedder: Embedder | None) -> Embedder | None:
+    """`embedder`, if it can be asked; its model is not loaded to find out."""
+    asked = ("embed_documents", "embed_query")
+    if embedder is not None and not all(callable(getattr(embedder, a, None)) for a in asked):
+        raise InvalidInput(
+            "embedder", embedder, "is no embedder",
+            remedy=f"Pass a name, or an object with id, {' and '.join(asked)}.",
+        )  # fmt: skip
+    return embedder

@@ -7,6 +7,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from agentmem.core.checks import require_mapping, require_messages
 from agentmem.core.content import content_hash
 from agentmem.core.message_parts import require_message, text_of
 from agentmem.core.values import dataclass
@@ -28,6 +29,9 @@ class Maker:
     now: datetime
     new_ids: Callable[[int], list[str]]
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        require_mapping(self.metadata, "metadata")
 
     def memory(
         self,
@@ -55,8 +59,8 @@ def from_text(maker: Maker, text: str, **fields: Any) -> Memory:
     """One memory of a plain text; our own blocks inside it are left out (P21)."""
     from agentmem.core.strip import strip
 
-    kept = strip(_require_something(text))
-    return maker.memory(_require_something(kept), **fields)
+    kept = strip(require_something(text))
+    return maker.memory(require_something(kept), **fields)
 
 
 def from_messages(
@@ -72,11 +76,12 @@ def from_messages(
     from agentmem.core.strip import strip
 
     made: list[Memory] = []
-    for number, message in enumerate(strip(list(messages))):
+    for number, message in enumerate(strip(require_messages(messages))):
         require_message(message, f"messages[{number}]")
+        said = require_mapping(message.get("metadata") or EMPTY, f"messages[{number}].metadata")
         role = str(message["role"])
         text = text_of(message)
-        caption = str((message.get("metadata") or {}).get("caption") or "")
+        caption = str(said.get("caption") or "")
         if role not in _ORIGINS or not (text.strip() or caption):
             continue
         made.append(
@@ -88,7 +93,7 @@ def from_messages(
                 session=str(message.get("session") or session),
                 position=message.get("position"),
                 created_at=_moment(message, maker.now),
-                metadata={**maker.metadata, **(message.get("metadata") or {})},
+                metadata={**maker.metadata, **said},
             )
         )
     return made
@@ -101,7 +106,7 @@ def from_document(
     from agentmem.core.chunker import chunk
     from agentmem.core.estimate import estimate_tokens
 
-    _require_something(document.text)
+    require_something(document.text)
     chunks = chunk(
         document, count=estimate_tokens, target_tokens=target_tokens, limit_tokens=limit_tokens
     )
@@ -126,13 +131,13 @@ def from_document(
 
 def from_chunks(maker: Maker, chunks: Sequence[str], *, url: str, title: str = "") -> list[Memory]:
     """One memory a text that somebody else cut."""
-    if isinstance(chunks, str) or not chunks:
+    if not chunks:
         raise InvalidInput("chunks", chunks, "is not a list of texts", remedy="Pass some texts.")
-    _require_something(url)
+    require_something(url)
     ids = maker.new_ids(len(chunks))
     return [
         maker.memory(
-            _require_something(text),
+            require_something(text),
             memory_id=memory_id,
             kind="page",
             origin="import",
@@ -160,7 +165,7 @@ def same_words(one: Memory) -> tuple[str, ...]:
     return (one.content_hash, one.kind, one.speaker)
 
 
-def _require_something(text: str) -> str:
+def require_something(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidText("text", text, "is empty", remedy="There is nothing to remember in it.")
     return text

@@ -111,6 +111,7 @@ class Retriever:
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
         if request.top_k == 0 or not request.query.strip():
+            self.index.catch_up()  # a store that cannot be read is one for such a query too
             return SearchResults()
         found = self._search(request)
         if self._cold is None or request.cold is False or not self._cold_count():

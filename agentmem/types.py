@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from agentmem.core.checks import require_choice, require_text, require_unit
+from agentmem.core.checks import require_choice, require_mapping, require_text, require_unit
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidScope
 
@@ -177,6 +177,7 @@ class Document:
     def __post_init__(self) -> None:
         for name in ("text", "url", "title"):
             require_text(getattr(self, name), name)
+        require_mapping(self.metadata, "metadata")
         require_choice(self.format, _FORMATS, "format")
 
 

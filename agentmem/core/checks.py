@@ -67,6 +67,29 @@ def require_choice(value: object, choices: Sequence[str], name: str) -> str:
 
 def require_messages(value: object, name: str = "messages") -> list[Any]:
     """`value` as a list, refused unless it is one of things; what they are is not looked at."""
+    return require_items(value, name, "messages")
+
+
+def require_mapping(value: object, name: str) -> Mapping[str, Any]:
+    """`value` if it has names and values; which is not looked at."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(name, value, "is no mapping", remedy="Pass a dict.")
+    return value
+
+
+def require_path(value: object, name: str = "path") -> str:
+    """`value` as the text of a path that a file can have."""
+    if hasattr(value, "__fspath__"):
+        value = value.__fspath__()
+    if not isinstance(value, str):
+        raise InvalidInput(name, value, "is not a path", remedy="Pass a str or Path.")
+    if not require_text(value, name) or "\x00" in value:
+        raise InvalidText(name, value, "names no file", remedy="Pass a path to a file.")
+    return value
+
+
+def require_items(value: object, name: str, what: str) -> list[Any]:
+    """`value` as a list of `what`; one text is not a list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidInput(name, value, "is no list of messages", remedy="Pass a list of dicts.")
+        raise InvalidInput(name, value, f"is no list of {what}", remedy=f"Pass a list of {what}.")
     return list(value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentmem import remembering
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_items, require_mapping, require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.stating import may_state
@@ -84,14 +84,20 @@ class Adding(Base):
 
         `from_memory` (in `agentmem.core.living.records`) reads it back.
         """
-        from agentmem.core.living.records import to_memory_fields
+        from agentmem.core.living.records import Record, to_memory_fields
 
+        if not isinstance(record, Record):
+            raise InvalidInput(
+                "record", record, "is no record",
+                remedy="Pass a Fact, Episode, Pattern or Workflow.",
+            )  # fmt: skip
         fields = to_memory_fields(record)
         if not fields.title.strip():
             raise InvalidInput(
                 "record", record, "has no name", remedy="Give its key, title or trigger."
             )
-        maker = self._maker(whose, visibility, {**metadata, **fields.metadata})
+        told = {**require_mapping(metadata, "metadata"), **fields.metadata}
+        maker = self._maker(whose, visibility, told)
         memory = remembering.from_text(
             maker, fields.text, kind=fields.kind, title=fields.title, importance=importance
         )
@@ -138,7 +144,7 @@ class Adding(Base):
         **whose: str | None,
     ) -> AddResult:
         """Remember a page in chunks. The same url with other content replaces the page (P6)."""
-        if isinstance(document, str):
+        if not isinstance(document, Document):
             document = Document(text=document, url=url, title=title)
         maker = self._maker(whose, visibility, metadata)
         memories = remembering.from_document(
@@ -163,6 +169,7 @@ class Adding(Base):
     ) -> AddResult:
         """Remember texts already cut, with vectors of the memory's embedder if there are any."""
         maker = self._maker(whose, visibility, metadata)
+        chunks = require_items(chunks, "chunks", "texts")
         memories = remembering.from_chunks(maker, chunks, url=url, title=title)
         digest = content_hash("\n\n".join([title, *chunks]))
         return self._replace(maker, memories, digest, title=title, vectors=vectors)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.clock import SystemClock
+from agentmem.core.checks import require_items
 from agentmem.core.filters import Selection
 from agentmem.early import Early
 from agentmem.embedding import Embedding
-from agentmem.errors import InvalidInput
 from agentmem.ids import Ids
 from agentmem.indexes.live import LiveIndex
 from agentmem.manager.whose import Instant, instant, scope_and_filter
@@ -72,8 +72,8 @@ class Base:
         as_of: Instant = None,
     ) -> Selection:
         scope, where = scope_and_filter(whose, filters)
-        if isinstance(kinds, str):
-            raise InvalidInput("kinds", kinds, "is one text", remedy="Pass a list of kinds.")
+        if kinds is not None:
+            kinds = require_items(kinds, "kinds", "kinds")
         return Selection(
             reader=scope,
             where=where,

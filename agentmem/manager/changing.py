@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_items, require_mapping, require_text
 from agentmem.core.content import content_hash
 from agentmem.errors import ChangedMeanwhile
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
+from agentmem.remembering import require_something
 from agentmem.stores.values import Receipt
 from agentmem.telemetry import span
 from agentmem.types import Memory, Scope
@@ -33,6 +34,8 @@ class Changing(Adding):
         """Change a memory in place; what it said before is in `history`."""
         scope = scope_of(whose)
         require_text(memory_id, "memory_id")
+        if metadata is not None:
+            require_mapping(metadata, "metadata")
         changes: dict[str, Any] = {
             name: value
             for name, value in (
@@ -42,7 +45,7 @@ class Changing(Adding):
         }  # fmt: skip
         if text is not None:
             changes |= {
-                "text": require_text(text, "text"),
+                "text": require_something(text),
                 "content_hash": content_hash(text),
                 "summary": None,
                 "compressed": None,
@@ -70,7 +73,7 @@ class Changing(Adding):
         new = replace(
             old,
             id=self.ids.new(),
-            text=require_text(text, "text"),
+            text=require_something(text),
             content_hash=content_hash(text),
             created_at=now,
             valid_from=now,
@@ -89,7 +92,7 @@ class Changing(Adding):
 
     def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""
-        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        ids = _ids(memory_id)
         with span("delete_memory", store_id=self.telemetry_id) as told:
             told.found(len(ids))
             return self.store.delete(scope_of(whose), ids, at=self.clock.now())
@@ -113,7 +116,7 @@ class Changing(Adding):
         """
         from agentmem.living.derived import with_derived
 
-        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        ids = _ids(memory_id)
         self._settle(scope_of(whose))
         ids = with_derived(self.store, scope_of(whose), ids)
         with span("delete_memory", store_id=self.telemetry_id) as told:
@@ -140,3 +143,7 @@ class Changing(Adding):
             told.found(len(receipt.ids))
         self._forget()
         return receipt
+
+
+def _ids(memory_id: str | Sequence[str]) -> list[str]:
+    return [memory_id] if isinstance(memory_id, str) else require_items(memory_id, "ids", "ids")

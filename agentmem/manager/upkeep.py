@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from agentmem.core.checks import require_path
 from agentmem.embedding import Progress
 from agentmem.errors import AgentMemError
 from agentmem.manager.base import Base
@@ -49,7 +50,7 @@ class Upkeep(Base):
 
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the store while it is in use."""
-        self.store.upkeep.backup(Path(path))
+        self.store.upkeep.backup(Path(require_path(path)))
 
     def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
         """Write one JSON object a memory; of one reader if named. Gives how many there are."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from agentmem import remembering
+from agentmem.core.checks import require_mapping
 from agentmem.core.filters import Filter, parse_filter
 from agentmem.errors import InvalidInput, InvalidScope
 from agentmem.types import Scope
@@ -37,7 +38,7 @@ def scope_and_filter(
     `filters={"user_id": "alice"}` says who reads, as `user_id="alice"` does;
     a project, agent or run there must also match exactly.
     """
-    written = dict(filters or {})
+    written = {} if filters is None else dict(require_mapping(filters, "filters"))
     user = written.get("user_id")
     named = dict(whose)
     if isinstance(user, str):

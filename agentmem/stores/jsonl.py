@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agentmem.core.checks import require_path
 from agentmem.core.filters import Selection
 from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, InvalidInput, StoreError
@@ -62,7 +63,7 @@ def export_jsonl(
 
     The file appears under its name only when it is complete.
     """
-    target = Path(path)
+    target = Path(require_path(path))
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -100,7 +101,7 @@ def import_jsonl(
     terms; `scope` gives everything to that owner. The file is read twice: first
     to find lines that cannot be read, then to write.
     """
-    source = Path(path)
+    source = Path(require_path(path))
     bad: list[BadLine] = []
     owners: set[Scope] = set()
     try:

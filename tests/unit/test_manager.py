@@ -485,3 +485,49 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
                 memory.add_chunks(texts, url="b", vectors=bad, user_id="ann")
         again = memory.add_chunks(texts, url="c", vectors=vectors.tolist(), user_id="ann")
         assert len(again) == size
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.add("a", metadata=[1]),
+        lambda m: m.add([{"role": "user", "content": "a", "metadata": "b"}]),
+        lambda m: m.add_messages(None),
+        lambda m: m.add_document(None),
+        lambda m: m.add_document("a", metadata=5),
+        lambda m: m.add_document(Document(text="a", metadata=5)),  # type: ignore[arg-type]  # on purpose
+        lambda m: m.add_record(5),
+        lambda m: m.add_chunks(5, url="u"),
+        lambda m: m.search("a", filters=[1]),
+        lambda m: m.search("a", filters="b"),
+        lambda m: m.get_all(kinds=5),
+        lambda m: m.delete(5),
+        lambda m: m.delete(None),
+        lambda m: m.erase(None),
+        lambda m: m.export_jsonl(5),
+        lambda m: m.export_jsonl("a\x00b"),
+        lambda m: m.import_jsonl("a\x00b"),
+        lambda m: m.backup(5),
+        lambda m: m.update(m.add("a").ids[0], metadata="b"),
+        lambda m: m.update(m.add("a").ids[0], " "),
+        lambda m: m.supersede(m.add("a").ids[0], ""),
+        lambda _: agentmem.open(5),  # type: ignore[arg-type]  # on purpose
+        lambda _: agentmem.open(":memory:", embedder=5),  # type: ignore[arg-type]  # on purpose
+        lambda _: agentmem.open(":memory:", rerank=5),  # type: ignore[arg-type]  # on purpose
+    ],
+)
+def test_what_is_of_another_type_is_refused(
+    memory: agentmem.MemoryManager, call: Callable[[agentmem.MemoryManager], object]
+) -> None:
+    with pytest.raises(errors.InvalidInput):
+        call(memory)
+
+
+def test_chunks_may_come_one_by_one(memory: agentmem.MemoryManager) -> None:
+    assert len(memory.add_chunks((word for word in ("tea", "milk")), url="u")) == 2  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_closed_memory_refuses_a_query_without_words_too(memory: agentmem.MemoryManager) -> None:
+    memory.close()
+    with pytest.raises(errors.StoreClosed):
+        memory.search(" ")

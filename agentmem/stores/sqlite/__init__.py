@@ -11,10 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_number, require_text
+from agentmem.core.checks import (
+    require_choice,
+    require_count,
+    require_number,
+    require_path,
+    require_text,
+)
 from agentmem.core.filters import Selection
 from agentmem.core.scope import visible
-from agentmem.errors import InvalidInput, InvalidText
 from agentmem.stores.entries import check_entries, require_ids
 from agentmem.stores.rules import Sameness, check_source_entries, split_new, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
@@ -64,7 +69,7 @@ class SqliteStore:
         migrations: tuple[Step, ...] = MIGRATIONS,
     ) -> None:
         self._closed = True  # until there is something to close
-        self.path = Path(_require_path(path)).absolute()
+        self.path = Path(require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
         require_number(busy_seconds, "busy_seconds", low=0)
         self._names = NameCache()
@@ -381,16 +386,6 @@ class SqliteStore:
         if not self._closed and self._database.has_connections():
             warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
             self.close()
-
-
-def _require_path(path: str | os.PathLike[str]) -> str:
-    try:
-        written = os.fspath(path)
-    except TypeError:
-        raise InvalidInput("path", path, "is not a path", remedy="Pass a str or Path.") from None
-    if not require_text(written, "path") or "\x00" in written:
-        raise InvalidText("path", written, "names no file", remedy="Pass a path to a file.")
-    return written
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:
