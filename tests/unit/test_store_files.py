@@ -397,3 +397,11 @@ def test_emptying_the_log_gives_way_to_a_writer_of_this_process(tmp_path: Path) 
             other.join(10)
         assert outcome == [False]
         assert empty_log(database, wait_seconds=1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with SqliteStore(path) as store, pytest.raises(NotAStore):
+            store.put([entry("a")])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import stat
 import struct
 import threading
 import zlib
@@ -46,6 +47,8 @@ def inspect(path: Path, *, known_version: int) -> bool:
     if is_open_here(path):
         return True
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise not_a_store(path, "it is a device or a pipe")  # reading it could take for ever
         with path.open("rb") as file:
             header = file.read(108)
     except (FileNotFoundError, NotADirectoryError):
