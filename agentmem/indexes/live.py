@@ -62,6 +62,8 @@ class LiveIndex:
         self._saved_seq: int | None = None
         self._version: int | None = None
         self.rebuilds = 0
+        self._elsewhere = 0
+        """How often rows changed that are not here, such as those that were put away."""
 
     @property
     def seq(self) -> int:
@@ -93,13 +95,14 @@ class LiveIndex:
                 self._vectors[embedder] = self._load_vectors(embedder)
             return self._vectors[embedder]
 
-    def changes_of(self, kind: int) -> tuple[int, int] | None:
-        """What differs whenever a row of this kind came, changed or went since it was the same;
-        None while nothing is loaded."""
+    def changes_of(self, kind: int) -> tuple[int, int, int] | None:
+        """What differs whenever a row of this kind came, changed or went since it was the same,
+        wherever the row is; None while nothing is loaded."""
         if not self._loaded:
             return None
         self.catch_up()
-        return self.rebuilds, self.table.changes_of(kind)
+        with self._lock:
+            return self.rebuilds, self._elsewhere, self.table.changes_of(kind)
 
     # -- keeping in step ------------------------------------------------------------
 
@@ -137,11 +140,14 @@ class LiveIndex:
             return
         if touched:
             wanted = sorted(touched)
+            here = self._table().positions_of(np.array(wanted)) >= 0
             batch = self._wanted(self._store.feed.index_rows(rows=wanted))
             gone = touched - set(batch.rows.tolist())
             if gone:
                 self._postings.delete(sorted(gone))
             self._postings.add(batch)
+            here |= self._table().positions_of(np.array(wanted)) >= 0
+            self._elsewhere += not here.all()
         for embedder, index in self._vectors.items():
             self._refresh_vectors(embedder, index, sorted(touched | revectored))
 
