@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentmem.config import LoopConfig
@@ -131,20 +130,25 @@ class Accounts:
         self._steps = steps
         self._pack = pack
         self._trace = trace
+        self._made: dict[str, Any] = {}
+        # One lock for both: a cached property brings one of its own for all of a class, and
+        # two threads that ask for different ones would wait for each other.
         self._lock = threading.RLock()
 
-    @cached_property
+    @property
     def plan(self) -> ContextPlan | None:
         with self._lock:
-            return self.__dict__["plan"] if "plan" in self.__dict__ else self._pack()
+            if "plan" not in self._made:
+                self._made["plan"] = self._pack()
+            return cast("ContextPlan | None", self._made["plan"])
 
-    @cached_property
+    @property
     def snapshot(self) -> Snapshot | None:
         with self._lock:
-            if "snapshot" in self.__dict__:
-                return cast("Snapshot | None", self.__dict__["snapshot"])
-            plan = self.plan
-            return self._steps.run("trace", lambda: self._trace(plan), None)
+            if "snapshot" not in self._made:
+                plan = self.plan
+                self._made["snapshot"] = self._steps.run("trace", lambda: self._trace(plan), None)
+            return cast("Snapshot | None", self._made["snapshot"])
 
     @property
     def degradations(self) -> list[str]:

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -56,11 +55,14 @@ class Late:
 
     def __init__(self, make: Callable[[], Any], *, characters: int) -> None:
         self._make = make
+        self._made: list[Any] = []
         self.characters = characters
 
-    @cached_property
+    @property
     def value(self) -> Any:
-        return self._make()
+        if not self._made:
+            self._made = [self._make()]
+        return self._made[0]
 
 
 def made(value: Any) -> Any:

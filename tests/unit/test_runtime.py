@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import agentmem
+from agentmem.config import LoopConfig
+from agentmem.contexts import Ask, build_context
 from agentmem.core.marks import COLD_AT
 from agentmem.preparing import prepare
 from agentmem.types import Memory, Scope
@@ -78,7 +81,51 @@ def test_a_tool_result_that_another_process_keeps_is_known_at_once(
     result = Memory(
         id="r", text="42", created_at=NOW, kind="tool_result", scope=ANN, session="s", origin="tool"
     )
-    other.store.put([prepare(replace(result, session="other"), {})])
+    other.store.put([prepare(replace(result, session="other"))])
     assert not one.runtime.has_results(ANN, "s")
-    other.store.put([prepare(replace(result, id="s"), {})])
+    other.store.put([prepare(replace(result, id="s"))])
     assert one.runtime.has_results(ANN, "s")
+
+
+class Gate:
+    """A lock that the plan reaches only after the snapshot has it, and the other way round."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.planner: threading.Thread | None = None
+        self.planner_is_here = threading.Event()
+        self.taken = threading.Event()
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is self.planner:
+            self.planner_is_here.set()
+            self._lock.acquire()
+            return
+        self._lock.acquire()
+        self.taken.set()
+        self.planner_is_here.wait(5)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_plan_and_snapshot_may_be_asked_for_at_once(
+    two: tuple[agentmem.MemoryManager, agentmem.MemoryManager],
+) -> None:
+    asked = Ask(
+        messages=({"role": "user", "content": "Is tea green?"},), scope=ANN, config=LoopConfig()
+    )
+    accounts = build_context(two[0].runtime, asked).accounts
+    assert accounts is not None
+    gate = Gate()
+    accounts._lock = gate  # type: ignore[assignment]  # it is one as far as `with` goes
+    found: list[object] = []
+    tracer = threading.Thread(target=lambda: found.append(accounts.snapshot), daemon=True)
+    gate.planner = threading.Thread(
+        target=lambda: found.append(gate.taken.wait(5) and accounts.plan), daemon=True
+    )
+    tracer.start()
+    gate.planner.start()
+    for thread in (tracer, gate.planner):
+        thread.join(10)
+    assert len(found) == 2
