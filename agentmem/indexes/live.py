@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -51,19 +52,24 @@ class LiveIndex:
     ) -> None:
         self._store = store
         self._cold = cold
-        self._away: set[int] = set()
         self._path = path
         self._background = background
+        self.rebuilds = 0
+        self._elsewhere = 0
+        """How often rows changed that are not here, such as those that were put away."""
+        self._start()
+
+    def _start(self) -> None:
+        """Begin with nothing; also in a forked child, whose parent may have been at work here."""
+        self._process = os.getpid()
+        self._away: set[int] = set()
         self._lock = threading.RLock()
-        self._postings = PostingsIndex(background=background)
+        self._postings = PostingsIndex(background=self._background)
         self._loaded = False
         self._vectors: dict[EmbedderId, VectorIndex] = {}
         self._seq = 0
         self._saved_seq: int | None = None
         self._version: int | None = None
-        self.rebuilds = 0
-        self._elsewhere = 0
-        """How often rows changed that are not here, such as those that were put away."""
 
     @property
     def seq(self) -> int:
@@ -88,6 +94,7 @@ class LiveIndex:
 
     def vectors(self, embedder: EmbedderId) -> VectorIndex:
         """The vectors of this embedder, and of no other, as of the last `postings`."""
+        self._require_own()
         with self._lock:
             if not self._loaded:
                 self.catch_up()
@@ -98,6 +105,7 @@ class LiveIndex:
     def changes_of(self, kind: int) -> tuple[int, int, int] | None:
         """What differs whenever a row of this kind came, changed or went since it was the same,
         wherever the row is; None while nothing is loaded."""
+        self._require_own()
         if not self._loaded:
             return None
         self.catch_up()
@@ -108,6 +116,7 @@ class LiveIndex:
 
     def catch_up(self) -> None:
         """Take in what was committed since, by any process; nearly free when nothing was."""
+        self._require_own()
         feed = self._store.feed
         if self._loaded and feed.data_version() == self._version:
             return
@@ -123,6 +132,10 @@ class LiveIndex:
                 self._apply(changes.items)
                 self._seq = changes.seq
             self._version = version
+
+    def _require_own(self) -> None:
+        if os.getpid() != self._process:
+            self._start()
 
     def keep_up(self) -> None:
         """`catch_up` for an index that is in use, so that the next search finds it done."""
@@ -254,6 +267,7 @@ class LiveIndex:
     @property
     def worth_saving(self) -> bool:
         """Whether so much changed that the next open would rather load than catch up."""
+        self._require_own()
         if self._path is None or not self._loaded:
             return False
         if self._saved_seq is None:
@@ -264,6 +278,7 @@ class LiveIndex:
 
     def save(self, embedder: EmbedderId | None = None) -> None:
         """Write both indexes beside the store, so that the next open need not build them."""
+        self._require_own()
         if self._path is None:
             return
         with self._lock:
@@ -294,6 +309,7 @@ class LiveIndex:
 
     def forget(self) -> None:
         """Let go of everything erased, in memory too."""
+        self._require_own()
         with self._lock:
             self.catch_up()
             self._postings.compact()
@@ -302,6 +318,7 @@ class LiveIndex:
             self._saved_seq = None
 
     def close(self) -> None:
+        self._require_own()
         with self._lock:
             self._postings.close()
             for index in self._vectors.values():

@@ -7,7 +7,6 @@ there are, how many hold each word, how long they are on average.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +80,7 @@ class Match:
         self._k1 = k1
         self._b = b
         self._postings = tuple(postings)
+        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]] | None = None
         self._factors = tuple(
             p.weight * idf(p.frequency, row_count) if p.frequency else 0.0 for p in self._postings
         )
@@ -126,7 +126,7 @@ class Match:
         if self._columns.end <= SMALL and self._postings and _all_different(positions[there]):
             place = np.full(self._columns.end, -1, dtype=np.int32)
             place[positions[there]] = there
-            held, how_often, term = self._all_postings
+            held, how_often, term = self._all_postings()
             at = place.take(held)
             found = np.flatnonzero(at >= 0)
             counts[at.take(found), term.take(found)] = how_often.take(found)
@@ -183,22 +183,26 @@ class Match:
         norm += k1 * (1.0 - b)
         return norm
 
-    @cached_property
     def _all_postings(
         self,
     ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
-        """The positions, counts and terms of all postings, term by term."""
-        sizes = [postings.size for postings in self._postings]
-        return (
-            np.concatenate([postings.positions for postings in self._postings]),
-            np.concatenate([postings.counts for postings in self._postings]),
-            np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-        )
+        """The positions, counts and terms of all postings, term by term; made once.
+
+        Not a cached property: all of a class share one lock, so searches would wait.
+        """
+        if self._joined is None:
+            sizes = [postings.size for postings in self._postings]
+            self._joined = (
+                np.concatenate([postings.positions for postings in self._postings]),
+                np.concatenate([postings.counts for postings in self._postings]),
+                np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            )
+        return self._joined
 
     def _all_scored(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Every row that holds a word, and the score that `_score` gives it, bit for bit."""
         end, k1 = self._columns.end, self._k1
-        held, how_often, term = self._all_postings
+        held, how_often, term = self._all_postings()
         norm = self._norm(self._columns.length[:end]).take(held)
         counts = how_often.astype(np.float64)
         gains = np.array(self._factors).take(term) * (counts * (k1 + 1.0) / (counts + norm))

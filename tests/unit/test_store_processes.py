@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -199,3 +202,62 @@ def test_a_forked_child_finds_what_its_parent_adds_after_the_fork(tmp_path: Path
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     os.close(heard)
     os.close(say)
+
+
+def exit_code_of_fork(child_does: Callable[[], object]) -> int:
+    """How a forked child ends that does this and nothing else; it is given ten seconds."""
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(10)
+            child_does()
+            os._exit(0)
+        finally:
+            os._exit(4)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@contextmanager
+def in_another_thread(holding: AbstractContextManager[object]) -> Iterator[threading.Event]:
+    """While another thread is inside `holding`; what is given lets it go on."""
+    begun, end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with holding:
+            begun.set()
+            end.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait()
+    try:
+        yield end
+    finally:
+        end.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_writes_can_write(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "store.db", busy_seconds=1) as store:
+        store.put([entry("parent")])
+        with in_another_thread(store._database.write()) as end:
+            os.register_at_fork(before=end.set)  # the fork has begun, and waits for the write
+            assert exit_code_of_fork(lambda: store.put([entry("child")])) == 0
+        assert store.count(EVERYTHING) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_is_at_the_index_can_search(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "store.db", embedder=None, judge_new=False) as memory:
+        memory.add("An apple a day", user_id="ann")
+        memory.search("apple", user_id="ann")
+
+        def search() -> None:
+            assert len(memory.search("apple", user_id="ann")) == 1
+
+        for lock in (memory.index._lock, memory.index.table.lock):
+            with in_another_thread(lock):
+                assert exit_code_of_fork(search) == 0

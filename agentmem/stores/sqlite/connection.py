@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from agentmem.errors import StoreBusy
 from agentmem.stores.sqlite import files
 from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
+from agentmem.stores.sqlite.forking import note_writer
 from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
 from agentmem.stores.sqlite.transactions import Connection, Numbers, Read, Write
@@ -247,6 +248,11 @@ class Database:
                 self._writer = self._retrying(lambda: self._connect_to("rw"))
             return self._writer
 
+    def _pause(self, wait_seconds: float) -> Callable[[], None] | None:
+        """Wait until nobody writes; what this gives lets writes go on."""
+        writing = self._writing
+        return writing.release if writing.acquire(timeout=wait_seconds) else None
+
     def vacuum(self, *, wait_seconds: float | None = None) -> None:
         """Write the whole file anew, without what is unused."""
         with self.alone(wait_seconds=wait_seconds) as connection:
@@ -300,6 +306,7 @@ class Database:
         except OSError as error:
             raise _cannot_create(self.path, error) from error
         self._opened_file = files.note_open(self.path)
+        note_writer(self._pause)
         try:
             self._check_log()
             self._writer = self._retrying(lambda: self._connect_to("rw"))
