@@ -67,7 +67,7 @@ def require_choice(value: object, choices: Sequence[str], name: str) -> str:
 
 def require_messages(value: object, name: str = "messages") -> list[Any]:
     """`value` as a list, refused unless it is one of things; what they are is not looked at."""
-    return require_items(value, name, "messages")
+    return require_items(value, name, "messages", remedy="Pass a list of dicts.")
 
 
 def require_mapping(value: object, name: str) -> Mapping[str, Any]:
@@ -88,8 +88,9 @@ def require_path(value: object, name: str = "path") -> str:
     return value
 
 
-def require_items(value: object, name: str, what: str) -> list[Any]:
+def require_items(value: object, name: str, what: str, *, remedy: str = "") -> list[Any]:
     """`value` as a list of `what`; one text is not a list of letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidInput(name, value, f"is no list of {what}", remedy=f"Pass a list of {what}.")
+        remedy = remedy or f"Pass a list of {what}."
+        raise InvalidInput(name, value, f"is no list of {what}", remedy=remedy)
     return list(value)
