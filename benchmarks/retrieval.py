@@ -36,14 +36,28 @@ Memory = agentmem.MemoryManager
 
 def read_lines(path: Path) -> list[Line]:
     with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
+        return [plain(json.loads(line)) for line in file if line.strip()]
+
+
+def plain(line: Line) -> Line:
+    """A line with ids and groups as texts, however they were written."""
+    group, category = line.get("group"), line.get("category")
+    return {
+        **line,
+        "_id": str(line["_id"]),
+        "text": line.get("text") or "",
+        "title": line.get("title") or "",
+        "group": "everybody" if group in (None, "") else str(group),
+        "category": int(category) if str(category).isdecimal() else category,
+    }
 
 
 def read_gold(path: Path) -> dict[str, set[str]]:
     gold: dict[str, set[str]] = collections.defaultdict(set)
-    for line in path.read_text(encoding="utf-8").splitlines():
-        query, document, *_ = line.split("\t")
-        gold[query].add(document)
+    for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
+        query, document, *grade = line.split("\t")
+        if grade != ["0"]:
+            gold[query].add(document)
     return gold
 
 
@@ -70,9 +84,9 @@ def load(memory: Memory, corpus: list[Line], *, quiet: bool) -> None:
         memory.add_document(
             line["text"],
             url=f"doc:{line['_id']}",
-            title=line.get("title", ""),
+            title=line["title"],
             metadata={"document": line["_id"]},
-            user_id=line.get("group", "everybody"),
+            user_id=line["group"],
         )
 
 
@@ -98,7 +112,7 @@ def ask(memory: Memory, query: Line, *, threshold: float, mode: Any) -> list[tup
         top_k=3 * DEPTH,
         threshold=threshold,
         mode=mode,
-        user_id=query.get("group", "everybody"),
+        user_id=query["group"],
     )
     found: dict[str, float] = {}
     for hit in hits:
@@ -175,7 +189,7 @@ def unrelated(
     memory: Memory, queries: list[Line], arguments: argparse.Namespace
 ) -> dict[str, float]:
     """How often questions of another folder find nothing in each of this folder's groups."""
-    groups = sorted({query.get("group", "everybody") for query in queries})
+    groups = sorted({query["group"] for query in queries})
     result = {}
     for folder in arguments.unrelated:
         others = read_lines(folder / "queries.jsonl")[:300]
