@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agentmem.core.probes import PROBES
@@ -74,6 +74,7 @@ class Embedding:
         self._backgrounds: dict[EmbedderId, tuple[float, float]] = {}
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
+        self._refused: set[int] = set()
         self.error = ""
 
     @property
@@ -139,7 +140,7 @@ class Embedding:
         if wanted is None:
             return None
         known = self._store.feed.embedders()
-        if not self._store.feed.missing_vectors(wanted, limit=1):
+        if not self._missing(wanted, limit=1):
             self._complete = True
             return self._wanted
         for older in known:
@@ -150,6 +151,11 @@ class Embedding:
             if found is not None and self._covers_more(older, wanted):
                 return found
         return self._wanted
+
+    def _missing(self, embedder: EmbedderId, *, limit: int) -> list[int]:
+        """Rows without a vector, but for those whose text was refused."""
+        known = self._store.feed.missing_vectors(embedder, limit=limit + len(self._refused))
+        return [row for row in known if row not in self._refused][:limit]
 
     def _covers_more(self, one: EmbedderId, other: EmbedderId) -> bool:
         coverage = {c.embedder: c.vectors for c in self._store.upkeep.stats().embedders}
@@ -209,18 +215,31 @@ class Embedding:
                 self._queries.move_to_end(key)
                 return embedder.id, self._queries[key]
         vector = ask_query(embedder, text)
+        if self.error and embedder is self._wanted:  # it works again
+            self.error = ""
+            self.look_for_gaps()
         with self._lock:
             self._queries[key] = vector
             if len(self._queries) > KEPT_QUERIES:
                 self._queries.popitem(last=False)
         return embedder.id, vector
 
+    def look_for_gaps(self) -> None:
+        """See at the next question whether vectors are missing, such as those of rows that
+        another process added without an embedder."""
+        if self._background:
+            with self._lock:
+                self._complete, self._chosen_at = False, None
+
     def fill_gaps(self, *, progress: Progress | None = None, batch: int = BATCH) -> int:
         """Make every vector of the wanted embedder that is missing; gives how many were made.
 
         Each batch is stored when it is done, so an interrupted run goes on
-        where it stopped.
+        where it stopped. A text that the embedder refuses does not keep the
+        others from theirs, and is not tried again while this memory is open.
         """
+        import numpy as np
+
         wanted = self._wanted
         if wanted is None:
             return 0
@@ -229,13 +248,15 @@ class Embedding:
         made = 0
         while not self._stop.is_set():
             seq = feed.seq()
-            rows = feed.missing_vectors(wanted.id, limit=batch)
-            if not rows:
+            memories = feed.texts(self._missing(wanted.id, limit=batch))
+            texts = {row: text_to_embed(memory) for row, memory in memories.items()}
+            if not texts:
                 break
-            memories = feed.texts(rows)
-            present = [row for row in rows if row in memories]
-            texts = [text_to_embed(memories[row]) for row in present]
-            stored = feed.put_vectors(wanted.id, present, ask_documents(wanted, texts), seq=seq)
+            vectors = self._ask_for_rows(wanted, texts)
+            if not vectors:
+                continue
+            given, found = list(vectors), list(vectors.values())
+            stored = feed.put_vectors(wanted.id, given, np.array(found), seq=seq)
             if not stored:
                 break
             made += stored
@@ -243,6 +264,26 @@ class Embedding:
             if progress:
                 progress(made, total)
         return made
+
+    def _ask_for_rows(
+        self, embedder: Embedder, texts: Mapping[int, str]
+    ) -> dict[int, NDArray[np.float32]]:
+        """The vectors of texts by row, without those that are refused one by one."""
+        try:
+            return dict(zip(texts, ask_documents(embedder, list(texts.values())), strict=True))
+        except EmbedderError as error:
+            if len(texts) == 1 and not _works(embedder):
+                raise
+            self._note(error)
+        if len(texts) == 1:
+            self._refused |= texts.keys()
+            return {}
+        rows = list(texts)
+        half = len(rows) // 2
+        found: dict[int, NDArray[np.float32]] = {}
+        for part in (rows[:half], rows[half:]):
+            found |= self._ask_for_rows(embedder, {row: texts[row] for row in part})
+        return found
 
     def fill_gaps_in_background(self) -> None:
         """Start filling gaps on a thread of its own unless one is at it."""
@@ -281,6 +322,15 @@ class Embedding:
         if str(error) != self.error:
             _log.warning("Vectors cannot be had, words alone are searched: %s", error)
         self.error = str(error)
+
+
+def _works(embedder: Embedder) -> bool:
+    """Whether it answers at all: then it is the text that it does not take."""
+    try:
+        ask_documents(embedder, PROBES[:1])
+    except EmbedderError:
+        return False
+    return True
 
 
 def ask_documents(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:

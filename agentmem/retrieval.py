@@ -234,6 +234,8 @@ class Retriever:
             if self._embedding.error:
                 degradations.append(f"embedder: {self._embedding.error}; words alone were searched")
             return None
+        if self.index.take_gaps(asked[0]):
+            self._embedding.look_for_gaps()
         return self.index.vectors(asked[0]), asked[1]
 
     def _speakers(self, query: str, scope: RowScope) -> tuple[str, ...]:

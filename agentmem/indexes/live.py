@@ -67,6 +67,7 @@ class LiveIndex:
         self._postings = PostingsIndex(background=self._background)
         self._loaded = False
         self._vectors: dict[EmbedderId, VectorIndex] = {}
+        self._with_gaps: set[EmbedderId] = set()
         self._seq = 0
         self._saved_seq: int | None = None
         self._version: int | None = None
@@ -101,6 +102,13 @@ class LiveIndex:
             if embedder not in self._vectors:
                 self._vectors[embedder] = self._load_vectors(embedder)
             return self._vectors[embedder]
+
+    def take_gaps(self, embedder: EmbedderId) -> bool:
+        """Whether rows came since this was last asked that have no vector of this embedder."""
+        if embedder not in self._with_gaps:
+            return False
+        self._with_gaps.discard(embedder)
+        return True
 
     def changes_of(self, kind: int) -> tuple[int, int, int] | None:
         """What differs whenever a row of this kind came, changed or went since it was the same,
@@ -169,6 +177,8 @@ class LiveIndex:
         gone = set(rows) - set(found.tolist())
         if gone:
             index.delete(sorted(gone))
+            if (self._table().positions_of(np.array(sorted(gone))) >= 0).any():
+                self._with_gaps.add(embedder)
         if len(found):
             index.add(found, vectors)
 

@@ -531,3 +531,85 @@ def test_a_closed_memory_refuses_a_query_without_words_too(memory: agentmem.Memo
     memory.close()
     with pytest.raises(errors.StoreClosed):
         memory.search(" ")
+
+
+def embedded_in_the_end(memory: agentmem.MemoryManager, query: str) -> bool:
+    """Whether what `query` finds has its vector once the background has had its time."""
+    memory.search(query, user_id="sam")
+    memory.search(query, user_id="sam")  # what the first one noticed, this one begins
+    assert memory.embedding.wait(10)
+    return memory.search(query, user_id="sam")[0].vector is not None
+
+
+class FailsOnDemand(HashEmbedder):
+    failing = False
+    calls = 0
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        self.calls += 1
+        if self.failing:
+            raise ConnectionError("no route")
+        return super().embed_documents(texts)
+
+
+def test_what_could_not_be_embedded_is_embedded_when_the_embedder_answers_again(
+    tmp_path: Path,
+) -> None:
+    embedder = FailsOnDemand()
+    with agentmem.open(tmp_path / "memory.db", embedder=embedder, judge_new=False) as memory:
+        memory.add("Tea is green", user_id="sam")
+        memory.search("tea", user_id="sam")
+        embedder.failing = True
+        assert memory.add("Milk is white", user_id="sam").degradations
+        embedder.failing = False
+        assert embedded_in_the_end(memory, "milk")
+
+
+def test_what_another_process_adds_without_an_embedder_is_embedded(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with agentmem.open(path, embedder=HashEmbedder(), judge_new=False) as memory:
+        memory.add("Tea is green", user_id="sam")
+        memory.search("tea", user_id="sam")
+        with agentmem.open(path, embedder=None, judge_new=False) as other:
+            other.add("Milk is white", user_id="sam")
+        assert embedded_in_the_end(memory, "milk")
+
+
+class RefusesPoison(HashEmbedder):
+    calls = 0
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        self.calls += 1
+        if any("poison" in text for text in texts):
+            raise ValueError("too long")
+        return super().embed_documents(texts)
+
+
+def test_a_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add_chunks([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        memory.add("This is poison", user_id="sam")
+        memory.add_chunks([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
+    embedder = RefusesPoison()
+    with agentmem.open(path, embedder=embedder, embed_in_background=False) as memory:
+        assert memory.reembed() == 80
+        assert memory.search("poison", user_id="sam")[0].vector is None
+        assert list(memory.get_stats().to_dict()["vectors_missing"].values()) == [1]
+        calls = embedder.calls
+        assert memory.reembed() == 0
+        assert embedder.calls == calls
+
+
+def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add_chunks([f"Tea {n}" for n in range(64)], url="a", user_id="sam")
+    embedder = FailsOnDemand()
+    embedder.failing = True
+    with (
+        agentmem.open(path, embedder=embedder, embed_in_background=False) as memory,
+        pytest.raises(errors.EmbedderFailed),
+    ):
+        memory.reembed()
+    assert embedder.calls < 10
