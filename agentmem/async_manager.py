@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from agentmem.core.living.records import Record
 from agentmem.manager import Addable, MemoryManager
-from agentmem.results import AddResult, SearchResults, Stats
+from agentmem.results import AddResult, Memories, SearchResults, Stats
 from agentmem.stores.values import Receipt, VerifyReport, Version
 from agentmem.types import Document, Memory
 
@@ -71,13 +71,13 @@ class AsyncMemoryManager:
     async def get(self, memory_id: str, **whose: str | None) -> Memory:
         return await self.run(self.manager.get, memory_id, **whose)
 
-    async def get_all(self, **options: Any) -> tuple[Memory, ...]:
+    async def get_all(self, **options: Any) -> Memories:
         return await self.run(self.manager.get_all, **options)
 
-    async def recent(self, limit: int = 10, **whose: str | None) -> tuple[Memory, ...]:
+    async def recent(self, limit: int = 10, **whose: str | None) -> Memories:
         return await self.run(self.manager.recent, limit, **whose)
 
-    async def search_by_source_url(self, url: str, **whose: str | None) -> tuple[Memory, ...]:
+    async def search_by_source_url(self, url: str, **whose: str | None) -> Memories:
         return await self.run(self.manager.search_by_source_url, url, **whose)
 
     async def history(self, memory_id: str, **whose: str | None) -> tuple[Version, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from agentmem.core.values import dataclass
 from agentmem.embedding import EmbeddingState
@@ -18,6 +18,25 @@ def memory_to_dict(memory: Memory) -> dict[str, Any]:
     """A memory as JSON values, with `memory`, `user_id` and the like where mem0 has them."""
     fields = memory_to_fields(memory)
     return {**fields, "memory": memory.text, "hash": memory.content_hash, **fields["scope"]}
+
+
+class Memories(tuple[Memory, ...]):
+    """Several memories. `memories["results"]` gives them as dictionaries."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Memory: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Memory, ...]: ...
+    @overload
+    def __getitem__(self, index: Literal["results"], /) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: SupportsIndex | slice | str, /) -> Any:
+        if index == "results":
+            return [memory_to_dict(memory) for memory in self]
+        if isinstance(index, str):
+            raise KeyError(index)
+        return super().__getitem__(index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

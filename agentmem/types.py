@@ -130,6 +130,14 @@ class Memory:
                 "project_id", None, "is missing", remedy="A project memory names its project."
             )
 
+    def __getitem__(self, name: str) -> Any:
+        """A value by the name it has in JSON; `memory["memory"]` is the text, as in mem0."""
+        from agentmem.results import memory_to_dict
+
+        if not isinstance(name, str):
+            raise TypeError("A memory is no list: ask for a value by its name.")
+        return memory_to_dict(self)[name]
+
     def at_level(self, level: Level) -> str:
         """The text at `level`, or the nearest fuller one when that level was not made."""
         levels = (self.index, self.compressed, self.summary, self.text)

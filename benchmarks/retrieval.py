@@ -48,7 +48,7 @@ def plain(line: Line) -> Line:
         "text": line.get("text") or "",
         "title": line.get("title") or "",
         "group": "everybody" if group in (None, "") else str(group),
-        "category": int(category) if str(category).isdecimal() else category,
+        "category": int(str(category)) if str(category).isdecimal() else category,
     }
 
 

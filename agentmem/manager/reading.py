@@ -10,7 +10,7 @@ from agentmem.core.checks import require_count, require_text
 from agentmem.errors import InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import Instant, scope_of
-from agentmem.results import SearchResults
+from agentmem.results import Memories, SearchResults
 from agentmem.retrieval import Request
 from agentmem.settings import SearchMode
 from agentmem.stores.values import Version
@@ -93,19 +93,20 @@ class Reading(Base):
         forgotten: bool = False,
         as_of: Instant = None,
         **whose: str | None,
-    ) -> tuple[Memory, ...]:
+    ) -> Memories:
         """Up to `limit` memories of this reader, newest first; the forgotten ones on request."""
         selection = self._selection(whose, filters, kinds=kinds, as_of=as_of)
         selection = replace(selection, superseded=superseded, forgotten=forgotten)
-        return self.store.recent(selection, limit=require_count(limit, "limit"))
+        return Memories(self.store.recent(selection, limit=require_count(limit, "limit")))
 
-    def recent(self, limit: int = 10, **whose: str | None) -> tuple[Memory, ...]:
+    def recent(self, limit: int = 10, **whose: str | None) -> Memories:
         """The newest memories of this reader."""
         return self.get_all(limit=limit, **whose)  # type: ignore[arg-type]  # the rest are names
 
-    def search_by_source_url(self, url: str, **whose: str | None) -> tuple[Memory, ...]:
+    def search_by_source_url(self, url: str, **whose: str | None) -> Memories:
         """Every chunk of a page, in its order."""
-        return self.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
+        found = self.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
+        return Memories(found)
 
     def history(self, memory_id: str, **whose: str | None) -> tuple[Version, ...]:
         """What a memory said before each change, oldest first."""

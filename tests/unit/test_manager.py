@@ -44,6 +44,14 @@ def test_results_read_like_mem0s(memory: agentmem.MemoryManager) -> None:
     assert result["user_id"] == "sam"
     assert result["metadata"] == {"a": 1}
     assert 0 <= result["score"] <= 1
+    (listed,) = memory.get_all(user_id="sam")["results"]
+    assert {**listed, "score": result["score"]} == result
+    assert memory.get(added.ids[0], user_id="sam")["memory"] == "Tea is green"
+    assert memory.recent(user_id="sam")[:1] == memory.get_all(user_id="sam")
+    with pytest.raises(KeyError):
+        memory.get_all()["hits"]  # type: ignore[call-overload]  # on purpose
+    with pytest.raises(TypeError):
+        list(memory.get(added.ids[0], user_id="sam"))  # type: ignore[call-overload]  # on purpose
     with pytest.raises(KeyError):
         memory.search("tea")["hits"]  # type: ignore[call-overload]  # on purpose
 
@@ -613,3 +621,19 @@ def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> 
     ):
         memory.reembed()
     assert embedder.calls < 10
+
+
+def test_what_looks_after_a_memory_can_be_awaited_too(tmp_path: Path) -> None:
+    async def look_after() -> None:
+        async with agentmem.AsyncMemoryManager(
+            agentmem.open(tmp_path / "memory.db", embedder=HashEmbedder(), judge_new=False)
+        ) as memory:
+            await memory.add("Tea is green", user_id="sam")
+            assert await memory.export_jsonl(tmp_path / "out.jsonl") == 1
+            assert (await memory.erase_all(user_id="sam")).complete
+            assert (await memory.import_jsonl(tmp_path / "out.jsonl")).imported == 1
+            await memory.reembed()
+            await memory.vacuum()
+            assert (await memory.verify()).ok
+
+    asyncio.run(look_after())
