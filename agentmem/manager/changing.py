@@ -9,7 +9,7 @@ from typing import Any
 
 from agentmem.core.checks import require_items, require_mapping, require_text
 from agentmem.core.content import content_hash
-from agentmem.errors import ChangedMeanwhile
+from agentmem.errors import ChangedMeanwhile, InvalidInput
 from agentmem.manager.adding import Adding
 from agentmem.manager.whose import scope_of
 from agentmem.remembering import require_something
@@ -29,9 +29,16 @@ class Changing(Adding):
         metadata: Mapping[str, Any] | None = None,
         importance: float | None = None,
         title: str | None = None,
+        data: str | None = None,
         **whose: str | None,
     ) -> Memory:
-        """Change a memory in place; what it said before is in `history`."""
+        """Change a memory in place; what it said before is in `history`.
+
+        `data` is another name for `text`.
+        """
+        if text is not None and data is not None:
+            raise InvalidInput("data", data, "is text said twice", remedy="Give one of them.")
+        text = data if text is None else text
         scope = scope_of(whose)
         require_text(memory_id, "memory_id")
         if metadata is not None:

@@ -15,6 +15,9 @@ from agentmem.types import Scope
 Instant = datetime | str | float | None
 SCOPE_NAMES = tuple(Scope.__slots__)
 
+_BOTH = ("AND", "and", "$and")
+_DEEPEST = 8
+
 Whose = Scope | Mapping[str, str | None] | str | None
 """A scope, its names in a mapping, or just a user's id."""
 
@@ -35,22 +38,37 @@ def scope_and_filter(
 ) -> tuple[Scope, Filter]:
     """Who reads, and the other conditions.
 
-    `filters={"user_id": "alice"}` says who reads, as `user_id="alice"` does;
-    a project, agent or run there must also match exactly.
+    `filters={"user_id": "alice"}` says who reads, as `user_id="alice"` does,
+    inside an `AND` too; a project, agent or run there must also match exactly.
     """
-    written = {} if filters is None else dict(require_mapping(filters, "filters"))
-    user = written.get("user_id")
     named = dict(whose)
-    if isinstance(user, str):
-        if named.get("user_id") not in (None, user):
-            raise InvalidScope("user_id", user, "is said twice, differently")
-        named["user_id"] = user
-        del written["user_id"]
-    for name in SCOPE_NAMES[1:]:
-        value = written.get(name)
-        if isinstance(value, str) and named.get(name) is None:
+    written = {} if filters is None else dict(require_mapping(filters, "filters"))
+    condition = parse_filter(_take_names(written, named))
+    return scope_of(named), condition
+
+
+def _take_names(
+    written: dict[str, Any], named: dict[str, str | None], *, depth: int = 0
+) -> dict[str, Any]:
+    """`written` without the user, who goes into `named` with the other names."""
+    left: dict[str, Any] = {}
+    for name, value in written.items():
+        if name == "user_id" and isinstance(value, str):
+            if named.get(name) not in (None, value):
+                raise InvalidScope(name, value, "is said twice, differently")
             named[name] = value
-    return scope_of(named), parse_filter(written)
+            continue
+        if name in SCOPE_NAMES and isinstance(value, str) and named.get(name) is None:
+            named[name] = value
+        left[name] = value
+        if name in _BOTH and isinstance(value, list | tuple) and depth < _DEEPEST:
+            left[name] = [
+                _take_names(dict(part), named, depth=depth + 1)
+                if isinstance(part, Mapping)
+                else part
+                for part in value
+            ]
+    return left
 
 
 def instant(value: Instant, name: str) -> datetime | None:

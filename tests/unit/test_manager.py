@@ -637,3 +637,22 @@ def test_what_looks_after_a_memory_can_be_awaited_too(tmp_path: Path) -> None:
             assert (await memory.verify()).ok
 
     asyncio.run(look_after())
+
+
+def test_who_reads_may_be_said_inside_an_and(memory: agentmem.MemoryManager) -> None:
+    memory.add("Tea is green", user_id="sam", metadata={"about": "tea"})
+    memory.add("Milk is white", user_id="sam")
+    memory.add("Tea is black", user_id="kim", metadata={"about": "tea"})
+    mine = {"AND": [{"user_id": "sam"}, {"about": "tea"}]}
+    assert found(memory, "tea milk", filters=mine) == ["Tea is green"]
+    assert [m.text for m in memory.get_all(filters={"AND": [mine]})] == ["Tea is green"]
+    assert len(memory.get_all(filters={"AND": [{"user_id": "sam"}]})) == 2
+    with pytest.raises(errors.InvalidScope):
+        memory.get_all(filters=mine, user_id="kim")
+
+
+def test_the_new_text_may_be_called_data(memory: agentmem.MemoryManager) -> None:
+    (name,) = memory.add("Tea is green").ids
+    assert memory.update(memory_id=name, data="Tea is black").text == "Tea is black"
+    with pytest.raises(errors.InvalidInput):
+        memory.update(name, "a", data="b")
