@@ -186,8 +186,9 @@ class LiveIndex:
         self.rebuilds += 1
         feed = self._store.feed
         seq = feed.seq()  # before reading: what is written meanwhile is applied again
-        self._postings = PostingsIndex(background=self._background)
-        self._postings.add(self._wanted(feed.index_rows()))
+        postings = PostingsIndex(background=self._background)
+        postings.add(self._wanted(feed.index_rows()))
+        self._postings = postings  # only now: a search that is under way goes on with the old one
         self._seq = seq
         for embedder in tuple(self._vectors):
             self._vectors[embedder].close()

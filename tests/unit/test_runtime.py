@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,25 @@ def test_a_tool_result_that_another_process_keeps_is_known_at_once(
     assert not one.runtime.has_results(ANN, "s")
     other.store.put([prepare(replace(result, id="s"))])
     assert one.runtime.has_results(ANN, "s")
+
+
+def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(
+    two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    other.add_chunks([f"Milk {number}" for number in range(2_500)], url="m", user_id="ann")
+    read = one.store.feed.index_rows
+    known: list[int] = []
+
+    def index_rows(**which: Any) -> Any:
+        found = read(**which)
+        known.append(len(one.index.words))
+        return found
+
+    monkeypatch.setattr(one.store.feed, "index_rows", index_rows)
+    assert one.search("milk 7", user_id="ann")
+    assert one.index.rebuilds == 2
+    assert known == [1]
 
 
 class Gate:

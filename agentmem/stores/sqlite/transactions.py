@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 from agentmem.stores.sqlite.ledger import Ledger, Row, checked, checksum, row_checksum
@@ -36,13 +35,15 @@ class Read:
         self, connection: Connection, ledger: str, *, parsed: Ledger | None = None
     ) -> None:
         self.connection = connection
-        self._ledger = ledger
-        if parsed is not None:
-            self.ledger = parsed
+        self._written_ledger = ledger
+        self._ledger = parsed
 
-    @cached_property
+    @property
     def ledger(self) -> Ledger:
-        return Ledger(self._ledger)
+        """The tallies of this state; read when they are first asked for."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._written_ledger)
+        return self._ledger
 
     def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """The rows that meet `condition`, each tested against its checksum, without it."""
