@@ -405,3 +405,19 @@ def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> Non
     for path in (tmp_path / "pipe", Path(os.devnull)):
         with SqliteStore(path) as store, pytest.raises(NotAStore):
             store.put([entry("a")])
+
+
+def test_a_store_that_was_cut_to_nothing_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add("Tea is green")
+        memory.sync()
+    path.write_bytes(b"")
+    with agentmem.open(path, embedder=None) as memory, pytest.raises(StoreCorrupt):
+        memory.search("tea")
+    for left in tmp_path.iterdir():
+        left.unlink()
+    path.touch()
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add("Milk is white")
+        assert len(memory.get_all()) == 1

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from agentmem.errors import NotAStore, StoreError, StoreReadOnly, StoreTooNew
+from agentmem.errors import NotAStore, StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
 from agentmem.stores.sqlite.schema import APPLICATION_ID
 
 _MAGIC = b"SQLite format 3\x00"
@@ -63,9 +63,14 @@ def inspect(path: Path, *, known_version: int) -> bool:
         raise StoreError(
             f"{path} cannot be read ({error.strerror}).", remedy="Use another path."
         ) from error
-    if not header:
-        return False
     logged = has_log(path)
+    if not header:
+        if logged or has_content(beside(path, ".words")):
+            raise StoreCorrupt(
+                f"{path} is empty, but was a store: other files of it are still there.",
+                remedy=f"Restore a backup, or remove {path.name} and those to begin anew.",
+            )
+        return False
     if not header.startswith(_MAGIC) or len(header) < 108:
         if logged:
             return True  # a power cut may have torn what the log still has: SQLite will say
