@@ -216,7 +216,9 @@ class PreferenceStore:
             )
             entry = self._entry(made)
             if not old_ids:
-                store.put([entry])
+                # Another process may have kept the same since `current` was read.
+                (there,) = store.put_new([entry], same=_same_words)
+                made = made if there == made.id else store.get(scope, there)
             else:
                 made = store.supersede(scope, old_ids[0], entry, at=now)
                 for old_id in old_ids[1:]:
@@ -227,6 +229,10 @@ class PreferenceStore:
     def _entry(self, memory: Memory) -> Entry:
         (vector,) = self._memory.embedding.embed([memory])
         return prepare(memory, vector)
+
+
+def _same_words(memory: Memory) -> tuple[str, str]:
+    return memory.kind, memory.text
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:

@@ -74,6 +74,19 @@ def test_a_preference_that_another_process_erases_is_not_kept(
     assert profile(one) == []
 
 
+def test_a_preference_that_another_process_keeps_meanwhile_is_kept_once(
+    two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    said = [{"role": "user", "content": "I am vegetarian."}]
+    (theirs,) = other.preferences.detect(said, user_id="ann")
+    with monkeypatch.context() as before:
+        before.setattr(one.preferences, "current", lambda _: ())
+        (ours,) = one.preferences.detect(said, user_id="ann")
+    assert ours.id == theirs.id
+    assert len(profile(one)) == 1
+
+
 def test_a_tool_result_that_another_process_keeps_is_known_at_once(
     two: tuple[agentmem.MemoryManager, agentmem.MemoryManager],
 ) -> None:
