@@ -25,7 +25,7 @@ from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
     from agentmem.background import Worker
-    from agentmem.contexts import Context
+    from agentmem.context_values import Context
     from agentmem.core.block import ContextBlock
     from agentmem.core.living.prediction import Signal
     from agentmem.core.waiting import Late

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import LoopConfig
-from agentmem.contexts import Context
+from agentmem.context_values import Context
 from agentmem.core.injection import inject
 from agentmem.core.strip import strip
 from agentmem.types import Scope

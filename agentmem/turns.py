@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.config import LoopConfig
-from agentmem.contexts import Ask, Context, as_messages, build_context
+from agentmem.context_values import Context
+from agentmem.contexts import Ask, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
 from agentmem.core.checks import require_messages

@@ -18,11 +18,13 @@ import numpy as np
 from agentmem.core.checks import require_count
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.indexes.ahead import ahead
-from agentmem.indexes.batch import ROW_LIMIT, distinct
+from agentmem.indexes.batch import ROW_LIMIT
 from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes, pieces_of
 from agentmem.indexes.matrix import Matrix
+from agentmem.indexes.nearest import Narrow, Near, Scan, nearest, width
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.scope import EVERYTHING, RowScope
+from agentmem.indexes.slots import Slots
 from agentmem.indexes.upkeep import Upkeep
 from agentmem.protocols import EmbedderId
 
@@ -37,80 +39,10 @@ FINE_PIECES, FINE_SIZE = 48, 50_000
 FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
-WIDEST = 65_536
 SCANNED_AHEAD = 50_000
 """From so many codes on, another thread scans them while the words are looked up."""
 # What one row costs, in nanoseconds: to score exactly, to pass over by its code, to pick.
 SCORED, PASSED, PICKED = 140.0, 2.5, 100.0
-
-
-class _Slots:
-    """Which row is in which slot, and the vectors themselves."""
-
-    def __init__(self, dimensions: int) -> None:
-        self.matrix = Matrix(dimensions)
-        self.row_of = np.zeros(0, dtype=np.int32)
-        self.live = np.zeros(0, dtype=bool)
-        self.slot_of = np.zeros(0, dtype=np.int32)  # by row id, one more than the slot
-        self.live_count = 0
-        self.codes: VectorCodes | None = None
-        self.trained_at = 0
-
-    @property
-    def size(self) -> int:
-        return self.matrix.size
-
-    @property
-    def coded(self) -> int:
-        return 0 if self.codes is None else self.codes.size
-
-    def append(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        self.delete(rows)
-        start = self.matrix.size
-        end = start + len(rows)
-        if end > len(self.live):
-            capacity = max(1024, end, len(self.live) * 3 // 2)
-            self.row_of = _grown(self.row_of, capacity)
-            self.live = _grown(self.live, capacity)
-        highest = int(rows.max())
-        if highest >= len(self.slot_of):
-            self.slot_of = _grown(self.slot_of, max(1024, highest + 1, len(self.slot_of) * 3 // 2))
-        # Searches read without a lock: a vector must be there before anything leads to it.
-        self.matrix.append(vectors)
-        slots = np.arange(start, end, dtype=np.int32)
-        self.row_of[start:end] = rows
-        self.slot_of[rows] = slots + 1
-        alive = self.slot_of[rows] == slots + 1  # the last of several for one row
-        self.live[start:end] = alive
-        self.live_count += int(np.count_nonzero(alive))
-
-    def restore(self, rows: NDArray[np.int32], vectors: NDArray[np.float32]) -> None:
-        """Begin with these, all live and each row once."""
-        self.matrix = Matrix(self.matrix.dimensions, vectors)
-        self.row_of = rows.copy()
-        self.live = np.ones(len(rows), dtype=bool)
-        self.live_count = len(rows)
-        self.slot_of = np.zeros(int(rows.max()) + 1 if rows.size else 0, dtype=np.int32)
-        self.slot_of[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
-
-    def delete(self, rows: NDArray[Any]) -> int:
-        slots = self.slots_of(rows)
-        slots = slots[slots >= 0]
-        if slots.size > 1:
-            slots = distinct(slots)
-        if slots.size:
-            self.live[slots] = False
-            self.slot_of[self.row_of[slots]] = 0
-            self.live_count -= int(slots.size)
-        return int(slots.size)
-
-    def slots_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The slot of each row, -1 for a row without a vector."""
-        inside = (rows >= 0) & (rows < len(self.slot_of))
-        if not inside.any():
-            return np.full(len(rows), -1, dtype=np.int64)
-        found = self.slot_of.take(np.where(inside, rows, 0)).astype(np.int64) - 1
-        return np.where(inside, found, -1)
 
 
 class VectorIndex:
@@ -134,7 +66,7 @@ class VectorIndex:
         self.embedder = embedder
         self.table = table
         self._lock = threading.RLock()
-        self._slots = _Slots(embedder.dimensions)
+        self._slots = Slots(embedder.dimensions)
         self._approximate_from = require_count(approximate_from, "approximate_from", least=1)
         self._exact_scope = require_count(exact_scope, "exact_scope")
         self._depth = require_count(depth, "depth", least=1)
@@ -231,7 +163,7 @@ class VectorIndex:
             raise ValueError("other shapes")
         if rows.size and int(rows.min()) < 1:
             raise ValueError("rows that are none")
-        slots = _Slots(dimensions)
+        slots = Slots(dimensions)
         slots.restore(rows, vectors)
         if (slots.slots_of(rows) != np.arange(len(rows))).any():
             raise ValueError("rows twice")
@@ -319,7 +251,7 @@ class VectorIndex:
             end = old.size
             kept = np.flatnonzero(old.live[:end])
             rows = old.row_of[kept].astype(np.int64)
-        new = _Slots(self.embedder.dimensions)
+        new = Slots(self.embedder.dimensions)
         if len(kept) == end:
             new.matrix = old.matrix  # nothing to leave out: only the codes are new
         else:
@@ -342,7 +274,7 @@ class VectorIndex:
             new.codes, new.trained_at = codes, trained_at
             self._slots = new
 
-    def _new_codes(self, old: _Slots, matrix: Matrix, count: int) -> tuple[VectorCodes | None, int]:
+    def _new_codes(self, old: Slots, matrix: Matrix, count: int) -> tuple[VectorCodes | None, int]:
         if count < self._approximate_from:
             return None, 0
         codes, trained_at = old.codes, old.trained_at
@@ -390,18 +322,18 @@ class VectorIndex:
             scan = None
         else:
             mask = None if selection.positions is None else selection.mask()
-            narrow = _Narrow(slots, position_of, mask)
+            narrow = Narrow(slots, position_of, mask)
             scan = self._begin_scan(slots, query, self._wide(n, selection.count, slots))
 
         def end() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
             if scan is None:
-                found, cosines = _nearest(slots, wanted[wanted >= 0], query, n)
+                found, cosines = nearest(slots, wanted[wanted >= 0], query, n)
             else:
                 found, cosines = self._picked(query, n, narrow, scan(), in_scope=selection.count)
             rows, seen = self._seen(slots, found, scope)
             if selection.positions is None and scan is not None and not seen.all():
                 # Vectors of rows the table does not have, or has since: leave them out beforehand.
-                known = _Narrow(slots, position_of, live[: selection.end])
+                known = Narrow(slots, position_of, live[: selection.end])
                 found, cosines = self._picked(query, n, known, scan(), in_scope=selection.count)
                 rows, seen = self._seen(slots, found, scope)
             rows, cosines = rows[seen], cosines[seen]
@@ -411,9 +343,9 @@ class VectorIndex:
         return end
 
     def _begin_scan(
-        self, slots: _Slots, query: NDArray[np.float32], wide: int
-    ) -> Callable[[], _Scan]:
-        def scan() -> _Scan:
+        self, slots: Slots, query: NDArray[np.float32], wide: int
+    ) -> Callable[[], Scan]:
+        def scan() -> Scan:
             with self._lock:
                 codes = slots.codes
                 raw = np.zeros(0, dtype=np.int64) if codes is None else codes.search(query, wide)
@@ -423,10 +355,10 @@ class VectorIndex:
             return lru_cache(maxsize=1)(ahead.start(scan))
         return lru_cache(maxsize=1)(scan)
 
-    def _wide(self, n: int, in_scope: int, slots: _Slots) -> int:
-        return _width(self._deep(n, slots), in_scope, slots.size)
+    def _wide(self, n: int, in_scope: int, slots: Slots) -> int:
+        return width(self._deep(n, slots), in_scope, slots.size)
 
-    def _deep(self, n: int, slots: _Slots) -> int:
+    def _deep(self, n: int, slots: Slots) -> int:
         """How many of those the codes pick are looked at again."""
         fine = pieces_of(self.embedder.dimensions) >= FINE_PIECES and slots.size <= FINE_SIZE
         return max(self._depth // 2 if fine else self._depth, 4 * n)
@@ -436,11 +368,11 @@ class VectorIndex:
         if in_scope <= self._exact_scope:
             return True
         size = self._slots.size
-        picking = PASSED * size + PICKED * _width(self._depth, in_scope, size)
+        picking = PASSED * size + PICKED * width(self._depth, in_scope, size)
         return self._exact_scope > 0 and SCORED * in_scope < picking
 
     def _seen(
-        self, slots: _Slots, found: NDArray[np.int64], scope: RowScope
+        self, slots: Slots, found: NDArray[np.int64], scope: RowScope
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The rows in these slots, and which of them are in `scope` now: what was added since
         the scope was worked out is not ours to show."""
@@ -460,8 +392,8 @@ class VectorIndex:
         return found
 
     def _picked(
-        self, query: NDArray[np.float32], n: int, narrow: _Narrow, scan: _Scan, *, in_scope: int
-    ) -> _Near:
+        self, query: NDArray[np.float32], n: int, narrow: Narrow, scan: Scan, *, in_scope: int
+    ) -> Near:
         """The nearest of what the codes pick and of what has no codes yet."""
         slots = narrow.slots
         has_codes, raw, coded = scan
@@ -471,64 +403,8 @@ class VectorIndex:
         wide = self._wide(n, in_scope, slots)
         short = len(raw) < min(wide, coded) or len(picked) < min(n, in_scope)
         if not has_codes or (short and len(raw) < coded):
-            return _nearest(slots, narrow(np.arange(slots.size)), query, n)
+            return nearest(slots, narrow(np.arange(slots.size)), query, n)
         picked = picked[: self._deep(n, slots)]
         if coded < slots.size:
             picked = np.concatenate((picked, narrow(np.arange(coded, slots.size))))
-        return _nearest(slots, picked, query, n)
-
-
-_Near = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
-_Scan = tuple[bool, "NDArray[np.int64]", int]
-"""Whether there are codes, what they picked, and how many slots they cover."""
-
-
-def _nearest(slots: _Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int) -> _Near:
-    """The `n` nearest slots of `among`, and those as near as the last of them; their cosines."""
-    products = slots.matrix.products(among, query)
-    if len(among) <= n:
-        return among, products
-    keep = products >= np.sort(products)[len(products) - n]
-    return among.compress(keep), products.compress(keep)
-
-
-def _width(depth: int, in_scope: int, size: int) -> int:
-    """How many slots the codes are asked for, so that about `depth` of them are in scope.
-
-    The smaller the part of the store that is in scope, the less even it may lie.
-    """
-    others = max(1.0, size / max(1, in_scope))
-    return min(WIDEST, int(depth * others * (1.0 + min(0.5, 4.0 * (others - 1.0)))))
-
-
-class _Narrow:
-    """Leaves of some slots those that are live and whose rows are in the scope."""
-
-    def __init__(
-        self,
-        slots: _Slots,
-        position_of: NDArray[np.int32],
-        mask: NDArray[np.bool_] | None,
-    ) -> None:
-        self.slots = slots
-        self._position_of = position_of
-        self._mask = mask
-
-    def __call__(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        slots, position_of, mask = self.slots, self._position_of, self._mask
-        wanted = wanted.compress(slots.live.take(wanted))
-        if mask is None:
-            return wanted
-        rows = slots.row_of.take(wanted)
-        known = rows < len(position_of)
-        positions = position_of.take(np.where(known, rows, 0)) - 1
-        known &= (positions >= 0) & (positions < len(mask))
-        if len(mask):
-            known &= mask.take(np.where(known, positions, 0))
-        return wanted.compress(known)
-
-
-def _grown(values: NDArray[Any], capacity: int) -> NDArray[Any]:
-    larger = np.zeros(capacity, dtype=values.dtype)
-    larger[: len(values)] = values
-    return larger
+        return nearest(slots, picked, query, n)
