@@ -107,7 +107,8 @@ def summing(end: int) -> Iterator[Sums]:
 
 
 def _reach(values: NDArray[np.float32], least: float) -> NDArray[np.bool_]:
-    return values >= np.float32(least) if least > 0.0 else values > 0.0
+    bar = np.float32(least)  # 0 for what four bytes cannot tell from it
+    return values >= bar if bar > 0.0 else values > 0.0
 
 
 def _from_bar(

@@ -165,6 +165,18 @@ def test_speakers_are_those_of_the_owners_in_scope() -> None:
     assert index.table.speakers(RowScope(owners=frozenset({1}))) == {6}
 
 
+@pytest.mark.parametrize("sparse", [0, 8])
+def test_a_row_is_found_once_however_little_a_word_weighs(
+    sparse: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "FEW", 0)
+    monkeypatch.setattr(match, "SMALL", 0)
+    monkeypatch.setattr(sums, "SPARSE", sparse)
+    index = index_of(Row(row=1, length=1, words=((2, 1),)), Row(row=2, length=1, words=((2, 1),)))
+    rows, _ = index.search([2], [8e-87], n=2)
+    assert rows.tolist() == [1, 2]
+
+
 def test_sums_begin_at_nothing_for_every_query() -> None:
     held = match.Postings(
         positions=np.array([1, 3], dtype=np.int32),
