@@ -26,6 +26,9 @@ FEW = 4096
 SMALL = 1 << 15
 """A table of up to so many rows is scored whole: choosing what to score would cost more."""
 
+MANY = 8
+"""More contenders than so many times what is asked for are narrowed down before they are scored."""
+
 CHEAP = 1 << 16
 """Rare words are added up, up to this many postings, before asking what can be left out."""
 
@@ -255,7 +258,7 @@ class Match:
                 sums.add(*rest.pop(0), bounds)
             sums.leave_out(tried)
             positions = self._living(sums.reaching(least))
-            if rest and len(positions) > n:
+            if rest and len(positions) > MANY * n:
                 highest = sums.values.take(positions)
                 positions = self._narrowed(positions, highest, rest, reached=reached, most=most)
         return (
