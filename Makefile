@@ -41,7 +41,7 @@ format: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the public data sets)
-	@set -e; for name in tokens text indexes scale overhead working prediction inspector; do \
+	@set -e; for name in tokens text indexes scale overhead working prediction extraction inspector; do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py; done
 	@test -z "$(DATA)" || { set -e; for folder in $(DATA)/retrieval/*; do \
 		$(BIN)/python benchmarks/retrieval.py --data $$folder; done; \

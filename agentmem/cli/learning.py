@@ -12,6 +12,7 @@ from agentmem.cli.common import open_memory, read_text, screen_of, whose_of
 from agentmem.cli.output import one_line
 from agentmem.cli.storing import Words, join
 from agentmem.errors import InvalidInput
+from agentmem.inspector.commands import undo_command
 
 if TYPE_CHECKING:
     from agentmem.living.asking import Spend
@@ -77,6 +78,8 @@ def learn(
         at.document(learned.to_dict())
         return
     at.print(learned_lines(learned))
+    if learned.journal_id and not learned.dry_run:
+        at.print(f"Take it back with: {undo_command(memory, learned.journal_id, whose_of(ctx))}")
     for note in learned.notes:
         at.note(one_line(note))
 
@@ -124,11 +127,12 @@ def _messages(text: str, *, lines: bool) -> list[Any]:
 
 
 def learned_lines(learned: Learned) -> list[str]:
-    """What was learned, one line a memory, and how it is taken back."""
+    """What was learned, one line a memory."""
     lines = []
     for one in learned.added:
         mark = "replaces the earlier value" if one.supersedes else f"new {one.kind}"
-        lines.append(f"{one_line(one.title)}: {one_line(one.text)}  ({mark})")
+        text = one_line(one.text.removeprefix(one.title).strip() or one.text)
+        lines.append(f"{one_line(one.title)}: {text}  ({mark})")
     if learned.known:
         lines.append(f"Known already: {learned.known:,}")
     if not lines:
@@ -140,6 +144,4 @@ def learned_lines(learned: Learned) -> list[str]:
         )
     if learned.dry_run:
         lines.append("Nothing was changed.")
-    elif learned.journal_id:
-        lines.append(f"Take it back with: agentmem consolidate --undo {learned.journal_id}")
     return lines

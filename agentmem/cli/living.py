@@ -11,6 +11,7 @@ from agentmem.cli.common import common_of, open_memory, screen_of, whose_of
 from agentmem.cli.learning import MaxCalls, MaxTokens, ModelName, spend_of
 from agentmem.cli.output import Screen, one_line
 from agentmem.errors import InvalidInput
+from agentmem.inspector.commands import undo_command
 
 if TYPE_CHECKING:
     from agentmem.living.contradictions import Contradiction
@@ -102,6 +103,8 @@ def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **opt
         if len(readers) > 1:
             at.print(at.pen.paint(one_line(whose["user_id"] or "without a user"), "accent"))
         at.print(report_lines(report))
+        if report.journal_id and not (report.empty or report.dry_run):
+            at.print(f"Take it back with: {undo_command(memory, report.journal_id, whose)}")
 
 
 def report_lines(report: ConsolidationReport) -> list[str]:
@@ -116,8 +119,6 @@ def report_lines(report: ConsolidationReport) -> list[str]:
     lines.append(f"{looked}, {report.duration_seconds:.1f} s")
     if report.dry_run:
         lines.append("Nothing was changed.")
-    else:
-        lines.append(f"Take it back with: agentmem consolidate --undo {report.journal_id}")
     return lines
 
 
@@ -228,7 +229,7 @@ def resolve(
         at.document({**done.contradiction.to_dict(), "journal_id": done.journal_id})
         return
     at.print(f"Resolved: {done.contradiction.id} ({how})")
-    at.note(f"Take it back with: agentmem consolidate --undo {done.journal_id}")
+    at.note(f"Take it back with: {undo_command(memory, done.journal_id, whose_of(ctx))}")
 
 
 def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:

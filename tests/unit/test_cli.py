@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -523,3 +524,14 @@ def test_a_long_field_is_shown_by_its_beginning(cli: Cli) -> None:
     assert "(6,000 characters)" in shown
     assert len(shown) < 2_000
     assert cli("get", known, "--json").json["metadata"]["note"] == "w " * 3_000
+
+
+def test_the_command_that_takes_learning_back_can_be_copied(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = cli("learn", "We use Redis 7.", "--user", "o'neil & co").out.splitlines()
+    assert printed[0] == "cache: We use Redis 7.  (new fact)"
+    command = shlex.split(printed[-1].removeprefix("Take it back with: "))
+    monkeypatch.setenv("AGENTMEM_STORE", str(tmp_path / "another.db"))
+    assert "Deleted: 1 memories" in cli(*command[1:]).out
+    assert not (tmp_path / "another.db").exists()
