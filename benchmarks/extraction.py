@@ -3,7 +3,9 @@
     python benchmarks/extraction.py [--show LIST] [--chat FILE] [--json]
 
 The sentences are in `stated_sentences.py`, in lists that are measured apart; one was written to
-develop the rules, one only to measure them. "Recall" counts a statement when something of its
+develop the rules, one only to measure them. The second has been read since and its misses mended
+where they were plain, so its figures now flatter: what it gave when it was first read is in
+docs/contradictions.md. "Recall" counts a statement when something of its
 sort is found in its sentence, "strict recall" when key and value (or title and reason, or error
 and fix) are right too. "Precision" is the share of all that is found, in every sentence of the
 list, that is right to the letter; "about" counts as right what is in a sentence that states
@@ -139,7 +141,7 @@ def main() -> None:
     """Print the table, and what was asked for."""
     from stated_sentences import DEVELOPED, EARLIER, HELD_OUT
 
-    lists = {"developed": DEVELOPED, "held-out": HELD_OUT, "earlier": EARLIER}
+    lists = {"developed": DEVELOPED, "read-since": HELD_OUT, "earlier": EARLIER}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--show", choices=sorted(lists))
     parser.add_argument("--chat", type=Path)
