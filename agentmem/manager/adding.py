@@ -9,7 +9,6 @@ from agentmem import remembering
 from agentmem.core.checks import require_items, require_mapping, require_text
 from agentmem.core.content import content_hash
 from agentmem.core.filters import Compare, Selection
-from agentmem.core.living.stating import may_state
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
@@ -224,10 +223,6 @@ class Adding(Base):
         self._judge_later(memories)
         there = {memory.id: found for memory, found in zip(memories, ids, strict=True)}
         return there, self._after_write(entries)
-
-    def _judge_later(self, memories: Sequence[Memory]) -> None:
-        for scope in {one.scope for one in memories if may_state(one)}:
-            self.judge_later(scope)
 
     def _replace(
         self,

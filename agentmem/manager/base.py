@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentmem.clock import SystemClock
 from agentmem.core.checks import require_items
 from agentmem.core.filters import Selection
+from agentmem.core.living.stating import may_state
 from agentmem.early import Early
 from agentmem.embedding import Embedding
 from agentmem.ids import Ids
@@ -103,6 +104,8 @@ class Base:
 
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
+        for scope in {one.scope for one in memories if may_state(one)}:
+            self.judge_later(scope)
 
     def judge_later(self, scope: Scope) -> None:
         """Have what is new of this owner compared with what it may contradict, in the background.
