@@ -20,7 +20,7 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -86,6 +86,7 @@ class Worker:
         self._most_attempts = require_count(most_attempts, "most_attempts", least=1)
         self._threaded = threaded
         self._handlers: dict[str, Handler] = {}
+        self._when_idle: Callable[[], None] | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -115,6 +116,10 @@ class Worker:
             self._handlers[kind] = handler
             self._look = True
             self._changed.notify_all()
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Say what is done after the last of the jobs that wait; its failure is nobody's."""
+        self._when_idle = call
 
     def submit(
         self,
@@ -207,6 +212,14 @@ class Worker:
             gone = self._waiting.drop(scope)
             self._changed.notify_all()
         return gone
+
+    @property
+    def problem(self) -> str:
+        """What failed last, once something was given up or while it waits to be tried again."""
+        with self._lock():
+            if self._failed or self._dropped or self._waiting.retrying(self._clock.now()):
+                return self._last_error or "a job was given up"
+            return ""
 
     @property
     def state(self) -> WorkerState:
@@ -395,6 +408,11 @@ class Worker:
             self._ask(self._kept.done, entry.stored_id)
         else:
             self._ask(self._kept.replace, entry)
+        with self._changed:
+            idle = not self._waiting.has_due(self._clock.now(), self._handlers)
+        if idle and self._when_idle is not None:
+            with suppress(Exception):
+                self._when_idle()
         with self._changed:
             self._running = None
             self._done += 1

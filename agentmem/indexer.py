@@ -7,7 +7,6 @@ transaction (P5, P6). The `_async` calls only put work in the worker's queue.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -207,8 +206,6 @@ class Indexer:
                 metadata=payload["metadata"],
                 **names_of(scope),
             )
-            with contextlib.suppress(AgentMemError):  # the next search does it, or says why not
-                self._memory.index.keep_up()
 
     def _index(
         self,

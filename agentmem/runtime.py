@@ -120,6 +120,7 @@ class Runtime:
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         worker.handle(LEARN_WORKFLOW, self._learn_workflow)
+        worker.when_idle(self.memory.index.keep_up)  # so that the next turn finds it done
         return worker
 
     @cached_property
@@ -180,9 +181,9 @@ class Runtime:
         if path is not None:
             problems += _problems_of(path)
         if "worker" in self.__dict__:
-            state = self.worker.state
-            if state.retrying or state.failed or state.dropped:
-                problems.append(f"background work failed: {state.last_error}")
+            problem = self.worker.problem
+            if problem:
+                problems.append(f"background work failed: {problem}")
         return tuple(problems)
 
     def now(self) -> datetime:
@@ -388,7 +389,7 @@ class Runtime:
 
 def _problems_of(path: Path) -> list[str]:
     """Why a store could not be written at `path`; nothing is touched to find out."""
-    if os.access(path, os.R_OK | os.W_OK) and path.is_file():
+    if os.access(path, os.R_OK | os.W_OK) and os.path.isfile(path):
         return []
     if path.exists():
         return [f"the store {path.name} cannot be read and written"]

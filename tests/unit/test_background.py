@@ -96,6 +96,42 @@ def test_jobs_run_in_order_on_one_other_thread(store: Store, clock: ManualClock)
     worker.close()
 
 
+def test_what_is_to_be_done_when_idle_is_done_after_the_last_job(
+    store: Store, clock: ManualClock
+) -> None:
+    worker = worker_of(store, clock, seen := Seen())
+    done_by_then: list[int] = []
+
+    def look() -> None:
+        done_by_then.append(len(seen.payloads))
+        raise RuntimeError("nobody's business")
+
+    worker.when_idle(look)
+    seen.gate.clear()
+    for n in range(5):
+        worker.submit("page", {"n": n})
+    seen.gate.set()
+    assert worker.flush()
+    assert done_by_then[-1] == 5
+    assert worker.state.done == 5
+    assert worker.problem == ""
+    worker.close()
+
+
+def test_the_problem_is_what_failed_last(store: Store, clock: ManualClock) -> None:
+    worker = Worker(store, clock=clock, threaded=False)
+
+    def fail(payload: Any, scope: Scope) -> None:
+        raise RuntimeError("no disk")
+
+    worker.handle("page", fail)
+    assert worker.problem == ""
+    worker.submit("page", {})
+    worker.run_due()
+    assert worker.problem == "page: RuntimeError: no disk"
+    worker.close()
+
+
 def test_the_latest_payload_of_a_key_wins_while_it_waits(store: Store, clock: ManualClock) -> None:
     worker = worker_of(store, clock, seen := Seen())
     seen.gate.clear()
