@@ -6,8 +6,6 @@ who is near is decided on the vectors themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,10 +34,7 @@ class VectorCodes:
             np.ascontiguousarray(centroids, dtype=np.float32), self._index.pq.centroids
         )
         self._index.is_trained = True
-
-    @property
-    def size(self) -> int:
-        return int(self._index.ntotal)
+        self.size = 0
 
     @classmethod
     def trained(cls, sample: NDArray[np.float32]) -> VectorCodes:
@@ -63,15 +58,26 @@ class VectorCodes:
     def add(self, vectors: NDArray[np.float32]) -> None:
         with one_thread():
             self._index.add(np.ascontiguousarray(vectors))
+        self.size = int(self._index.ntotal)
 
     def search(self, query: NDArray[np.float32], n: int) -> NDArray[np.int64]:
         """About the `n` nearest slots, roughly nearest first."""
         if not self.size:
             return np.zeros(0, dtype=np.int64)
-        with one_thread():
-            _, found = self._index.search(query[None, :], min(n, self.size))
-        slots: NDArray[np.int64] = found[0]
-        return slots[slots >= 0]
+        import faiss
+
+        query = np.ascontiguousarray(query, dtype=np.float32)
+        count = min(n, self.size)
+        near, slots = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.int64)
+        with one_thread():  # what Index.search does, without the checks of its wrapper
+            self._index.search_c(
+                1,
+                faiss.swig_ptr(query),
+                count,
+                faiss.swig_ptr(near),
+                faiss.swig_ptr(slots),
+            )
+        return slots if slots[-1] >= 0 else slots[slots >= 0]
 
     def packed(self) -> NDArray[np.uint8]:
         """The codes as they lie in memory."""
@@ -98,6 +104,7 @@ class VectorCodes:
         faiss.memcpy(self._index.codes.get(), faiss.swig_ptr(packed), packed.nbytes)
         self._index.ntotal = size
         self._index.ntotal2 = rounded
+        self.size = size
 
 
 def pieces_of(dimensions: int) -> int:
@@ -108,14 +115,20 @@ def pieces_of(dimensions: int) -> int:
     return dimensions
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+class one_thread:  # noqa: N801 - used as `with one_thread():`, and much cheaper than a generator
     """FAISS in this thread alone: for one query, waking others costs more than it gives."""
-    import faiss
 
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        import faiss
+
+        self._before = faiss.omp_get_max_threads()
+        if self._before != 1:
+            faiss.omp_set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before != 1:
+            import faiss
+
+            faiss.omp_set_num_threads(self._before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,51 +13,72 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALLEST_BLOCK = 1024
+COPIED_BYTES = 1 << 25
+"""Up to so many bytes all vectors lie in one block, which is copied when it is full."""
+
+_Block = tuple[int, "NDArray[np.float32]"]
+"""The first slot of a block, and its vectors."""
 
 
 class Matrix:
-    """A growing list of vectors; a slot, once written, keeps its place and its values.
+    """A growing list of vectors; a slot, once written, keeps its values.
 
-    Each block is as large as all before it, so there are few; the system gives
-    memory to a block only as it is written.
+    A small one is a single block. From `COPIED_BYTES` on nothing is copied any
+    more: each new block is as large as all before it, so there are few. The
+    system gives memory to a block only as it is written. Who reads takes the
+    blocks as they are at one moment, and needs no lock.
     """
 
     def __init__(self, dimensions: int, first: NDArray[np.float32] | None = None) -> None:
         self.dimensions = dimensions
         self.size = 0
-        self._blocks: list[NDArray[np.float32]] = []
-        self._starts: list[int] = []
+        self._blocks: tuple[_Block, ...] = ()
         if first is not None and len(first):
-            self._blocks, self._starts, self.size = [first], [0], len(first)
+            self._blocks, self.size = ((0, first),), len(first)
 
     def append(self, vectors: NDArray[np.float32]) -> int:
         """Write vectors at the end and return the first one's slot."""
         start = self.size
         written = 0
         while written < len(vectors):
-            capacity = self._starts[-1] + len(self._blocks[-1]) if self._blocks else 0
-            if self.size == capacity:
-                larger = max(SMALLEST_BLOCK, capacity, len(vectors) - written)
-                self._blocks.append(np.empty((larger, self.dimensions), dtype=np.float32))
-                self._starts.append(capacity)
-                capacity += larger
-            count = min(capacity - self.size, len(vectors) - written)
-            at = self.size - self._starts[-1]
-            self._blocks[-1][at : at + count] = vectors[written : written + count]
+            if self.size == self._capacity:
+                self._grow(len(vectors) - written)
+            first, block = self._blocks[-1]
+            count = min(self._capacity - self.size, len(vectors) - written)
+            at = self.size - first
+            block[at : at + count] = vectors[written : written + count]
             written += count
             self.size += count
         return start
 
+    @property
+    def _capacity(self) -> int:
+        if not self._blocks:
+            return 0
+        first, block = self._blocks[-1]
+        return first + len(block)
+
+    def _grow(self, count: int) -> None:
+        """Make room for at least one more vector, and if possible for `count`."""
+        capacity = self._capacity
+        larger = max(SMALLEST_BLOCK, capacity, count)
+        if (capacity + larger) * self.dimensions * 4 > COPIED_BYTES:
+            fresh = np.empty((larger, self.dimensions), dtype=np.float32)
+            self._blocks = (*self._blocks, (capacity, fresh))
+            return
+        whole = np.empty((capacity + larger, self.dimensions), dtype=np.float32)
+        for first, block in self._blocks:
+            whole[first : first + len(block)] = block
+        self._blocks = ((0, whole),)
+
     def take(self, slots: NDArray[np.intp]) -> NDArray[np.float32]:
         """The vectors in `slots`."""
-        if len(self._blocks) == 1:
-            return self._blocks[0].take(slots, axis=0)
+        blocks = self._blocks
+        if len(blocks) == 1:
+            return blocks[0][1].take(slots, axis=0)
         found = np.empty((len(slots), self.dimensions), dtype=np.float32)
-        which = np.searchsorted(self._starts, slots, side="right") - 1
-        for number, block in enumerate(self._blocks):
-            here = np.flatnonzero(which == number)
-            if here.size:
-                found[here] = block.take(slots.take(here) - self._starts[number], axis=0)
+        for first, block, here in _by_block(blocks, slots):
+            found[here] = block.take(slots.take(here) - first, axis=0)
         return found
 
     def products(self, slots: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -65,47 +87,27 @@ class Matrix:
         Row by row, so the bits do not depend on what else is asked for; nothing
         is gathered first, and no BLAS starts threads (which cost more than they give).
         """
-        import faiss
-
         slots = np.ascontiguousarray(slots, dtype=np.int64)
         found = np.empty(len(slots), dtype=np.float32)
         if not len(slots):
             return found
-        if int(slots.min()) < 0 or int(slots.max()) >= self.size:
+        if int(slots.view(np.uint64).max()) >= self.size:  # a negative one is very large there
             raise IndexError("a slot that holds no vector")
         query = np.ascontiguousarray(query, dtype=np.float32)
-        blocks = tuple(zip(self._starts, self._blocks, strict=True))
+        blocks = self._blocks
         if len(blocks) == 1:
-            here: NDArray[np.intp] | None = None
-        else:
-            which = np.searchsorted([start for start, _ in blocks], slots, side="right") - 1
-        for number, (start, block) in enumerate(blocks):
-            if len(blocks) == 1:
-                local, part = slots, found
-            else:
-                here = np.flatnonzero(which == number)
-                if not len(here):
-                    continue
-                local = slots.take(here) - start
-                part = np.empty(len(here), dtype=np.float32)
-            with one_thread():
-                faiss.fvec_inner_products_by_idx(  # type: ignore[attr-defined]  # SWIG
-                    faiss.swig_ptr(part),
-                    faiss.swig_ptr(query),
-                    faiss.swig_ptr(block),
-                    faiss.swig_ptr(local),
-                    self.dimensions,
-                    1,
-                    len(local),
-                )
-            if here is not None:
-                found[here] = part
+            _products(blocks[0][1], slots, query, found)
+            return found
+        for first, block, here in _by_block(blocks, slots):
+            part = np.empty(len(here), dtype=np.float32)
+            _products(block, slots.take(here) - first, query, part)
+            found[here] = part
         return found
 
     def pieces(self, start: int, end: int, rows: int) -> list[tuple[int, NDArray[np.float32]]]:
         """Views of at most `rows` vectors that cover the slots from `start` to before `end`."""
         found = []
-        for first, block in zip(self._starts, self._blocks, strict=True):
+        for first, block in self._blocks:
             low, high = max(start, first), min(end, first + len(block))
             found += [
                 (at, block[at - first : min(high, at + rows) - first])
@@ -124,4 +126,35 @@ class Matrix:
 
     @property
     def bytes_reserved(self) -> int:
-        return sum(block.nbytes for block in self._blocks)
+        return sum(block.nbytes for _, block in self._blocks)
+
+
+def _by_block(
+    blocks: Sequence[_Block], slots: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.float32], NDArray[np.intp]]]:
+    """Each block that holds some of `slots`, and which of them."""
+    which = np.searchsorted([first for first, _ in blocks], slots, side="right") - 1
+    for number, (first, block) in enumerate(blocks):
+        here = np.flatnonzero(which == number)
+        if here.size:
+            yield first, block, here
+
+
+def _products(
+    block: NDArray[np.float32],
+    slots: NDArray[np.int64],
+    query: NDArray[np.float32],
+    found: NDArray[np.float32],
+) -> None:
+    import faiss
+
+    with one_thread():
+        faiss.fvec_inner_products_by_idx(  # type: ignore[attr-defined]  # SWIG
+            faiss.swig_ptr(found),
+            faiss.swig_ptr(query),
+            faiss.swig_ptr(block),
+            faiss.swig_ptr(slots),
+            block.shape[1],
+            1,
+            len(slots),
+        )

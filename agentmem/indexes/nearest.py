@@ -23,8 +23,13 @@ def nearest(slots: Slots, among: NDArray[np.int64], query: NDArray[np.float32], 
     products = slots.matrix.products(among, query)
     if len(among) <= n:
         return among, products
-    keep = products >= np.sort(products)[len(products) - n]
+    keep = products >= np.partition(products, len(products) - n)[len(products) - n]
     return among.compress(keep), products.compress(keep)
+
+
+def bounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cosines, which rounding may have carried past 1 or -1."""
+    return np.minimum(np.maximum(cosines, np.float32(-1.0)), np.float32(1.0))
 
 
 def width(depth: int, in_scope: int, size: int) -> int:

@@ -56,6 +56,7 @@ class RowTable:
         self._next_of = np.zeros(1, dtype=np.int32)  # by row id, the row that follows, 0 for none
         self._owners: dict[int, _Owner] = {}
         self._kept: OrderedDict[frozenset[int], tuple[Selection, int]] = OrderedDict()
+        self._whole: tuple[Selection, int] | None = None
         self._kept_by_flags: dict[_FlagKey, tuple[Selection, int, int]] = {}
         self.flags_seen = 0
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -371,7 +372,13 @@ class RowTable:
         return Selection(positions, end=self.size, count=len(positions), total_length=total)
 
     def _everything(self) -> Selection:
-        return Selection(None, end=self.size, count=self.live_count, total_length=self.live_length)
+        kept = self._whole
+        if kept is None or kept[0].end != self.size or kept[1] != self.deletions:
+            whole = Selection(
+                None, end=self.size, count=self.live_count, total_length=self.live_length
+            )
+            kept = self._whole = (whole, self.deletions)
+        return kept[0]
 
     def _select_owners(self, owners: frozenset[int] | None) -> Selection:
         if owners is None:

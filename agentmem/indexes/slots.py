@@ -76,11 +76,13 @@ class Slots:
 
     def slots_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """The slot of each row, -1 for a row without a vector."""
-        inside = (rows >= 0) & (rows < len(self.slot_of))
+        known = self.slot_of
+        inside = (rows >= 0) & (rows < len(known))
+        if inside.all():
+            return known.take(rows) - np.int64(1)
         if not inside.any():
             return np.full(len(rows), -1, dtype=np.int64)
-        found = self.slot_of.take(np.where(inside, rows, 0)).astype(np.int64) - 1
-        return np.where(inside, found, -1)
+        return np.where(inside, known.take(np.where(inside, rows, 0)) - np.int64(1), -1)
 
 
 def _grown(values: NDArray[Any], capacity: int) -> NDArray[Any]:

@@ -21,9 +21,9 @@ from agentmem.indexes.ahead import ahead
 from agentmem.indexes.batch import ROW_LIMIT
 from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes, pieces_of
 from agentmem.indexes.matrix import Matrix
-from agentmem.indexes.nearest import Narrow, Near, Scan, nearest, width
+from agentmem.indexes.nearest import Narrow, Near, Scan, bounded, nearest, width
 from agentmem.indexes.rows import RowTable
-from agentmem.indexes.scope import EVERYTHING, RowScope
+from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
 from agentmem.indexes.slots import Slots
 from agentmem.indexes.upkeep import Upkeep
 from agentmem.protocols import EmbedderId
@@ -39,6 +39,8 @@ FINE_PIECES, FINE_SIZE = 48, 50_000
 FRESH = 1024
 CODED_AT_ONCE = 256
 RETRAIN_GROWTH = 8
+UNIT = 1e-3
+"""A vector whose square is that near to 1 is of unit length."""
 SCANNED_AHEAD = 50_000
 """From so many codes on, another thread scans them while the words are looked up."""
 # What one row costs, in nanoseconds: to score exactly, to pass over by its code, to pick.
@@ -181,6 +183,18 @@ class VectorIndex:
         """Let the job at hand finish; searches still work."""
         self.upkeep.close()
 
+    def _checked_query(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """One vector of unit length; as embedders give it, it is only looked at."""
+        given: NDArray[np.float32] = np.asarray(vector)
+        if (
+            given.dtype == np.float32
+            and given.shape == (self.embedder.dimensions,)
+            and abs(float(given.dot(given)) - 1.0) <= UNIT
+        ):
+            return given
+        (checked,) = self._checked(given, 1)
+        return np.asarray(checked)
+
     def _checked(self, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         dimensions = self.embedder.dimensions
         try:
@@ -196,7 +210,7 @@ class VectorIndex:
                 remedy="Embed again with the store's embedder.",
             )
         squares = np.einsum("ij,ij->i", given, given) if given.size else np.ones(0, np.float32)
-        odd = np.flatnonzero(~(np.abs(squares - 1.0) <= 1e-3))
+        odd = np.flatnonzero(~(np.abs(squares - 1.0) <= UNIT))
         if not odd.size:
             return given
         if not np.isfinite(given[odd]).all():
@@ -308,7 +322,7 @@ class VectorIndex:
         Many codes are scanned meanwhile by another thread.
         """
         require_count(n, "n")
-        query = self._checked(vector, 1)[0]
+        query = self._checked_query(vector)
         slots = self._slots
         if not n or not slots.size or not query.any():
             return lambda: (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
@@ -330,15 +344,16 @@ class VectorIndex:
                 found, cosines = nearest(slots, wanted[wanted >= 0], query, n)
             else:
                 found, cosines = self._picked(query, n, narrow, scan(), in_scope=selection.count)
-            rows, seen = self._seen(slots, found, scope)
+            rows, seen = self._seen(slots, found, selection, scope)
             if selection.positions is None and scan is not None and not seen.all():
                 # Vectors of rows the table does not have, or has since: leave them out beforehand.
                 known = Narrow(slots, position_of, live[: selection.end])
                 found, cosines = self._picked(query, n, known, scan(), in_scope=selection.count)
-                rows, seen = self._seen(slots, found, scope)
-            rows, cosines = rows[seen], cosines[seen]
+                rows, seen = self._seen(slots, found, selection, scope)
+            if not seen.all():
+                rows, cosines = rows[seen], cosines[seen]
             order = np.lexsort((rows, -cosines))[:n]
-            return rows[order], np.clip(cosines[order], -1.0, 1.0)
+            return rows[order], bounded(cosines[order])
 
         return end
 
@@ -372,23 +387,34 @@ class VectorIndex:
         return self._exact_scope > 0 and SCORED * in_scope < picking
 
     def _seen(
-        self, slots: Slots, found: NDArray[np.int64], scope: RowScope
+        self, slots: Slots, found: NDArray[np.int64], selection: Selection, scope: RowScope
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The rows in these slots, and which of them are in `scope` now: what was added since
         the scope was worked out is not ours to show."""
         rows = slots.row_of.take(found).astype(np.int64)
-        return rows, self.table.holds(scope, rows)
+        table = self.table
+        with table.lock:
+            if table.select(scope) is not selection:
+                return rows, table.holds(scope, rows)
+            if selection.positions is None:
+                return rows, table.positions_of(rows) >= 0
+        return rows, np.ones(len(rows), dtype=bool)  # nothing else was looked at
 
     def cosines_of(
         self, vector: NDArray[np.float32], rows: NDArray[Any] | Sequence[int]
     ) -> NDArray[np.float32]:
         """The cosine of each row with `vector`, NaN for a row without a vector."""
-        query = self._checked(vector, 1)[0]
+        query = self._checked_query(vector)
         slots = self._slots
         wanted = slots.slots_of(np.asarray(rows, dtype=np.int64).reshape(-1))
-        found = np.full(len(wanted), np.nan, dtype=np.float32)
-        here = np.flatnonzero(wanted >= 0)
-        found[here] = np.clip(slots.matrix.products(wanted[here], query), -1.0, 1.0)
+        missing = wanted < 0
+        if missing.all():
+            return np.full(len(wanted), np.nan, dtype=np.float32)
+        gaps = bool(missing.any())
+        wanted = np.where(missing, 0, wanted) if gaps else wanted
+        found = bounded(slots.matrix.products(wanted, query))
+        if gaps:
+            found[missing] = np.nan
         return found
 
     def _picked(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from agentmem.errors import BadVector, InvalidInput, InvalidNumber, StoreCorrupt, StoreReadOnly
+from agentmem.indexes import matrix
 from agentmem.indexes.files import read_arrays, write_arrays
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.saved import load_vectors, save_postings, save_vectors
@@ -192,3 +193,34 @@ def test_a_crafted_file_with_the_right_digest_still_runs_nothing(tmp_path: Path)
         (tmp_path / "crafted").write_bytes(content)
         with pytest.raises(StoreCorrupt):
             read_arrays(tmp_path / "crafted", hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("copied_bytes", [0, 40 * 128, 1 << 25])
+def test_vectors_keep_their_values_however_the_blocks_grow(
+    copied_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "SMALLEST_BLOCK", 7)
+    monkeypatch.setattr(matrix, "COPIED_BYTES", copied_bytes)
+    vectors = clustered(100, seed=4)
+    query = clustered(1, seed=5)[0]
+    grown = matrix.Matrix(EMBEDDER.dimensions)
+    for first in range(0, 100, 9):
+        grown.append(vectors[first : first + 9])
+    slots = np.random.default_rng(0).permutation(100)
+    assert (grown.take(slots) == vectors[slots]).all()
+    one = matrix.Matrix(EMBEDDER.dimensions, vectors)
+    assert (grown.products(slots, query) == one.products(slots, query)).all()
+    assert (grown.joined(100) == vectors).all()
+    for wrong in (-1, 100):
+        with pytest.raises(IndexError):
+            grown.products(np.array([0, wrong]), query)
+
+
+def test_who_reads_keeps_the_block_that_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "SMALLEST_BLOCK", 4)
+    vectors = clustered(64, seed=6)
+    grown = matrix.Matrix(EMBEDDER.dimensions)
+    grown.append(vectors[:4])
+    ((_, piece),) = grown.pieces(0, 4, 4)
+    grown.append(vectors[4:])
+    assert (piece == vectors[:4]).all()
