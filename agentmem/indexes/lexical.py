@@ -9,6 +9,7 @@ its life, always beside the searches and never in their way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber
 from agentmem.indexes import segments
 from agentmem.indexes.batch import DELETED, IndexRows, as_index_rows
-from agentmem.indexes.match import Columns, Match, Postings
+from agentmem.indexes.match import Columns, Match, Piece, Postings
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
 from agentmem.indexes.segments import Segment
@@ -87,7 +88,6 @@ class _Parts:
     terms: NDArray[np.uint64]
     counts: NDArray[np.uint8]
     positions: NDArray[np.int32]
-    lengths: NDArray[np.int32]
 
 
 class PostingsIndex:
@@ -287,7 +287,6 @@ class PostingsIndex:
                 terms=tail.terms[: tail.size],
                 counts=tail.counts[: tail.size],
                 positions=tail.positions[: tail.size],
-                lengths=tail.lengths[: tail.size],
             )
             unlisted = selection.whole or selection.wide
             outside = None
@@ -305,10 +304,10 @@ class PostingsIndex:
         found = _find(parts, wanted)
         return Match(
             [
-                _unlisted(term, found_one, selection, outside, weight=weight)
+                _unlisted(term, one, selection, outside, lengths=columns.length, weight=weight)
                 if unlisted
-                else _in_scope(found_one, selection, weight=weight)
-                for term, found_one, weight in zip(wanted.tolist(), found, factors, strict=True)
+                else _in_scope(one, selection, lengths=columns.length, weight=weight)
+                for term, one, weight in zip(wanted.tolist(), found, factors, strict=True)
             ],
             columns,
             row_count=selection.count,
@@ -331,9 +330,6 @@ class PostingsIndex:
         """The `n` best rows of `scope` and their scores; see `Match.top`."""
         require_count(n, "n")
         return self.match(terms, weights, scope=scope, k1=k1, b=b).top(n)
-
-
-_Found = tuple["NDArray[np.int32]", "NDArray[np.uint8]", "NDArray[np.uint8]"]
 
 
 def _query(
@@ -359,14 +355,16 @@ def _query(
     return np.array(list(merged), dtype=np.uint64), list(merged.values())
 
 
-def _find(parts: _Parts, terms: NDArray[np.uint64]) -> list[_Found]:
+def _find(parts: _Parts, terms: NDArray[np.uint64]) -> list[list[Piece]]:
     """Each term's postings in the whole table, dead ones included, by position."""
-    found: list[list[_Found]] = [[] for _ in terms]
+    found: list[list[Piece]] = [[] for _ in range(len(terms))]
     for segment in parts.segments:
-        at = np.searchsorted(segment.terms, terms)
+        at = segment.terms.searchsorted(terms)
         here = segment.terms.take(at, mode="clip") == terms
-        for number in np.flatnonzero(here).tolist():
-            first, last = segment.offsets[at[number] : at[number] + 2].tolist()
+        firsts = segment.offsets.take(at, mode="clip").tolist()
+        lasts = segment.offsets.take(at + 1, mode="clip").tolist()
+        for number in here.nonzero()[0].tolist():
+            first, last = firsts[number], lasts[number]
             found[number].append(
                 (
                     segment.positions[first:last],
@@ -376,30 +374,21 @@ def _find(parts: _Parts, terms: NDArray[np.uint64]) -> list[_Found]:
             )
     if len(parts.terms):
         which, at = np.nonzero(parts.terms == terms[:, None])
-        for number in dict.fromkeys(which.tolist()):
-            here = at.compress(which == number)
-            counts = parts.counts.take(here)
-            codes = segments.encode(counts, parts.lengths.take(here))
-            found[number].append((parts.positions.take(here), counts, codes))
-    return [_concatenated(pieces) for pieces in found]
-
-
-def _concatenated(pieces: list[_Found]) -> _Found:
-    if len(pieces) == 1:
-        return pieces[0]
-    if not pieces:
-        empty = segments.EMPTY
-        return empty.positions, empty.counts, empty.codes
-    positions, counts, codes = zip(*pieces, strict=True)
-    return np.concatenate(positions), np.concatenate(counts), np.concatenate(codes)
+        positions, counts = parts.positions.take(at), parts.counts.take(at)
+        bounds = which.searchsorted(np.arange(len(terms) + 1)).tolist()
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            if first < last:
+                found[number].append((positions[first:last], counts[first:last], None))
+    return found
 
 
 def _unlisted(
     term: int,
-    found: _Found,
+    found: Sequence[Piece],
     selection: Selection,
     outside: NDArray[np.int32] | None,
     *,
+    lengths: NDArray[np.int32],
     weight: float,
 ) -> Postings:
     """All postings of a word, and how many of them are in a scope of most of the table.
@@ -407,37 +396,41 @@ def _unlisted(
     Those of the dead and of others stay in the list: they are counted out here
     and left out of the results later, which costs less than copying the list.
     """
-    positions, counts, codes = found
-    if outside is None:
-        frequency = len(positions)
-    else:
+    postings = Postings(found, lengths=lengths, frequency=0, weight=weight)
+    postings.frequency = postings.size
+    if outside is not None:
         known = selection.frequencies.get(term)
-        frequency = len(positions) - _shared(positions, outside) if known is None else known
-        if known is None and not selection.whole:  # a whole table's is made anew each time
+        if known is None:
+            known = postings.size - sum(_shared(positions, outside) for positions, _, _ in found)
             if len(selection.frequencies) >= KEPT_FREQUENCIES:
                 selection.frequencies.clear()
-            selection.frequencies[term] = frequency
-    return Postings(
-        positions=positions, counts=counts, codes=codes, frequency=frequency, weight=weight
-    )
+            selection.frequencies[term] = known
+        postings.frequency = known
+    return postings
 
 
-def _in_scope(found: _Found, selection: Selection, *, weight: float) -> Postings:
+def _in_scope(
+    found: Sequence[Piece], selection: Selection, *, lengths: NDArray[np.int32], weight: float
+) -> Postings:
     """The postings of the rows in a scope that is a list."""
-    positions, counts, codes = found
     wanted = selection.positions
     if wanted is None:
         raise AssertionError("a whole table has no list")
+    pieces = [_listed(piece, selection, wanted) for piece in found]
+    postings = Postings(pieces, lengths=lengths, frequency=0, weight=weight)
+    postings.frequency = postings.size
+    return postings
+
+
+def _listed(piece: Piece, selection: Selection, wanted: NDArray[np.int32]) -> Piece:
+    positions, counts, codes = piece
     if len(positions) > 32 * len(wanted):
         at = positions.searchsorted(wanted)
         at = at.compress(positions.take(at, mode="clip") == wanted)
-        positions, counts, codes = positions.take(at), counts.take(at), codes.take(at)
-    elif len(positions):
-        keep = selection.mask().take(positions)
-        positions, counts, codes = (part.compress(keep) for part in (positions, counts, codes))
-    return Postings(
-        positions=positions, counts=counts, codes=codes, frequency=len(positions), weight=weight
-    )
+        return positions.take(at), counts.take(at), None if codes is None else codes.take(at)
+    keep = selection.mask().take(positions)
+    kept = None if codes is None else codes.compress(keep)
+    return positions.compress(keep), counts.compress(keep), kept
 
 
 def _shared(positions: NDArray[np.int32], dead: NDArray[np.int32]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from agentmem.core.lexical import idf
 from agentmem.core.values import dataclass
 from agentmem.indexes.batch import distinct
-from agentmem.indexes.segments import code_bounds
+from agentmem.indexes.segments import code_bounds, encode
 from agentmem.indexes.sums import summing
 
 if TYPE_CHECKING:
@@ -36,19 +36,61 @@ _SLACK = 1.0 + 1e-4  # sums of bounds are kept in four bytes
 _STEP = 12  # looking a row up costs about as much as adding up this many postings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Postings:
-    """The rows in scope that hold one word of the query."""
+Piece = tuple["NDArray[np.int32]", "NDArray[np.uint8]", "NDArray[np.uint8] | None"]
+"""Positions that hold a word, how often, and the codes that bound their scores (not made of
+the newest ones)."""
 
-    positions: NDArray[np.int32]
-    counts: NDArray[np.uint8]
-    codes: NDArray[np.uint8]
-    frequency: int
-    weight: float
+
+class Postings:
+    """The rows in scope that hold one word of the query.
+
+    They come in pieces, ascending; who needs them together has them joined.
+    """
+
+    __slots__ = ("_codes", "_joined", "_lengths", "frequency", "pieces", "size", "weight")
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        *,
+        lengths: NDArray[np.int32],
+        frequency: int,
+        weight: float,
+    ) -> None:
+        self.pieces = pieces
+        self.size = sum([len(positions) for positions, _, _ in pieces])
+        self.frequency = frequency
+        self.weight = weight
+        self._lengths = lengths
+        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8]] | None = None
+        self._codes: NDArray[np.uint8] | None = None
 
     @property
-    def size(self) -> int:
-        return len(self.positions)
+    def positions(self) -> NDArray[np.int32]:
+        return self._together()[0]
+
+    @property
+    def counts(self) -> NDArray[np.uint8]:
+        return self._together()[1]
+
+    @property
+    def codes(self) -> NDArray[np.uint8]:
+        """For each position what bounds its score, from how often and how long."""
+        if self._codes is None:
+            made = [
+                encode(counts, self._lengths.take(positions)) if codes is None else codes
+                for positions, counts, codes in self.pieces
+            ]
+            self._codes = _joined(made, np.uint8)
+        return self._codes
+
+    def _together(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        if self._joined is None:
+            self._joined = (
+                _joined([positions for positions, _, _ in self.pieces], np.int32),
+                _joined([counts for _, counts, _ in self.pieces], np.uint8),
+            )
+        return self._joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +152,7 @@ class Match:
             positions = self._living(positions)
             return self._best(positions, self._score(positions), n)
         if self._columns.end <= SMALL:
-            return self._best(*self._all_scored(), n)
+            return self._best(*self._all_scored(n), n)
         return self._best(*self._contenders(used, n), n)
 
     def scores_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.float64]:
@@ -126,16 +168,18 @@ class Match:
         positions, here = self._positions_of(rows)
         counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
         there = np.flatnonzero(here)
-        if self._columns.end <= SMALL and self._postings and _all_different(positions[there]):
+        wanted = positions.take(there)
+        if self._columns.end <= SMALL and self._postings:
             place = np.full(self._columns.end, -1, dtype=np.int32)
-            place[positions[there]] = there
-            held, how_often, term = self._all_postings()
-            at = place.take(held)
-            found = np.flatnonzero(at >= 0)
-            counts[at.take(found), term.take(found)] = how_often.take(found)
-            return counts
-        there = there[positions[there].argsort()]  # in order they are found sooner
-        wanted = positions[there]
+            place[wanted] = there
+            if (place.take(wanted) == there).all():  # none of them twice
+                held, how_often, term = self._all_postings()
+                at = place.take(held)
+                found = np.flatnonzero(at >= 0)
+                counts[at.take(found), term.take(found)] = how_often.take(found)
+                return counts
+        order = wanted.argsort()  # in order they are found sooner
+        there, wanted = there.take(order), wanted.take(order)
         for number, postings in enumerate(self._postings):
             if postings.size:
                 counts[there, number] = _counts_at(postings, wanted)
@@ -195,30 +239,37 @@ class Match:
         """
         if self._joined is None:
             sizes = [postings.size for postings in self._postings]
+            pieces = [piece for postings in self._postings for piece in postings.pieces]
             self._joined = (
-                np.concatenate([postings.positions for postings in self._postings]),
-                np.concatenate([postings.counts for postings in self._postings]),
+                _joined([positions for positions, _, _ in pieces], np.int32),
+                _joined([counts for _, counts, _ in pieces], np.uint8),
                 np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
             )
         return self._joined
 
-    def _all_scored(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Every row that holds a word, and the score that `_score` gives it, bit for bit."""
+    def _all_scored(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """At least the `n` best rows, and the score that `_score` gives each, bit for bit."""
         end, k1 = self._columns.end, self._k1
-        held, how_often, term = self._all_postings()
+        held, how_often, _ = self._all_postings()
         norm = self._norm(self._columns.length[:end]).take(held)
-        counts = how_often.astype(np.float64)
-        gains = np.array(self._factors).take(term) * (counts * (k1 + 1.0) / (counts + norm))
+        gains = how_often.astype(np.float64)
+        norm += gains
+        gains *= k1 + 1.0
+        gains /= norm
+        gains *= np.repeat(self._factors, [postings.size for postings in self._postings])
         # Each row's gains are added up in the order of the terms, as `_score` does.
         total = np.bincount(held, weights=gains, minlength=end).astype(np.float64, copy=False)
-        positions = self._living(np.flatnonzero(total).astype(np.int32))
-        return positions, total.take(positions)
+        if self._unlisted:
+            total *= self._columns.inside[:end]
+        least = np.partition(total, end - n)[end - n] if end > 4 * n else 0.0
+        positions = np.flatnonzero(total >= least if least > 0.0 else total > 0.0)
+        return positions.astype(np.int32), total.take(positions)
 
     def _best(
         self, positions: NDArray[np.int32], scores: NDArray[np.float64], n: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         if len(scores) > 4 * n:
-            least = np.sort(scores)[len(scores) - n]
+            least = np.partition(scores, len(scores) - n)[len(scores) - n]
             keep = scores >= least
             positions, scores = positions.compress(keep), scores.compress(keep)
         rows = self._columns.row.take(positions).astype(np.int64)
@@ -293,9 +344,10 @@ class Match:
         return positions
 
 
-def _all_different(positions: NDArray[np.int32]) -> bool:
-    ordered = np.sort(positions)
-    return bool((ordered[1:] != ordered[:-1]).all())
+def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
 
 
 def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.uint8]:

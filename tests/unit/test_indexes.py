@@ -179,13 +179,9 @@ def test_a_row_is_found_once_however_little_a_word_weighs(
 
 
 def test_sums_begin_at_nothing_for_every_query() -> None:
-    held = match.Postings(
-        positions=np.array([1, 3], dtype=np.int32),
-        counts=np.ones(2, dtype=np.uint8),
-        codes=np.zeros(2, dtype=np.uint8),
-        frequency=2,
-        weight=1.0,
-    )
+    piece = np.array([1, 3], dtype=np.int32), np.ones(2, np.uint8), np.zeros(2, np.uint8)
+    lengths = np.ones(4, dtype=np.int32)
+    held = match.Postings([piece], lengths=lengths, frequency=2, weight=1.0)
     for end in (8, 40, 8):
         with sums.summing(end) as found:
             assert not found.values.any()
