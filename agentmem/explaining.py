@@ -67,17 +67,18 @@ def _memories(
 
 def _candidate(memory: Memory, found: Found, ranked: Ranked, at: int, *, fate: str) -> Candidate:
     row = int(found.rows[at])
-    lexical, vector = found.lexical.get(row), found.vector.get(row)
+    lexical_rank, lexical_raw = found.lexical.of(row)
+    vector_rank, vector_raw = found.vector.of(row)
     boosts = zip(FEATURES[LEG_FEATURES:], ranked.features[at, LEG_FEATURES:], strict=True)
     return Candidate(
         id=memory.id,
         score=float(ranked.scores[at]),
-        lexical_raw=lexical and lexical[1],
-        vector_raw=vector and vector[1],
+        lexical_raw=lexical_raw,
+        vector_raw=vector_raw,
         lexical=float(ranked.lexical[at]),
         vector=None if ranked.vector is None else float(ranked.vector[at]),
-        lexical_rank=lexical and lexical[0],
-        vector_rank=vector and vector[0],
+        lexical_rank=lexical_rank,
+        vector_rank=vector_rank,
         boosts={name: round(float(value), 4) for name, value in boosts if value},
         fate=fate,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Columns = dict[str, "NDArray[Any]"]
 Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
 """Gives each memory a score from 0 to 1 for the question; any callable will do."""
 
@@ -75,14 +77,33 @@ class Request:
         require_choice(self.mode, get_args(SearchMode), "mode")
 
 
+class Leg:
+    """What one leg brought in: row to its rank (from 1), and the raw scores in that order."""
+
+    __slots__ = ("_scores", "places")
+
+    def __init__(
+        self, rows: NDArray[np.int64] | None = None, scores: NDArray[Any] | None = None
+    ) -> None:
+        self._scores = scores
+        self.places = {} if rows is None else dict(zip(rows.tolist(), count(1), strict=False))
+
+    def of(self, row: int) -> tuple[int | None, float | None]:
+        """The rank and raw score of a row; None for one that another leg brought in."""
+        place = self.places.get(row)
+        if place is None or self._scores is None:
+            return None, None
+        return place, float(self._scores[place - 1])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What both legs brought in, before ranking: rows, and each leg's rank and raw score."""
+    """What both legs brought in, before ranking."""
 
     question: Question
     rows: NDArray[np.int64]
-    lexical: Mapping[int, tuple[int, float]]
-    vector: Mapping[int, tuple[int, float]]
+    lexical: Leg
+    vector: Leg
     evidence: Evidence
 
 
@@ -209,15 +230,19 @@ class Retriever:
         )
         asked = self._ask_embedder(request, question, degradations)
         near = asked[0].begin(asked[1], self._leg, scope=scope) if asked else None
-        lexical = ranked_scores(*match.top(self._leg)) if request.mode != "vector" else {}
-        vector = ranked_scores(*near()) if near is not None else {}
-        if not lexical and not vector:
+        lexical = Leg(*match.top(self._leg)) if request.mode != "vector" else Leg()
+        vector = Leg(*near()) if near is not None else Leg()
+        if not lexical.places and not vector.places:
             return None
-        candidates = np.fromiter({**lexical, **vector}, dtype=np.int64)
+        candidates = np.fromiter({**lexical.places, **vector.places}, dtype=np.int64)
         around = self._expand(candidates, scope)
         evidence = self._evidence(request, question, match=match, around=around, asked=asked)
         return Found(
-            question=question, rows=around[0], lexical=lexical, vector=vector, evidence=evidence
+            question=question,
+            rows=around[0]["rows"],
+            lexical=lexical,
+            vector=vector,
+            evidence=evidence,
         )
 
     def _ask_embedder(
@@ -247,15 +272,18 @@ class Retriever:
 
     def _expand(
         self, candidates: NDArray[np.int64], scope: RowScope
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """The candidates and what stands around them, with neighbours as positions among them."""
+    ) -> tuple[Columns, NDArray[np.int32], NDArray[np.int32]]:
+        """What is known of the candidates and of what stands around them, with neighbours as
+        positions among them."""
         import numpy as np
 
         table = self.index.table
-        spoken = table.columns_of(candidates, ("kind",))["kind"] == _MESSAGE
-        alone = np.full(int((~spoken).sum()), -1, dtype=np.int32)
+        columns = table.columns_of(candidates, _RANKED_BY)
+        spoken = columns["kind"] == _MESSAGE
+        columns["rows"] = candidates
         if not spoken.any():  # only turns of a conversation are judged by what surrounds them
-            return candidates, alone, alone
+            alone = np.full(len(candidates), -1, dtype=np.int32)
+            return columns, alone, alone
         rows = frontier = candidates[spoken]
         known: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         for hop in range(HOPS + 1):
@@ -266,6 +294,7 @@ class Retriever:
                 rows = np.concatenate((rows, frontier))
         order = np.argsort(rows)
         ordered = rows[order]
+        alone = np.full(len(candidates) - int(np.count_nonzero(spoken)), -1, dtype=np.int32)
 
         def positions(side: int) -> NDArray[np.int32]:
             wanted = np.concatenate([pair[side] for pair in known])
@@ -274,7 +303,10 @@ class Retriever:
             found = np.where(there, order[at], -1).astype(np.int32)
             return np.concatenate((found, alone))
 
-        return np.concatenate((rows, candidates[~spoken])), positions(0), positions(1)
+        everything = np.concatenate((rows, candidates[~spoken]))
+        columns = table.columns_of(everything, _RANKED_BY)
+        columns["rows"] = everything
+        return columns, positions(0), positions(1)
 
     def _evidence(
         self,
@@ -282,20 +314,25 @@ class Retriever:
         question: Question,
         *,
         match: Match,
-        around: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+        around: tuple[Columns, NDArray[np.int32], NDArray[np.int32]],
         asked: tuple[VectorIndex, NDArray[np.float32]] | None,
     ) -> Evidence:
         import numpy as np
 
-        rows, previous, after = around
-        columns = self.index.table.columns_of(rows, _RANKED_BY)
+        columns, previous, after = around
+        rows, strand, kind = columns["rows"], columns["strand"], columns["kind"]
         frequencies = match.counts_of(rows).astype(np.float32)
         if request.mode == "vector":
             frequencies[:] = 0
-        strand = columns["strand"]
-        statement = np.ones(len(rows), dtype=bool)
-        for kind in _TEXTS:
-            statement &= columns["kind"] != kind
+        statement = kind != _TEXTS[0]
+        for other in _TEXTS[1:]:
+            statement &= kind != other
+        speaker = np.zeros(len(rows), dtype=np.int8)
+        if question.named:
+            speaker = match_speakers(
+                np.where(columns["speaker"] == 0, -1, columns["speaker"]),
+                {name_id(name) for name in question.named},
+            )
         return Evidence(
             frequencies=frequencies,
             lengths=columns["length"].astype(np.float32),
@@ -306,12 +343,9 @@ class Retriever:
             previous=previous,
             next=after,
             session=np.where(strand == 0, -1, strand),
-            speaker=match_speakers(
-                np.where(columns["speaker"] == 0, -1, columns["speaker"]),
-                {name_id(name) for name in question.named},
-            ),
+            speaker=speaker,
             flags=((columns["flags"] >> TEXT_FLAGS_SHIFT) & 0xFF).astype(np.uint8),
-            created=columns["created_at"].astype(np.float64) / 1e6,
+            created=columns["created_at"] / 1e6,
             conversation=statement,
         )
 
@@ -323,20 +357,24 @@ class Retriever:
         scores = ranked.scores
         wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
         passed = ranked.order[scores[ranked.order] >= request.threshold][:wanted]
-        order, rows = passed.tolist(), found.rows[passed].tolist()
+        rows = found.rows[passed].tolist()
         memories = self._store.get_rows(request.selection.reader, rows)
-        hits = [
-            Hit(
-                memory=memories[row],
-                score=min(1.0, max(0.0, float(scores[at]))),
-                lexical=_part(found.lexical, row, 1),
-                vector=_part(found.vector, row, 1),
-                lexical_rank=_part(found.lexical, row, 0),
-                vector_rank=_part(found.vector, row, 0),
-            )
-            for at, row in zip(order, rows, strict=True)
-            if row in memories
-        ]
+        hits: list[Hit] = []
+        for score, row in zip(scores[passed].tolist(), rows, strict=True):
+            memory = memories.get(row)
+            if memory is not None:
+                lexical_rank, lexical = found.lexical.of(row)
+                vector_rank, vector = found.vector.of(row)
+                hits.append(
+                    Hit(
+                        memory=memory,
+                        score=min(1.0, max(0.0, score)),
+                        lexical=lexical,
+                        vector=vector,
+                        lexical_rank=lexical_rank,
+                        vector_rank=vector_rank,
+                    )
+                )
         if self._rerank is not None and hits:
             hits = _reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
@@ -367,12 +405,6 @@ def joined(request: Request, found: SearchResults, more: SearchResults) -> Searc
     )
 
 
-def ranked_scores(rows: NDArray[np.int64], scores: NDArray[Any]) -> dict[int, tuple[int, float]]:
-    """Row to its rank (from 1) and raw score, in the leg's order."""
-    pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-    return {row: (place, score) for place, (row, score) in enumerate(pairs, start=1)}
-
-
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:
     """Runs of up to `longest` words of a question that could be somebody's name."""
     words = [word.strip("?!.,;:\"'()[]") for word in query.split()[:words_read]]
@@ -400,10 +432,6 @@ def _reranked(
         return hits
     again = [replace(hit, score=score) for hit, score in pairs if score >= request.threshold]
     return sorted(again, key=lambda hit: (-hit.score, hit.memory.id))
-
-
-def _part(found: Mapping[int, tuple[int, float]], row: int, part: int) -> Any:
-    return found[row][part] if row in found else None
 
 
 def _microseconds(moment: datetime | None) -> int | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agentmem.core.dates import DateRange
     from agentmem.core.question import Question
 
 FEATURES = (
@@ -25,8 +26,9 @@ FEATURES = (
     "speaker", "date", "asks", "answers", "length", "time", "when_time", "count_number", "name",
 )  # fmt: skip
 LEG_FEATURES = 10
-SPEAKER = 10
 """The first ones come from the legs; their weights may not be negative."""
+OWN_FEATURES = (0, 5)
+SPEAKER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,115 +77,136 @@ def compute_features(
     *,
     cosine_mean: float = 0.0,
     cosine_spread: float = 1.0,
+    own_only: bool = False,
 ) -> NDArray[np.float32]:
-    """One row of FEATURES for each row of evidence."""
+    """One row of FEATURES for each row of evidence.
+
+    With `own_only` what stands in the same session is not asked: those features
+    are left 0.
+    """
     import numpy as np
 
-    rows = len(evidence.lengths)
-    previous, after = evidence.previous, evidence.next
-    sessions = _Sessions(evidence.session)
+    rows, terms = evidence.frequencies.shape
     columns = np.zeros((rows, len(FEATURES)), dtype=np.float32)
-
-    shares = _term_shares(evidence, question)
-    pair = window = shares
-    linked = rows > 0 and (int(previous.max()) >= 0 or int(after.max()) >= 0)
-    if linked:
-        before_last, after_next = _step(previous, previous), _step(after, after)
-        pair = np.maximum(shares, _shift(shares, previous))
-        window = np.maximum(pair, _shift(shares, after))
-        for far in (before_last, after_next):
-            window = np.maximum(window, _shift(shares, far))
-    lexical = shares.sum(axis=1)
-    columns[:, 0] = lexical
-    columns[:, 1] = pair.sum(axis=1) if linked else lexical
-    columns[:, 2] = window.sum(axis=1) if linked else lexical
-    columns[:, 3] = sessions.best(shares).sum(axis=1)
-    columns[:, 4] = sessions.best(lexical)
-
+    if not rows:
+        return columns
+    # What neighbours and sessions are asked for side by side, and a last row of zeros: that is
+    # where -1, nobody, points to.
+    known = np.zeros((rows + 1, terms + 3), dtype=np.float32)
+    shares, lexical, cosine, asks = (
+        known[:rows, :terms],
+        known[:rows, terms],
+        known[:rows, terms + 1],
+        known[:rows, terms + 2],
+    )
+    shares[...] = _term_shares(evidence, question)
+    lexical[...] = shares.sum(axis=1)
     if evidence.cosine is not None:
-        cosine = (evidence.cosine - cosine_mean) / cosine_spread
-        cosine[np.isnan(cosine)] = 0.0
-        cosine = np.minimum(np.maximum(cosine, -5.0), 30.0).astype(np.float32)
-        columns[:, 5] = cosine
-        columns[:, 8] = np.maximum(cosine, 0.0)  # as where no neighbour is near
-        if linked:
-            near = np.maximum(cosine, 0.0)
-            columns[:, 6] = _shift(cosine, previous)
-            columns[:, 7] = _shift(cosine, after)
-            columns[:, 8] = np.maximum.reduce(
-                [
-                    cosine,
-                    0.9 * _shift(near, previous),
-                    0.9 * _shift(near, after),
-                    0.8 * _shift(near, before_last),
-                    0.8 * _shift(near, after_next),
-                ]
-            )
-        columns[:, 9] = sessions.best(cosine)
-
+        scaled = (evidence.cosine - cosine_mean) / cosine_spread
+        scaled[np.isnan(scaled)] = 0.0
+        np.minimum(np.maximum(scaled, -5.0), 30.0, out=cosine)
+    asks[...] = evidence.flags & ASKS != 0
+    columns[:, :3] = known[:rows, terms : terms + 1]
+    columns[:, 5] = cosine
+    window = np.maximum(cosine, 0.0)  # as where no neighbour is near
+    if int(evidence.previous.max()) >= 0 or int(evidence.next.max()) >= 0:
+        before, after, before_last, after_next = (
+            known.take(positions, axis=0) for positions in _around(evidence)
+        )
+        pair = np.maximum(shares, before[:, :terms])
+        columns[:, 1] = pair.sum(axis=1)
+        for side in (after, before_last, after_next):
+            np.maximum(pair, side[:, :terms], out=pair)
+        columns[:, 2] = pair.sum(axis=1)
+        columns[:, 6] = before[:, terms + 1]
+        columns[:, 7] = after[:, terms + 1]
+        for fade, near, far in ((0.9, before, after), (0.8, before_last, after_next)):
+            best = np.maximum(near[:, terms + 1], far[:, terms + 1])
+            np.maximum(window, np.float32(fade) * best, out=window)
+        columns[:, 13] = before[:, terms + 2]
+    if not own_only:
+        session = _best_of_session(known[:rows, : terms + 2], evidence.session)
+        columns[:, 3] = session[:, :terms].sum(axis=1)
+        columns[:, 4] = session[:, terms]
+        if evidence.cosine is not None:
+            columns[:, 9] = session[:, terms + 1]
+    if evidence.cosine is not None:
+        columns[:, 8] = window
     flags = evidence.flags
-    asks = (flags & ASKS != 0).astype(np.float32)
-    time = (flags & TIME != 0).astype(np.float32)
     columns[:, 10] = evidence.speaker
-    columns[:, 11] = _date_match(evidence, question)
+    if question.dates is not None:
+        columns[:, 11] = _date_match(evidence, question.dates)
     columns[:, 12] = asks
-    if linked:
-        columns[:, 13] = _shift(asks, previous)
-    columns[:, 14] = np.log1p(np.minimum(evidence.lengths, 40.0))
-    columns[:, 15] = time
-    columns[:, 16] = time * question.asks_when
-    columns[:, 17] = (flags & NUMBER != 0) * np.float32(question.asks_count)
-    columns[:, 18] = (flags & NAME != 0) * np.float32(question.asks_name)
+    np.log1p(np.minimum(evidence.lengths, 40.0), out=columns[:, 14])
+    columns[:, 15] = flags & TIME != 0
+    if question.asks_when:
+        columns[:, 16] = columns[:, 15]
+    if question.asks_count:
+        columns[:, 17] = flags & NUMBER != 0
+    if question.asks_name:
+        columns[:, 18] = flags & NAME != 0
     return columns
 
 
 def gate_features(
     features: NDArray[np.floating], evidence: Evidence, question: Question, *, best_sum: float
-) -> NDArray[np.float64]:
-    """(5,): what is known of the question as a whole, from the features of rows of one sort.
+) -> tuple[float, float, float, float, float]:
+    """What is known of the question as a whole, from the features of rows of one sort.
 
     The best sum, window share and cosine; the share of the question made of
     words no row in scope holds; and the same counting capitalised names only.
     """
-    import numpy as np
-
-    worth = _term_worth(evidence, question)
-    total = max(float(worth.sum()), 1e-9)
-    missing = worth * (evidence.document_frequencies == 0)
-    names = np.array(question.term_is_name, dtype=bool)
-    return np.array(
-        [
-            best_sum,
-            features[:, 2].max(initial=0.0),
-            features[:, 5].max(initial=-5.0) if evidence.cosine is not None else 0.0,
-            missing.sum() / total,
-            missing[names].sum() / total,
-        ]
+    missing, names = missing_shares(evidence, question)
+    return (
+        best_sum,
+        float(features[:, 2].max(initial=0.0)),
+        float(features[:, 5].max(initial=-5.0)) if evidence.cosine is not None else 0.0,
+        missing,
+        names,
     )
 
 
-class _Sessions:
+def missing_shares(evidence: Evidence, question: Question) -> tuple[float, float]:
+    """How much of the question is made of words no row in scope holds; of names among them."""
+    unknown = [not found for found in evidence.document_frequencies.tolist()]
+    if not any(unknown):
+        return 0.0, 0.0
+    worth = _term_worth(evidence, question).tolist()
+    total = max(sum(worth), 1e-9)
+    terms = tuple(zip(worth, unknown, question.term_is_name, strict=True))
+    missing = sum(value for value, is_unknown, _ in terms if is_unknown)
+    names = sum(value for value, is_unknown, is_name in terms if is_unknown and is_name)
+    return missing / total, names / total
+
+
+def _around(evidence: Evidence) -> tuple[NDArray[np.int32], ...]:
+    """Where the row before stands, the one after, the one before that, and the one after that."""
+    import numpy as np
+
+    previous, after = evidence.previous, evidence.next
+    nobody = np.array([-1], dtype=np.int32)
+    further = (np.concatenate((links, nobody)).take(links) for links in (previous, after))
+    return previous, after, *further
+
+
+def _best_of_session(
+    values: NDArray[np.float32], session: NDArray[np.int64]
+) -> NDArray[np.float32]:
     """The best value in each row's session; a row without one is a session of its own."""
+    import numpy as np
 
-    def __init__(self, session: NDArray[np.int64]) -> None:
-        import numpy as np
-
-        codes = np.where(session >= 0, session, -1 - np.arange(len(session)))
-        self.order = np.argsort(codes, kind="stable")
-        ordered = codes[self.order]
-        fresh = np.ones(len(codes), dtype=bool)
-        fresh[1:] = ordered[1:] != ordered[:-1]
-        self.starts = np.flatnonzero(fresh)
-        self.member = np.empty(len(codes), dtype=np.intp)
-        self.member[self.order] = np.cumsum(fresh) - 1
-
-    def best(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        import numpy as np
-
-        if not len(values):
-            return values
-        best: NDArray[np.float32] = np.maximum.reduceat(values[self.order], self.starts, axis=0)
-        return best[self.member]
+    codes = np.where(session >= 0, session, -1 - np.arange(len(session)))
+    order = codes.argsort(kind="stable")
+    ordered = codes.take(order)
+    fresh = np.ones(len(codes), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    starts = fresh.nonzero()[0]
+    if len(starts) == len(codes):
+        return values
+    member = np.empty(len(codes), dtype=np.intp)
+    member[order] = fresh.cumsum() - 1
+    best: NDArray[np.float32] = np.maximum.reduceat(values.take(order, axis=0), starts, axis=0)
+    return best.take(member, axis=0)
 
 
 def _term_shares(evidence: Evidence, question: Question) -> NDArray[np.float32]:
@@ -207,32 +230,11 @@ def _term_worth(evidence: Evidence, question: Question) -> NDArray[np.float64]:
     return np.asarray(worth * np.array(question.term_weights), dtype=np.float64)
 
 
-def _date_match(evidence: Evidence, question: Question) -> NDArray[np.float32]:
+def _date_match(evidence: Evidence, dates: DateRange) -> NDArray[np.float64]:
     """1 inside the question's dates, fading over a fortnight or their own length outside."""
     import numpy as np
 
-    if question.dates is None:
-        return np.zeros(len(evidence.created), dtype=np.float32)
-    start, end = question.dates.start.timestamp(), question.dates.end.timestamp()
+    start, end = dates.start.timestamp(), dates.end.timestamp()
     away = np.maximum(np.maximum(start - evidence.created, evidence.created - end), 0.0)
     fade = max(end - start, 14 * 86_400.0)
-    return np.nan_to_num(np.exp(-away / fade), nan=0.0).astype(np.float32)
-
-
-def _shift(values: NDArray[np.float32], positions: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Each row's neighbour's values, 0 where there is no neighbour."""
-    import numpy as np
-
-    if not len(values):
-        return values
-    there = positions >= 0
-    shape = there if values.ndim == 1 else there[:, None]
-    return np.where(shape, values[positions], np.float32(0))
-
-
-def _step(positions: NDArray[np.int32], further: NDArray[np.int32]) -> NDArray[np.int32]:
-    import numpy as np
-
-    if not len(positions):
-        return positions
-    return np.where(positions >= 0, further[positions], -1).astype(np.int32)
+    return np.nan_to_num(np.exp(-away / fade), nan=0.0)

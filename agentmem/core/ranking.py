@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import exp, log1p
 from typing import TYPE_CHECKING
 
 from agentmem.core.features import (
     FEATURES,
     LEG_FEATURES,
+    OWN_FEATURES,
     SPEAKER,
     Evidence,
     compute_features,
@@ -98,6 +100,11 @@ class Model:
         if self.cosine_spread <= 0:
             raise InvalidInput("cosine_spread", self.cosine_spread, "is not above 0")
 
+    @property
+    def pages_stand_alone(self) -> bool:
+        """Whether a page is judged by its own words and its own vector, and by nothing else."""
+        return not any(weight for at, weight in enumerate(self.page) if at not in OWN_FEATURES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
@@ -119,6 +126,7 @@ def rank(evidence: Evidence, question: Question, *, model: Model) -> Ranked:
         question,
         cosine_mean=model.cosine_mean,
         cosine_spread=model.cosine_spread,
+        own_only=not evidence.conversation.any() and model.pages_stand_alone,
     )
     logs = np.zeros(len(features), dtype=np.float64)
     for pages, weights, curve in (
@@ -128,10 +136,13 @@ def rank(evidence: Evidence, question: Question, *, model: Model) -> Ranked:
         here = evidence.conversation != pages
         count = int(np.count_nonzero(here))
         if count:
-            rows = features if count == len(here) else features[here]
-            sums = sum_features(rows, evidence.speaker[here], weights=weights)
+            whole = count == len(here)
+            rows, speaker = features, evidence.speaker
+            if not whole:
+                rows, speaker = rows.compress(here, axis=0), speaker.compress(here)
+            sums = sum_features(rows, speaker, weights=weights)
             gate = gate_features(rows, evidence, question, best_sum=float(sums.max()))
-            logs[here] = log_score(sums, gate, curve=curve)
+            logs[... if whole else here] = log_score(sums, gate, curve=curve)
     return Ranked(
         scores=np.exp(logs),
         order=np.argsort(-logs, kind="stable"),
@@ -156,12 +167,13 @@ def sum_features(
 
 
 def log_score(
-    sums: NDArray[np.float64], gate: NDArray[np.float64], *, curve: Curve
+    sums: NDArray[np.float64], gate: Sequence[float], *, curve: Curve
 ) -> NDArray[np.float64]:
     """The logarithm of each score, so that scores near 0 keep their order."""
     import numpy as np
 
-    known = -np.logaddexp(0.0, -(gate @ np.array(curve.gate) + curve.gate_offset))
+    weighed = sum(g * w for g, w in zip(gate, curve.gate, strict=True)) + curve.gate_offset
+    known = min(weighed, 0.0) - log1p(exp(-abs(weighed)))
     rows = -np.logaddexp(0.0, -(curve.slope * sums + curve.offset))
     return np.asarray(curve.power * (known + rows), dtype=np.float64)
 
