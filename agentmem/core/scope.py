@@ -8,22 +8,26 @@ from agentmem.types import Memory, Scope
 
 
 def visible(memory: Memory, reader: Scope) -> bool:
-    """Whether `reader` may see `memory`.
+    """Whether `reader` may see `memory`."""
+    return may_see(reader, memory.visibility, memory.scope)
+
+
+def may_see(reader: Scope, visibility: str, owner: Scope) -> bool:
+    """Whether `reader` may see what `owner` keeps with this visibility.
 
     Private: the same user, where "no user" is a user of its own. Project: the
     same project. System: everybody. A project, agent or run named on the
     memory narrows it: a reader who names another one does not see it, a reader
     who names none does, since these are the reader's own memories.
     """
-    owner = memory.scope
-    if memory.visibility == "private":
+    if visibility == "private":
         if owner.user_id != reader.user_id:
             return False
         if not _fits(owner.project_id, reader.project_id):
             return False
-    elif memory.visibility == "project" and owner.project_id != reader.project_id:
+    elif visibility == "project" and owner.project_id != reader.project_id:
         return False
-    if memory.visibility == "system":
+    if visibility == "system":
         return True
     return _fits(owner.agent_id, reader.agent_id) and _fits(owner.run_id, reader.run_id)
 

@@ -19,7 +19,6 @@ from agentmem.core.checks import (
     require_text,
 )
 from agentmem.core.filters import Selection
-from agentmem.core.scope import visible
 from agentmem.stores.entries import check_entries, require_ids
 from agentmem.stores.rules import Sameness, check_source_entries, split_new, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
@@ -303,8 +302,7 @@ class SqliteStore:
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
         with self._database.read() as read:
-            found = reading.by_rows(read, self._names, [int(row) for row in rows])
-        return {row: memory for row, memory in found.items() if visible(memory, scope)}
+            return reading.by_rows(read, self._names, [int(row) for row in rows], reader=scope)
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
         """What the memory was before each update, oldest first."""

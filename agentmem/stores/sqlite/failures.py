@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from agentmem.errors import (
     InvalidInput,
@@ -80,12 +78,19 @@ def closed(where: str) -> StoreClosed:
     return StoreClosed(f"{where} was closed.", remedy="Open it again with agentmem.open().")
 
 
-@contextmanager
-def typed(where: str) -> Iterator[None]:
+class typed:  # noqa: N801 - used as `with typed(where):`, and cheaper than a generator
     """Raise our errors for SQLite's inside the block."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translated(error, where) from error
-    except UnicodeDecodeError as error:  # SQLite quotes the damaged text in its message
-        raise StoreCorrupt(f"{where} is damaged.", remedy="Restore a backup.") from error
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._where) from error
+        if isinstance(error, UnicodeDecodeError):  # SQLite quotes the damaged text in its message
+            raise StoreCorrupt(f"{self._where} is damaged.", remedy="Restore a backup.") from error

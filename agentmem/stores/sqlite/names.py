@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 from agentmem.protocols import EmbedderId
 from agentmem.stores.sqlite.ledger import Row, corrupt
@@ -159,6 +159,16 @@ def _known(
 
 INTEGERS = "(SELECT value FROM json_each(?))"
 """SQL for "one of these", with `integers(...)` as its parameter."""
+FEW = 32
+"""So many numbers are sooner bound one by one than read from a list."""
+_MARKS = tuple(f"({', '.join('?' * size)})" for size in range(FEW + 1))
+
+
+def among(numbers: Sequence[int]) -> tuple[str, Sequence[Any]]:
+    """SQL for "one of these", and its parameters."""
+    if len(numbers) <= FEW:
+        return _MARKS[len(numbers)], numbers
+    return INTEGERS, (integers(numbers),)
 
 
 def integers(numbers: Collection[int]) -> str:

@@ -25,7 +25,13 @@ from agentmem.errors import RecordNotFound
 from agentmem.stores.entries import from_microseconds, memory_from_fields, to_microseconds
 from agentmem.stores.sqlite.ledger import Row, corrupt
 from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
-from agentmem.stores.sqlite.rows import cold_texts, read_memories, rows_by_id, rows_by_key
+from agentmem.stores.sqlite.rows import (
+    cold_texts,
+    read_memories,
+    rows_by_id,
+    rows_by_key,
+    seen_rows,
+)
 from agentmem.stores.sqlite.schema import HISTORY, STRANDS
 from agentmem.stores.sqlite.transactions import Read
 from agentmem.stores.values import Version
@@ -69,11 +75,15 @@ def get_many(read: Read, names: NameCache, scope: Scope, ids: Sequence[str]) -> 
     ]
 
 
-def by_rows(read: Read, names: NameCache, keys: Sequence[int]) -> dict[int, Memory]:
-    """The memories of these rows, whoever owns them."""
+def by_rows(
+    read: Read, names: NameCache, keys: Sequence[int], *, reader: Scope | None = None
+) -> dict[int, Memory]:
+    """The memories of these rows, whoever owns them, or those that `reader` may see."""
     found: dict[int, Memory] = {}
     for start in range(0, len(keys), 1000):
         rows = rows_by_key(read, keys[start : start + 1000])
+        if reader is not None:
+            rows = seen_rows(read, names, rows, reader)
         memories = read_memories(read, names, rows)
         found.update((row[0], memory) for row, memory in zip(rows, memories, strict=True))
     return found

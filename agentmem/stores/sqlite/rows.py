@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from agentmem.core.scope import may_see
 from agentmem.errors import InvalidInput
 from agentmem.stores.entries import (
     NO_POSITION,
@@ -17,12 +18,13 @@ from agentmem.stores.entries import (
 )
 from agentmem.stores.packing import place_of
 from agentmem.stores.sqlite.ledger import Row, corrupt, opened, seal
-from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers
+from agentmem.stores.sqlite.names import INTEGERS, NameCache, among, integers
 from agentmem.stores.sqlite.schema import COLD, MEMORIES, USAGE
 from agentmem.stores.sqlite.transactions import Read
-from agentmem.types import EMPTY, UNUSED, Memory, Usage
+from agentmem.types import EMPTY, UNUSED, Memory, Scope, Usage
 
 COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
+_OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
 
 
 def memory_values(memory: Memory) -> tuple[Any, ...]:
@@ -65,22 +67,21 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
     if not rows:
         return []
     keys = [row[0] for row in rows]
-    owners = names.owners(read, [row[COLUMN["owner"]] for row in rows])
-    strands = names.strands(
-        read, [strand for row in rows if (strand := row[COLUMN["strand"]]) is not None]
-    )
+    owners = names.owners(read, [row[_OWNER] for row in rows])
+    strands = names.strands(read, [strand for row in rows if (strand := row[_STRAND]) is not None])
+    marks, numbers = among(keys)
     usage = {
         key: Usage(
             retrieved=retrieved,
             cited=cited,
             ignored=ignored,
-            last_used_at=_moment(last),
+            last_used_at=None if last is None else from_microseconds(last),
         )
         for key, retrieved, cited, ignored, last in read.rows(
-            USAGE, f"WHERE row IN {INTEGERS}", (integers(keys),)
+            USAGE, f"WHERE row IN {marks}", numbers
         )
     }
-    cold = cold_texts(read, [row[0] for row in rows if not row[COLUMN["text"]]])
+    cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
     try:
         return [_memory(row, owners, strands, usage.get(row[0], UNUSED), cold) for row in rows]
     except (InvalidInput, ValueError, OverflowError) as error:
@@ -101,6 +102,13 @@ def cold_texts(read: Read, keys: Collection[int]) -> dict[int, str]:
 def pack_text(key: int, text: str) -> Row:
     """A row of the table of cold texts."""
     return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
+
+
+def seen_rows(read: Read, names: NameCache, rows: Sequence[Row], reader: Scope) -> list[Row]:
+    """Those of tested rows of the memories table that `reader` may see."""
+    owners = names.owners(read, [row[_OWNER] for row in rows])
+    seen = {number for number, owner in owners.items() if may_see(reader, *owner)}
+    return [row for row in rows if row[_OWNER] in seen]
 
 
 def _memory(row: Row, owners: Any, strands: Any, usage: Usage, cold: Mapping[int, str]) -> Memory:
@@ -129,19 +137,15 @@ def _memory(row: Row, owners: Any, strands: Any, usage: Usage, cold: Mapping[int
         session=session,
         position=None if place == NO_POSITION else place,
         importance=importance,
-        valid_from=_moment(valid_from),
-        valid_to=_moment(valid_to),
+        valid_from=None if valid_from is None else from_microseconds(valid_from),
+        valid_to=None if valid_to is None else from_microseconds(valid_to),
         supersedes=supersedes,
         superseded_by=superseded_by,
-        deleted_at=_moment(deleted_at),
+        deleted_at=None if deleted_at is None else from_microseconds(deleted_at),
         content_hash=content_hash,
         usage=usage,
         metadata=EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata)),
     )
-
-
-def _moment(count: int | None) -> Any:
-    return None if count is None else from_microseconds(count)
 
 
 def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
@@ -161,4 +165,5 @@ def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
 
 def rows_by_key(read: Read, keys: Collection[int]) -> list[Row]:
     """The stored rows with these numbers, tested, ascending."""
-    return read.rows(MEMORIES, f"WHERE row IN {INTEGERS} ORDER BY row", (integers(keys),))
+    marks, numbers = among(tuple(keys))
+    return read.rows(MEMORIES, f"WHERE row IN {marks} ORDER BY row", numbers)
