@@ -10,6 +10,7 @@ that tiktoken and litellm brought along.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import warnings
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from agentmem.core.checks import require_count, require_text
+from agentmem.core.context import BEGIN_LINE, BOUNDARY_CHARACTERS
 from agentmem.core.correction import Correction, correction_from, observe
 from agentmem.core.estimate import estimate_tokens
 from agentmem.core.media import Media, estimate_media, media_of
@@ -49,8 +51,12 @@ CACHED_TEXTS = 8_192
 CLAUDE_TOOL_PROMPT_TOKENS = 346
 LEAST_TRUSTED_RATIO = 0.8
 """Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
-_KEPT_CHARACTERS = 256
-_ELEMENT = compile_late("(?<=\n)(?=<)")
+_KEPT_CHARACTERS = 512
+_FEW_PARTS = 64
+_CODED = BEGIN_LINE.partition(" {boundary}")[0]
+_CODED_LINE = compile_late(
+    rf"({re.escape(_CODED)})( [0-9a-f]{{{BOUNDARY_CHARACTERS}}})( .*)", re.DOTALL
+)
 _CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
 
 
@@ -60,7 +66,8 @@ class CachedCounter:
     Long texts are remembered by their hash, so that the cache stays small.
     With `by_elements` a text is counted as the sum of what stands between a
     line's end and a tag, so that the parts of a block are counted once and the
-    block is their sum; only for encodings that cut there anyway.
+    block is their sum; only for encodings that cut there anyway. The code in a
+    block's first and last line is a part of its own.
     """
 
     def __init__(
@@ -73,21 +80,37 @@ class CachedCounter:
         self._lock = threading.Lock()
 
     def __call__(self, text: str, /) -> int:
-        key = _key(require_text(text, "text"))
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-                return known
-        if self._by_elements and "\n<" in text:
-            tokens = sum(map(self, _ELEMENT.split(text)))
-        else:
-            tokens = self._count(text)
+        require_text(text, "text")
+        parts = elements_of(text) if self._by_elements and "\n<" in text else (text,)
+        if len(parts) <= _FEW_PARTS:  # they are sooner looked up than the whole is hashed
+            return self._counted(parts)
+        key = _key(text)
+        tokens = self._known.get(key)
+        if tokens is None:
+            tokens = self._counted(parts)
+            self._keep(key, tokens)
+        return tokens
+
+    def _counted(self, texts: Sequence[str]) -> int:
+        """The tokens of all of them together."""
+        total = 0
+        for text in texts:
+            key = _key(text)
+            with self._lock:
+                tokens = self._known.get(key)
+                if tokens is not None:
+                    self._known.move_to_end(key)
+            if tokens is None:
+                tokens = self._count(text)
+                self._keep(key, tokens)
+            total += tokens
+        return total
+
+    def _keep(self, key: str | bytes, tokens: int) -> None:
         with self._lock:
             self._known[key] = tokens
             while len(self._known) > self._size:
                 self._known.popitem(last=False)
-        return tokens
 
     def __len__(self) -> int:
         return len(self._known)
@@ -97,6 +120,26 @@ def _key(text: str) -> str | bytes:
     if len(text) <= _KEPT_CHARACTERS:
         return text
     return hashlib.blake2b(text.encode("utf-8"), digest_size=24).digest()
+
+
+def elements_of(text: str) -> list[str]:
+    """A text cut before every tag that begins a line, after one that such a line ends with,
+    and around the code of a block's lines: what stands in a source is one part, its tag another.
+
+    All are places where a word ends for the encodings that are counted so.
+    """
+    first, *rest = text.split("\n<")
+    lines = [f"{first}\n", *(f"<{part}\n" for part in rest[:-1]), f"<{rest[-1]}"]
+    parts: list[str] = []
+    for line in lines:
+        end = line.find(">\n") + 2
+        if 1 < end < len(line) and line[end] not in "\r\n/":
+            parts += (line[:end], line[end:])
+        elif line.startswith(_CODED) and (coded := _CODED_LINE.fullmatch(line)):
+            parts += coded.groups()
+        else:
+            parts.append(line)
+    return parts
 
 
 class Corrections:

@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from agentmem.core.checks import require_choice, require_mapping, require_text, require_unit
+from agentmem.core.checks import (
+    all_ascii,
+    require_choice,
+    require_mapping,
+    require_text,
+    require_unit,
+)
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidScope
 
@@ -153,10 +159,7 @@ def _is_plain(memory: Memory) -> bool:
     if m.supersedes is not None or m.superseded_by is not None or type(m.text) is not str:
         return False
     short = (m.id, m.kind, m.source_url, m.title, m.speaker, m.session, *m.heading_path)
-    try:
-        return m.text.isascii() and "".join(short).isascii()
-    except TypeError:
-        return False
+    return m.text.isascii() and all_ascii(short)
 
 
 def _check_texts(memory: Memory) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from agentmem.core.block import ContextBlock, Pointer, clean_pointer, clean_profile_line
@@ -80,7 +81,8 @@ def build_block(
         text = seal(render_body(block, knowledge=knowledge), secret=secret)
         return text, cost(reference_messages(text, framing=framing, role=role))
 
-    frame_tokens = sealed(ContextBlock())[1]
+    frame = empty_frame(secret)
+    frame_tokens = cost(reference_messages(frame, framing=framing, role=role))
     margin = profile_margin = 0
     while True:
         left = max(0, limit_tokens - frame_tokens - profile_margin)
@@ -133,6 +135,12 @@ def build_block(
             margin = max(2 * margin, margin + over)
         else:
             profile_margin = max(2 * profile_margin, profile_margin + over)
+
+
+@lru_cache(maxsize=64)
+def empty_frame(secret: bytes) -> str:
+    """A block with nothing in it: what every block costs at least."""
+    return seal(render_body(ContextBlock()), secret=secret)
 
 
 def fit_block(

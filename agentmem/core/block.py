@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_text
+from agentmem.core.checks import all_ascii, require_choice, require_count, require_text
 from agentmem.core.cleaning import clean_line, clean_text
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
@@ -49,9 +49,12 @@ class Source:
     cut: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("text", "url", "title", "id", "kind", "section", "speaker"):
-            require_text(getattr(self, name), name)
-        require_choice(self.origin, _ORIGINS, "origin")
+        texts = self.text, self.url, self.title, self.id, self.kind, self.section, self.speaker
+        if not all_ascii(texts):  # then each is looked at, to say which one is wrong
+            for name in ("text", "url", "title", "id", "kind", "section", "speaker"):
+                require_text(getattr(self, name), name)
+        if self.origin not in _ORIGINS:
+            require_choice(self.origin, _ORIGINS, "origin")
         if not isinstance(self.retrieved, date) or isinstance(self.retrieved, datetime):
             raise InvalidInput(
                 "retrieved",
@@ -159,16 +162,17 @@ def clean_profile_line(line: str) -> str:
 
 def clean_source(source: Source) -> Source:
     """The source as it is shown."""
-    return replace(
-        source,
-        text=clean_text(source.text),
-        url=clean_line(source.url, limit_characters=URL_CHARACTERS),
-        title=clean_line(source.title, limit_characters=TITLE_CHARACTERS),
-        id=clean_line(source.id, limit_characters=TITLE_CHARACTERS),
-        kind=clean_line(source.kind, limit_characters=TITLE_CHARACTERS),
-        section=clean_line(source.section, limit_characters=TITLE_CHARACTERS),
-        speaker=clean_line(source.speaker, limit_characters=TITLE_CHARACTERS),
-    )
+    shown = {
+        "text": clean_text(source.text),
+        "url": clean_line(source.url, limit_characters=URL_CHARACTERS),
+    }
+    for name in ("title", "id", "kind", "section", "speaker"):
+        given = getattr(source, name)
+        if given:
+            shown[name] = clean_line(given, limit_characters=TITLE_CHARACTERS)
+    if all(getattr(source, name) == text for name, text in shown.items()):
+        return source
+    return replace(source, **shown)  # type: ignore[arg-type]  # names of texts
 
 
 def clean_pointer(pointer: Pointer) -> Pointer:

@@ -26,6 +26,14 @@ def require_text(value: object, name: str) -> str:
     return value
 
 
+def all_ascii(values: Iterable[Any]) -> bool:
+    """Whether all of them are surely text, told without looking at each."""
+    try:
+        return "".join(values).isascii()
+    except TypeError:
+        return False
+
+
 def require_count(value: object, name: str, *, least: int = 0) -> int:
     """`value` if it is a whole number of at least `least`; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -100,6 +100,7 @@ _DEFINITION = compile_late(
 )
 _FIRST_LINES = compile_late(r"(?:[^\S\n]*\n)+")
 _SPACES = compile_late(r"\s+")
+_TOUCHED = compile_late(r"[^\n\t -~]|[<\[\]&%\\]")
 # What no rule touches, alone or put together.
 _WORD = compile_late(r"(?!.*(?:knowledge|agentmem))[a-z0-9_-]*", re.IGNORECASE)
 
@@ -110,12 +111,29 @@ def clean_text(text: str) -> str:
     Line breaks become `\\n`; blank lines at either end go. The table in
     docs/block.md lists every change.
     """
+    return _trimmed(text) if _is_harmless(text) else _cleaned(text)
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether no rule can find anything in it, so that none need be asked: most texts are."""
+    if _TOUCHED.search(text) or (":" in text and _ROLE.search(text)):
+        return False
+    lowered = text.lower()
+    return "knowledge" not in lowered and "agentmem" not in lowered
+
+
+def _trimmed(text: str) -> str:
+    """`text` without blank lines at either end."""
+    text = text.rstrip()
+    blank = _FIRST_LINES.match(text)
+    return text[blank.end() :] if blank else text
+
+
+def _cleaned(text: str) -> str:
     for rounds in count(1):
         if rounds % MOST_ROUNDS == 0:
             text = text.translate(_NO_SYNTAX)
-        cleaned = _neutralise(drop_invisible(text)).rstrip()
-        if blank := _FIRST_LINES.match(cleaned):
-            cleaned = cleaned[blank.end() :]
+        cleaned = _trimmed(_neutralise(drop_invisible(text)))
         if cleaned == text:
             break
         text = cleaned

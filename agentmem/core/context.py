@@ -107,19 +107,16 @@ def render_profile_line(line: str) -> str:
 
 def render_source(source: Source, index: int) -> str:
     """One cleaned source with its citation (P3)."""
-    attributes = [
-        ("index", str(index)),
-        ("url", source.url),
-        ("title", source.title),
-        ("retrieved", source.retrieved.isoformat()),
-        ("origin", source.origin),
-        ("trust", source.trust),
-    ]
     optional = ("id", "kind", "section", "speaker")
-    attributes += [(name, value) for name in optional if (value := getattr(source, name))]
+    attributes = [(name, value) for name in optional if (value := getattr(source, name))]
     if source.cut:
         attributes.append(("cut", "yes"))
-    return f"<source{_attributes(attributes)}>\n{escape_text(source.text)}\n</source>"
+    return (
+        f'<source index="{index}" url="{escape_attribute(source.url)}" '
+        f'title="{escape_attribute(source.title)}" retrieved="{source.retrieved.isoformat()}" '
+        f'origin="{source.origin}" trust="{source.trust}"{_attributes(attributes)}>\n'
+        f"{escape_text(source.text)}\n</source>"
+    )
 
 
 def render_pointer(pointer: Pointer) -> str:

@@ -100,6 +100,9 @@ def parts_of(message: Message) -> tuple[Part, ...]:
 
 def text_of(message: Message) -> str:
     """The words of a message, its text parts joined by newlines."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
     return "\n".join(filter(None, (_part_text(part) for part in parts_of(message))))
 
 

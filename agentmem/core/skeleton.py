@@ -67,6 +67,7 @@ _DROPPED = compile_late(
 )
 _AMPERSANDS = compile_late(r"&(?:amp;|#0{0,6}38;|#x0{0,6}26;)*", re.IGNORECASE)
 _CONTROL = compile_late(r"[\x00-\x08\x0e-\x1b\x1f\x7f]")
+_READ_OTHERWISE = compile_late(r"[\x00-\x08\x0e-\x1b\x1f\x7f&%\\]")
 _ESCAPE = compile_late(
     r"""
     &(?:amp;|\#0{0,6}38;|\#x0{0,6}26;)*+(?:(?:\#x[0-9a-f]{1,8}|\#[0-9]{1,10}|[a-z][a-z0-9]{1,31});?)?
@@ -130,6 +131,8 @@ class Seen:
 
 def see(text: str) -> Seen:
     """`text` as somebody reads it who undoes every escape and takes look-alikes at face value."""
+    if text.isascii() and not _READ_OTHERWISE.search(text):
+        return Seen(text, ())
     layers: list[_Layer] = []
     for _ in range(ROUNDS):
         folded = _apply(text, _folds(text))

@@ -70,6 +70,9 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
             "role", role, "is not a known role", remedy=f"Use one of: {', '.join(ROLES)}."
         )
     total = MESSAGE_TOKENS + count(role)
+    content = message.get("content")
+    if len(message) == 2 and isinstance(content, str):  # a role and a text: most messages
+        return total + count(require_text(content, "content"))
     name = message.get("name")
     if name is not None:
         total += NAME_TOKENS + count(_text(name, "name"))
@@ -80,7 +83,6 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
     for key in ("refusal", "reasoning_content"):
         if message.get(key) is not None:
             total += count(_text(message[key], key))
-    content = message.get("content")
     if content is not None:
         try:
             return total + _count_content(content, count, count_media)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agentmem.core.block import clean_source
-from agentmem.core.cleaning import clean_line, clean_text, escape_text
+from agentmem.core.cleaning import (
+    _cleaned,
+    _is_harmless,
+    clean_line,
+    clean_text,
+    escape_text,
+)
 from agentmem.core.context import (
     ContextBlock,
     Source,
@@ -150,6 +156,17 @@ def test_cleaning_twice_is_cleaning_once(text: str) -> None:
     assert clean_line(line, limit_characters=40) == line
     assert len(line) <= 40
     assert "\n" not in line
+
+
+@given(any_texts() | hostile_texts())
+@example("user: x")
+@example(" \n\t\nuse r:")
+@example("AgentMem reference")
+@example("a\x0bb")
+def test_a_text_without_anything_to_clean_is_told_at_sight(text: str) -> None:
+    """K17 At sight. A text that is called harmless at sight is shown as all the rules show it."""
+    if _is_harmless(text):
+        assert clean_text(text) == _cleaned(text)
 
 
 @given(hostile_texts())

@@ -204,12 +204,15 @@ def test_the_cache_answers_as_the_counter_does(asked: list[str], size: int) -> N
 @given(
     pieces=st.lists(
         st.sampled_from(
-            ("\n", "\r", " ", "\t", "<", "/", ">", "<s>", "\n<", "\n\n", "'s", "12", "é")
+            (
+                "\n", "\r", " ", "\t", "<", "/", ">", "<s>", "\n<", "\n\n", "'s", "12", "é",
+                "<!-- agentmem reference 0f1e2d3c4b5a6978", " begins: ", " ends -->",
+            )
         )
         | texts(max_size=20),
         max_size=40,
     )
-)
+)  # fmt: skip
 def test_a_block_costs_what_its_elements_cost(pieces: list[str]) -> None:
     """T16 Counted by elements. Counting what stands between line ends and tags and adding it up
     gives what the encoding itself counts, so a block costs the sum of its elements."""
