@@ -97,7 +97,7 @@ class Lanes:
             lane = self._start()
         answer = _Answer[T]()
         lane.put((call, answer))
-        if not answer.done.wait(timeout_seconds):
+        if not answer.wait(timeout_seconds):
             with self._lock:
                 self._stuck += 1
             if answer.abandon(self._freed):
@@ -127,17 +127,25 @@ class _Answer(Generic[T]):
     """A place for what a call gives, and for whoever stopped waiting for it."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self._waited_for = threading.Lock()  # held until the answer is there
+        self._waited_for.acquire()
         self._lock = threading.Lock()
+        self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
         self._left: Callable[[], None] | None = None
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Whether the answer came within that time; asked once."""
+        seconds = min(max(0.0, timeout_seconds), threading.TIMEOUT_MAX)
+        return self._waited_for.acquire(timeout=seconds)
 
     def set(self, value: T | None, error: BaseException | None) -> bool:
         """Keep the answer; whether somebody still waits for it."""
         with self._lock:
             self._value, self._error = value, error
-            self.done.set()
+            self._done = True
+            self._waited_for.release()
             left = self._left
         if left is not None:
             left()
@@ -146,7 +154,7 @@ class _Answer(Generic[T]):
     def abandon(self, freed: Callable[[], None]) -> bool:
         """Stop waiting, unless the answer is there by now; `freed` is called when it comes."""
         with self._lock:
-            if not self.done.is_set():
+            if not self._done:
                 self._left = freed
                 return True
         freed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,6 +42,11 @@ _log = logging.getLogger(__name__)
 TASK_CHARACTERS = 2_000
 
 
+@lru_cache(maxsize=1)
+def _usual_config() -> LoopConfig:
+    return LoopConfig()
+
+
 class Turn:
     """The turn of one user message. Send `messages`; afterwards say `done(answer)`.
 
@@ -66,7 +72,7 @@ class Turn:
     ) -> None:
         self.memory = memory
         self.scope = scope or Scope()
-        self.config = config or LoopConfig()
+        self.config = config or _usual_config()
         self.model = model
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()

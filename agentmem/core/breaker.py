@@ -123,7 +123,7 @@ def succeed(breaker: Breaker, ticket: int) -> Breaker:
         return breaker
     if breaker.state == "half_open":
         return Breaker(ticket=breaker.ticket + 1)
-    return replace(breaker, failures=0)
+    return replace(breaker, failures=0) if breaker.failures else breaker
 
 
 def fail(

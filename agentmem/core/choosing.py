@@ -59,7 +59,11 @@ def choose(
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = answers = 0
-    asked = {_turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)}
+    asked: set[tuple[str, datetime]] = set()
+    if any(hit.memory.kind == "message" for hit in hits):
+        asked = {
+            _turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)
+        }
     weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
     for hit in sorted(hits, key=lambda hit: (-weighed[hit.memory.id], hit.memory.id)):
         memory = hit.memory

@@ -35,6 +35,7 @@ B = 0.3
 PRIOR_ROWS = 100
 MAX_QUERY_TERMS = 64
 MAX_WORD_CHARACTERS = 64
+_KEPT_CHARACTERS = 2_000
 _CACHED_WORDS = 1 << 17
 _MOST_COUNTED = 65_535
 _HASH_BYTES = 8
@@ -91,8 +92,16 @@ def analyse_query(text: str, *, max_terms: int = MAX_QUERY_TERMS) -> list[tuple[
     than `max_terms`, the most repeated ones stay, then the earliest: a whole
     page pasted as a query is asked by what it is about.
     """
-    counts = Counter(_terms(require_text(text, "text"), query=True))
-    return [(term, 1.0 + log(count)) for term, count in counts.most_common(max_terms)]
+    weigh = _weighed if len(require_text(text, "text")) <= _KEPT_CHARACTERS else _weigh
+    return list(weigh(text, max_terms))
+
+
+def _weigh(text: str, max_terms: int) -> tuple[tuple[str, float], ...]:
+    counts = Counter(_terms(text, query=True))
+    return tuple((term, 1.0 + log(count)) for term, count in counts.most_common(max_terms))
+
+
+_weighed = lru_cache(maxsize=32)(_weigh)  # one turn reads the same question several times
 
 
 def word_runs(text: str) -> list[str]:

@@ -316,10 +316,14 @@ def from_json(value: Any) -> Any:
 
 def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
-    if isinstance(value, str | bytes):
+    if type(value) is str:
         return len(value)
     if isinstance(value, Late):
         return value.characters
+    if value is None or type(value) is int:
+        return 8
+    if isinstance(value, str | bytes):
+        return len(value)
     if isinstance(value, set | frozenset):
         return 8 * len(value)  # what is in it is usually shared with other payloads
     if depth and isinstance(value, Mapping):
