@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any, TypeVar, cast
 
 from agentmem.core.assembly import BuiltBlock
@@ -25,13 +24,20 @@ class Context:
     """A built context. `messages` is what to send."""
 
     messages: list[dict[str, Any]]
-    built: BuiltBlock = field(default_factory=BuiltBlock)
+    text: str | None = None
+    """The block as it is sent; None where there is none."""
+    shows_knowledge: bool = False
     hits: tuple[Hit, ...] = ()
     snapshot_id: str = ""
     message_id: str = ""
     accounts: Accounts | None = None
     counted_tokens: int | None = None
     """What was sent in the end, where that is not what the plan says."""
+
+    @property
+    def built(self) -> BuiltBlock:
+        """The block with what became of everything offered, counted."""
+        return BuiltBlock() if self.accounts is None else self.accounts.built
 
     @property
     def plan(self) -> ContextPlan | None:
@@ -65,7 +71,7 @@ class Context:
 
 
 class Accounts:
-    """The plan and the snapshot of a context: made once, when somebody asks for them.
+    """The counted block, the plan and the snapshot of a context: made once, when asked for.
 
     Nothing of them goes to the model, so it need not wait; the background asks
     soon enough.
@@ -74,31 +80,40 @@ class Accounts:
     def __init__(
         self,
         steps: Steps,
-        pack: Callable[[], ContextPlan | None],
-        trace: Callable[[ContextPlan | None], Snapshot],
+        build: Callable[[], BuiltBlock],
+        pack: Callable[[BuiltBlock], ContextPlan | None],
+        trace: Callable[[BuiltBlock, ContextPlan | None], Snapshot],
     ) -> None:
         self._steps = steps
+        self._build = build
         self._pack = pack
         self._trace = trace
         self._made: dict[str, Any] = {}
-        # One lock for both: a cached property brings one of its own for all of a class, and
+        # One lock for all: a cached property brings one of its own for all of a class, and
         # two threads that ask for different ones would wait for each other.
         self._lock = threading.RLock()
 
     @property
+    def built(self) -> BuiltBlock:
+        return self._once("built", self._build)
+
+    @property
     def plan(self) -> ContextPlan | None:
-        with self._lock:
-            if "plan" not in self._made:
-                self._made["plan"] = self._pack()
-            return cast("ContextPlan | None", self._made["plan"])
+        return self._once("plan", lambda: self._pack(self.built))
 
     @property
     def snapshot(self) -> Snapshot | None:
+        def trace() -> Snapshot | None:
+            built, plan = self.built, self.plan
+            return self._steps.run("trace", lambda: self._trace(built, plan), None)
+
+        return self._once("snapshot", trace)
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
         with self._lock:
-            if "snapshot" not in self._made:
-                plan = self.plan
-                self._made["snapshot"] = self._steps.run("trace", lambda: self._trace(plan), None)
-            return cast("Snapshot | None", self._made["snapshot"])
+            if name not in self._made:
+                self._made[name] = make()
+            return cast("T", self._made[name])
 
     @property
     def degradations(self) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentmem.config import LoopConfig
@@ -15,7 +16,6 @@ from agentmem.context_values import Accounts, Context, Steps
 from agentmem.core.asking import read_queries
 from agentmem.core.assembly import BuiltBlock, build_block
 from agentmem.core.block import Pointer
-from agentmem.core.budget import calculate_token_budgets
 from agentmem.core.choosing import Chosen, choose
 from agentmem.core.context_trace import (
     looked_at_knowledge,
@@ -28,8 +28,10 @@ from agentmem.core.injection import as_dict, inject, last_question
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
+from agentmem.core.room import Room, room_for
 from agentmem.core.snapshot import Snapshot
 from agentmem.core.values import dataclass
+from agentmem.core.whole_block import write_whole
 from agentmem.errors import BudgetError
 from agentmem.recalling import Recalled
 from agentmem.tokenizer import Tokenizer
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
     from agentmem.runtime import Runtime
 
 T = TypeVar("T")
-
-FRAME_TOKENS = 250
-"""More than the block's own lines cost with any counter; what is not used is not taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,35 +119,50 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             steps.degradations += offer.degradations
             chosen, hits = offer.as_chosen(chosen, recalled.hits)
             reasons = offer.reasons
-    built = BuiltBlock()
-    if secret is not None and room.limit_tokens > 0:
-        built = steps.run(
-            "block",
+    offered: dict[str, Any] = {
+        "secret": secret,
+        "limit_tokens": room.limit_tokens,
+        "user_profile": [memory.text for memory in profile],
+        "profile_tokens": min(ask.config.preference_budget, room.limit_tokens),
+        "candidates": chosen.candidates,
+        "knowledge_tokens": room.knowledge_tokens,
+        "total_found": chosen.related,
+        "working_memory": tuple(
+            {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}.values()
+        ),
+        "framing": ask.config.framing,
+        "role": ask.config.reference_role,
+    }
+    text: str | None = None
+    built: BuiltBlock | None = None
+
+    def build(step: str) -> BuiltBlock:
+        return steps.run(
+            step,
             lambda: build_block(
-                secret=secret,
-                limit_tokens=room.limit_tokens,
                 count=tokenizer,
-                user_profile=[memory.text for memory in profile],
-                profile_tokens=min(ask.config.preference_budget, room.limit_tokens),
-                candidates=chosen.candidates,
-                knowledge_tokens=room.knowledge_tokens,
-                total_found=chosen.related,
-                working_memory=tuple(
-                    {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}.values()
-                ),
-                framing=ask.config.framing,
-                role=ask.config.reference_role,
                 count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
+                **offered,
             ),
-            built,
+            BuiltBlock(text=text),
         )
+
+    if secret is None or room.limit_tokens <= 0:
+        built = BuiltBlock()
+    elif not ask.trim:  # where the plan is needed anyway, everything has to be counted
+        whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
+        text = steps.run("block", whole, None)
+    if text is None and built is None:
+        built = build("block")
+        text = built.text
     at, snapshot_id = runtime.now(), runtime.new_id()
     message_id = ask.message_id or runtime.new_id()
     accounts = Accounts(
         steps,
-        lambda: _pack(ask, built, tokenizer, steps, now=at),
-        lambda plan: _snapshot(
-            ask, built, plan, hits=hits, queries=queries, recalled=recalled, profile=profile,
+        lambda: build("count") if built is None else built,
+        lambda block: _pack(ask, block, tokenizer, steps, now=at),
+        lambda block, plan: _snapshot(
+            ask, block, plan, hits=hits, queries=queries, recalled=recalled, profile=profile,
             passed_over=chosen.passed_over, factors=factors, reasons=reasons,
             tokenizer=tokenizer, notes=notes, steps=steps,
             created_at=at, snapshot_id=snapshot_id, message_id=message_id,
@@ -161,7 +175,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         "inject",
         lambda: inject(
             sent,
-            built.text,
+            text,
             framing=ask.config.framing,
             role=ask.config.reference_role,
             placement=ask.config.placement,
@@ -170,7 +184,8 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     )
     return Context(
         messages=messages,
-        built=built,
+        text=text,
+        shows_knowledge=bool(chosen.candidates if built is None else built.knowledge.shown),
         hits=hits,
         snapshot_id=snapshot_id,
         message_id=message_id,
@@ -178,48 +193,36 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """How many tokens the block may take, and its knowledge section."""
-
-    limit_tokens: int = 0
-    knowledge_tokens: int = 0
-
-
 def _room(ask: Ask, tokenizer: Tokenizer, steps: Steps) -> Room:
+    """What the block may take; far from the window's end that is known without counting."""
+
     def measure() -> Room:
-        config = ask.config
-        asked = last_question(list(ask.messages))
-        counted = [tokenizer.count_message(message) for message in ask.messages]
-        query = 0 if asked is None else counted[asked]
-        system = sum(
-            tokens
-            for message, tokens in zip(ask.messages, counted, strict=True)
-            if message.get("role") in SYSTEM_ROLES
-        )
-        reserve = tokenizer.reserve.total
-        budgets = calculate_token_budgets(
-            window_tokens=tokenizer.available_tokens + reserve,
-            system_tokens=system + _tool_tokens(ask, tokenizer),
-            query_tokens=query,
-            reserve_tokens=reserve,
-            preference_tokens=config.preference_budget,
-            base_knowledge_tokens=config.knowledge_budget,
-        )
-        free = budgets.available_tokens
-        if not ask.trim:
-            free -= sum(counted) - system - query
-        wanted = (
-            budgets.preference_tokens
-            + budgets.knowledge_tokens
-            + config.working_budget
-            + FRAME_TOKENS
-        )
-        return Room(
-            limit_tokens=max(0, min(free, wanted)), knowledge_tokens=budgets.knowledge_tokens
-        )
+        room = _room_beside(ask, tokenizer, tokenizer.message_at_most)
+        return room if room.full else _room_beside(ask, tokenizer, tokenizer.count_message)
 
     return steps.run("budget", measure, Room())
+
+
+def _room_beside(ask: Ask, tokenizer: Tokenizer, count: Callable[[Mapping[str, Any]], int]) -> Room:
+    asked = last_question(list(ask.messages))
+    counted = [count(message) for message in ask.messages]
+    query = 0 if asked is None else counted[asked]
+    system = sum(
+        tokens
+        for message, tokens in zip(ask.messages, counted, strict=True)
+        if message.get("role") in SYSTEM_ROLES
+    )
+    reserve = tokenizer.reserve.total
+    return room_for(
+        window_tokens=tokenizer.available_tokens + reserve,
+        reserve_tokens=reserve,
+        system_tokens=system + _tool_tokens(ask, tokenizer),
+        query_tokens=query,
+        other_tokens=0 if ask.trim else sum(counted) - system - query,
+        preference_budget=ask.config.preference_budget,
+        knowledge_budget=ask.config.knowledge_budget,
+        working_budget=ask.config.working_budget,
+    )
 
 
 def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:

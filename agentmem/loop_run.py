@@ -163,6 +163,8 @@ class LoopRun:
             return None
         for preference in turn.preferences:
             await self._say("preferences", preference.text, id=preference.id, type=preference.type)
+        if self.on_status is None:
+            return turn  # nobody asks what it costs
         await self._say(
             "context",
             f"{len(turn.citations)} {'memory' if len(turn.citations) == 1 else 'memories'} "

@@ -26,7 +26,6 @@ from agentmem.types import Memory, Scope
 if TYPE_CHECKING:
     from agentmem.background import Worker
     from agentmem.context_values import Context
-    from agentmem.core.block import ContextBlock
     from agentmem.core.living.prediction import Signal
     from agentmem.core.waiting import Late
     from agentmem.indexer import Indexer
@@ -55,14 +54,15 @@ SHOWN_BLOCKS = 50
 class Prints:
     """The fingerprints of one block, taken when they are first asked for: the send is waiting."""
 
-    def __init__(self, block: ContextBlock) -> None:
-        self._block = block
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     @cached_property
     def found(self) -> frozenset[bytes]:
         from agentmem.core.echoes import fingerprints
 
-        return fingerprints(self._block)
+        block = self._context.built.block
+        return frozenset() if block is None else fingerprints(block)
 
 
 class AnyPrints(Collection[bytes]):
@@ -263,11 +263,12 @@ class Runtime:
         """Learn from what a provider counted, in the background, and keep it in the store."""
         self.worker.submit("observed", {"model": model, "estimated": estimated, "actual": actual})
 
-    def remember_shown(self, scope: Scope, name: str, block: ContextBlock) -> None:
-        """Keep a block, to know its echoes in what comes back."""
+    def remember_shown(self, scope: Scope, context: Context) -> None:
+        """Keep the block of a context, to know its echoes in what comes back."""
+        key = (scope, context.snapshot_id)
         with self._lock:
-            self._shown.put((scope, name), Prints(block))
-            self._shown_keys = [*self._shown_keys, (scope, name)][-SHOWN_BLOCKS:]
+            self._shown.put(key, Prints(context))
+            self._shown_keys = [*self._shown_keys, key][-SHOWN_BLOCKS:]
 
     def shown_to(self, scope: Scope) -> Collection[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""

@@ -14,7 +14,7 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,8 +35,9 @@ from agentmem.core.models import (
     reserve_for,
 )
 from agentmem.core.patterns import compile_late
-from agentmem.core.tokens import count_message, count_messages
-from agentmem.encodings import family_counter, tiktoken_counter
+from agentmem.core.text_runs import CUT_TOKENS, LONGEST_RUN_CHARACTERS
+from agentmem.core.tokens import MESSAGE_TOKENS, count_message, count_messages, plain_message
+from agentmem.encodings import SHA256, family_counter, tiktoken_counter
 from agentmem.errors import (
     ApproximateCountWarning,
     InvalidInput,
@@ -48,6 +49,8 @@ from agentmem.protocols import TokenCounter
 from agentmem.types import Message
 
 CACHED_TEXTS = 8_192
+UNBOUNDED = 1 << 62
+"""More tokens than anything has."""
 CLAUDE_TOOL_PROMPT_TOKENS = 346
 LEAST_TRUSTED_RATIO = 0.8
 """Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
@@ -210,6 +213,7 @@ class Tokenizer:
         counter = _estimate_for if estimate else _counter_for
         count, self.counted_with, self.exact = counter(self.model)
         self._count = count
+        self._at_most = _bound_for(self.counted_with)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.model!r}, counted_with={self.counted_with!r})"
@@ -225,6 +229,17 @@ class Tokenizer:
         """The tokens one message adds to a request."""
         media = self.count_media if warn else self._media_tokens
         return count_message(message, count=self._count, count_media=media)
+
+    def at_most(self, text: str) -> int:
+        """No less than the tokens of `text`, told without counting them."""
+        return self._at_most(text)
+
+    def message_at_most(self, message: Message) -> int:
+        """No less than `count_message` gives; `UNBOUNDED` for more than a role and a text."""
+        plain = plain_message(message)
+        if plain is None:
+            return UNBOUNDED
+        return MESSAGE_TOKENS + sum(map(self._at_most, plain))
 
     def count_messages(
         self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()
@@ -329,6 +344,31 @@ def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
     profile = "p50k_base" if family_of(model) == "claude" else encoding_of(model)[0]
     estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
     return estimated, f"estimate:{profile}", False
+
+
+def _bound_for(counted_with: str) -> Callable[[str], int]:
+    if counted_with in SHA256:
+        return _bytes_and_cuts
+    return _twice_the_bytes if counted_with.startswith("estimate:") else _twice_if_ascii
+
+
+def _bytes_and_cuts(text: str) -> int:
+    """A token of a byte-pair encoding is a byte at least; a cut through a long word costs more."""
+    size = _bytes(text)
+    return size + CUT_TOKENS * (size // LONGEST_RUN_CHARACTERS)
+
+
+def _twice_the_bytes(text: str) -> int:
+    return 2 * _bytes(text) + 3
+
+
+def _twice_if_ascii(text: str) -> int:
+    """Other tokenizers bring characters to another form first, which may be many times longer."""
+    return 2 * len(text) + 16 if text.isascii() else UNBOUNDED
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
 
 
 _counters: dict[str, CachedCounter] = {}

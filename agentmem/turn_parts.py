@@ -67,7 +67,7 @@ def again(kept: Context, given: Sequence[dict[str, Any]], config: LoopConfig) ->
     """The context of a later step: `given` with the block that the turn has already."""
     messages = inject(
         given,
-        kept.built.text,
+        kept.text,
         framing=config.framing,
         role=config.reference_role,
         placement=config.placement,

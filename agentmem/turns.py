@@ -107,7 +107,7 @@ class Turn:
 
     @property
     def injected(self) -> bool:
-        return self._context.built.text is not None
+        return self._context.text is not None
 
     @property
     def block(self) -> ContextBlock | None:
@@ -115,7 +115,7 @@ class Turn:
 
     @property
     def block_text(self) -> str:
-        return self._context.built.text or ""
+        return self._context.text or ""
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -180,8 +180,8 @@ class Turn:
             return
         runtime.blocks.put(key, self._context)
         context = self._context
-        if self.block is not None:
-            runtime.remember_shown(self.scope, context.snapshot_id, self.block)
+        if self.injected:
+            runtime.remember_shown(self.scope, context)
         if context.accounts is not None:
             size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
             late = Late(lambda: context.snapshot, characters=size)
@@ -357,7 +357,7 @@ class Turn:
         from agentmem.core.living.usage import Shown, find_used
 
         context = self._context
-        if not (answer and context.built.knowledge.shown) or self._repeated:
+        if not (answer and context.shows_knowledge) or self._repeated:
             return
         asked = text_of(self._asked) if self._asked is not None else ""
 

@@ -85,7 +85,7 @@ def fill_knowledge(
     is given here.
     """
     require_count(limit_tokens, "limit_tokens")
-    ordered = sorted(candidates, key=lambda c: (-c.score, c.id, c.source.url, c.source.text))
+    ordered = in_order(candidates)
     total = max(len(ordered), require_count(total_found, "total_found"))
     margin = 0
     while True:
@@ -97,6 +97,11 @@ def fill_knowledge(
             return replace(fill, tokens=tokens)
         # The parts cost less than the whole with this counter: leave that much more room.
         margin = max(2 * margin, margin + tokens - limit_tokens)
+
+
+def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Best first; equal scores by id, whatever order they came in."""
+    return sorted(candidates, key=lambda c: (-c.score, c.id, c.source.url, c.source.text))
 
 
 def _fill(

@@ -70,9 +70,8 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
             "role", role, "is not a known role", remedy=f"Use one of: {', '.join(ROLES)}."
         )
     total = MESSAGE_TOKENS + count(role)
-    content = message.get("content")
-    if len(message) == 2 and isinstance(content, str):  # a role and a text: most messages
-        return total + count(require_text(content, "content"))
+    if plain := plain_message(message):
+        return total + count(require_text(plain[1], "content"))
     name = message.get("name")
     if name is not None:
         total += NAME_TOKENS + count(_text(name, "name"))
@@ -83,6 +82,7 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
     for key in ("refusal", "reasoning_content"):
         if message.get(key) is not None:
             total += count(_text(message[key], key))
+    content = message.get("content")
     if content is not None:
         try:
             return total + _count_content(content, count, count_media)
@@ -98,6 +98,14 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
             remedy="Pass a text or a list of parts; only an assistant may say nothing.",
         )
     return total
+
+
+def plain_message(message: Message) -> tuple[str, str] | None:
+    """The role and the text of a message that has nothing else; most messages are such."""
+    role, content = message.get("role"), message.get("content")
+    if len(message) == 2 and isinstance(content, str) and role in ROLES:
+        return str(role), content
+    return None
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]], *, count: TokenCounter) -> int:

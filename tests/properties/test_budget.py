@@ -20,6 +20,7 @@ from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, t
 from agentmem.core.budget_text import render_budget, render_fates
 from agentmem.core.packages import ContentPackage, score
 from agentmem.core.packing import pack_context
+from agentmem.core.room import Room, room_for
 from agentmem.errors import FixedContentTooLarge, InvalidNumber
 from agentmem.types import Hit
 from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
@@ -52,6 +53,32 @@ def test_knowledge_budget_follows_its_formula(
     assert 0 <= budgets.preference_tokens <= preference
     assert budgets.preference_tokens + budgets.knowledge_tokens <= max(0, available)
     assert budgets.history_tokens >= 0
+
+
+@given(window=counts, reserve=counts, budget=counts, cost=st.tuples(counts, counts, counts), less=st.tuples(counts, counts, counts))  # fmt: skip
+def test_a_full_room_is_not_larger_beside_less(
+    *, window: int, reserve: int, budget: int, cost: tuple[int, ...], less: tuple[int, ...]
+) -> None:
+    """B10 Full room. Where messages leave the block all the room that it may have, messages that
+    cost less leave it the same; the room is never more than is left.
+    """
+
+    def room(tokens: tuple[int, ...]) -> Room:
+        return room_for(
+            window_tokens=window,
+            reserve_tokens=reserve,
+            system_tokens=tokens[0],
+            query_tokens=tokens[1],
+            other_tokens=tokens[2],
+            preference_budget=500,
+            knowledge_budget=budget,
+            working_budget=200,
+        )
+
+    most = room(cost)
+    assert 0 <= most.limit_tokens <= max(0, window - reserve - sum(cost))
+    if most.full:
+        assert room(tuple(map(min, cost, less))) == most
 
 
 @given(st.lists(packages(), max_size=12), st.integers(0, 150), st.randoms())

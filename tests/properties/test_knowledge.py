@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import warnings
 from datetime import date
+from typing import Any
 
-from hypothesis import example, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from agentmem.core.assembly import build_block, fit_block, message_tokens
@@ -14,7 +16,10 @@ from agentmem.core.context import ContextBlock, Pointer, Source, parse_context, 
 from agentmem.core.injection import Framing, ReferenceRole, inject, reference_messages
 from agentmem.core.knowledge import Candidate, fill_knowledge
 from agentmem.core.sentences import sentence_ends, truncate_at_sentence
+from agentmem.core.whole_block import write_whole
+from agentmem.errors import AgentMemWarning
 from agentmem.protocols import TokenCounter
+from agentmem.tokenizer import tokenizer_for
 from tests.properties.attacks import SECRET, any_texts, blocks
 from tests.properties.strategies import texts, units, word_counter
 
@@ -150,6 +155,56 @@ def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given
 
     fitted = fit_block(offered, limit, count, secret=SECRET, framing=framing, role=role)
     assert fitted is None or fitted.total_tokens <= limit
+
+
+@given(
+    blocks(),
+    candidates(5),
+    st.integers(0, 3_000) | st.integers(3_000, 60_000),
+    st.integers(0, 3_000) | st.integers(3_000, 60_000),
+    st.sampled_from(("gpt-4o", "gpt-4", "claude-3-5-sonnet", "some-model")),
+    st.sampled_from(("pair", "single")),
+    st.sampled_from(("assistant", "user")),
+)
+def test_a_block_written_without_counting_is_the_one_that_counting_gives(  # noqa: PLR0917
+    offered: ContextBlock,
+    found: list[Candidate],
+    limit: int,
+    knowledge_limit: int,
+    model: str,
+    framing: Framing,
+    role: ReferenceRole,
+) -> None:
+    """K18 Whole without counting. A block that is written without counting, because all of it fits
+    for certain, is byte for byte the one that counting everything gives.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AgentMemWarning)
+        tokenizer = tokenizer_for(model)
+    given_to_both: dict[str, Any] = {
+        "secret": SECRET,
+        "limit_tokens": limit,
+        "user_profile": offered.user_profile,
+        "profile_tokens": limit,
+        "candidates": found,
+        "knowledge_tokens": knowledge_limit,
+        "total_found": offered.total_found,
+        "working_memory": offered.working_memory,
+        "framing": framing,
+        "role": role,
+    }
+    written = write_whole(at_most=tokenizer.at_most, **given_to_both)
+    event(f"written: {written is not None}")
+    if written is not None:
+        counted = build_block(
+            count=tokenizer,
+            count_messages=lambda m: sum(map(tokenizer.count_message, m)),
+            **given_to_both,
+        )
+        assert counted.text == written
+        assert counted.tokens <= limit
+        shown = [fate for fate in counted.knowledge.fates if fate.outcome == "included"]
+        assert len(shown) == len(found)
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from agentmem.core.models import ModelLimits, reserve_for
 from agentmem.core.text_runs import CUT_TOKENS, LONGEST_RUN_CHARACTERS, split_runs
 from agentmem.core.tokens import ANSWER_TOKENS, ROLES, count_message, count_messages
 from agentmem.encodings import tiktoken_counter
-from agentmem.tokenizer import CachedCounter, Corrections
+from agentmem.errors import AgentMemWarning
+from agentmem.tokenizer import UNBOUNDED, CachedCounter, Corrections, Tokenizer
 from tests.properties.strategies import texts, word_counter
 from tests.token_texts import TEXTS
 
@@ -221,6 +223,24 @@ def test_a_block_costs_what_its_elements_cost(pieces: list[str]) -> None:
         counter = tiktoken_counter(name)
         assert counter is not None
         assert CachedCounter(counter, by_elements=True)(text) == counter(text)
+
+
+@given(
+    text=texts(max_size=2_000) | st.text("a漢ﷺ\n 1", max_size=3_000), role=st.sampled_from(ROLES)
+)
+@example(text="ﷺ" * 40, role="user")
+@example(text="a" * 5_000, role="user")
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude-3-5-sonnet", "some-model"])
+def test_no_text_costs_more_than_it_may(model: str, text: str, role: str) -> None:
+    """T17 At most. No text and no message has more tokens than is said without counting them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AgentMemWarning)
+        known = (Tokenizer(model), Tokenizer(model, estimate=True))
+    for tokenizer in known:
+        assert len(text) <= tokenizer.at_most(text) >= tokenizer.count(text)
+        message = {"role": role, "content": text}
+        assert tokenizer.message_at_most(message) >= tokenizer.count_message(message)
+        assert tokenizer.message_at_most({**message, "name": "x"}) == UNBOUNDED
 
 
 @given(
