@@ -39,8 +39,8 @@ Columns = dict[str, "NDArray[Any]"]
 Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
 """Gives each memory a score from 0 to 1 for the question; any callable will do."""
 
-LEG = 100
-"""How many rows each leg may bring in."""
+LEG = 50
+"""How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
 READ_CHARACTERS = 1_000
 WEAK = 0.5
@@ -141,6 +141,14 @@ class Retriever:
             return joined(request, found, self._cold().search(replace(request, cold=False)))
         return found
 
+    def keep_up(self) -> None:
+        """Work out beforehand what the next search by one who searched lately would have to."""
+        self.index.keep_up()
+        if self._owners:
+            self._cold_count()
+        for reader in tuple(self._owners):
+            self._visible_owners(reader)
+
     def _cold_count(self) -> int:
         """How many memories are put away, as of the write that the index knows of."""
         seq = self.index.seq
@@ -155,7 +163,7 @@ class Retriever:
         hits: list[Hit] = []
         candidates: tuple[Candidate, ...] = ()
         if found is not None:
-            ranked = self._rank(found)
+            ranked = self._rank(found, all_features=request.explain)
             hits = self._hits(request, found, ranked, degradations)
             if request.explain:
                 candidates = explain(self._store, request, found, ranked, hits)
@@ -165,12 +173,12 @@ class Retriever:
             hits=tuple(hits), degradations=tuple(degradations), candidates=candidates
         )
 
-    def _rank(self, found: Found) -> Ranked:
-        if found.evidence.cosine is None:
-            return rank(found.evidence, found.question, model=model_for(None))
-        embedding = self._embedding
-        model = model_for(embedding.serving_id, background=embedding.background)
-        return rank(found.evidence, found.question, model=model)
+    def _rank(self, found: Found, *, all_features: bool = True) -> Ranked:
+        model = model_for(None)
+        if found.evidence.cosine is not None:
+            embedding = self._embedding
+            model = model_for(embedding.serving_id, background=embedding.background)
+        return rank(found.evidence, found.question, model=model, all_features=all_features)
 
     def _filtered(self, request: Request, known: Collection[str]) -> tuple[Candidate, ...]:
         """What the same question would have found among all that the reader may see."""
@@ -225,12 +233,13 @@ class Retriever:
         question = read_question(
             request.query, self._speakers(request.query, scope), now=request.now
         )
+        asked = self._ask_embedder(request, question, degradations)
+        leg = max(self._leg, 2 * request.top_k)
+        near = asked[0].begin(asked[1], leg, scope=scope) if asked else None
         match = self.index.words.match(
             question.hashes(), question.term_weights, scope=scope, k1=K1, b=B
         )
-        asked = self._ask_embedder(request, question, degradations)
-        near = asked[0].begin(asked[1], self._leg, scope=scope) if asked else None
-        lexical = Leg(*match.top(self._leg)) if request.mode != "vector" else Leg()
+        lexical = Leg(*match.top(leg)) if request.mode != "vector" else Leg()
         vector = Leg(*near()) if near is not None else Leg()
         if not lexical.places and not vector.places:
             return None

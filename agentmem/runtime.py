@@ -120,7 +120,7 @@ class Runtime:
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         worker.handle(LEARN_WORKFLOW, self._learn_workflow)
-        worker.when_idle(self.memory.index.keep_up)  # so that the next turn finds it done
+        worker.when_idle(self.memory.keep_up)
         return worker
 
     @cached_property

@@ -220,7 +220,8 @@ class Hit:
     vector_rank: int | None = None
 
     def __post_init__(self) -> None:
-        require_unit(self.score, "score")
+        if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
+            require_unit(self.score, "score")
 
 
 def require_instant(value: datetime | None, name: str) -> None:

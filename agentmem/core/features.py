@@ -81,8 +81,8 @@ def compute_features(
 ) -> NDArray[np.float32]:
     """One row of FEATURES for each row of evidence.
 
-    With `own_only` what stands in the same session is not asked: those features
-    are left 0.
+    With `own_only` only the words and the vector of a row and of those around it
+    are asked, and the features of nothing else are set.
     """
     import numpy as np
 
@@ -105,7 +105,8 @@ def compute_features(
         scaled = (evidence.cosine - cosine_mean) / cosine_spread
         scaled[np.isnan(scaled)] = 0.0
         np.minimum(np.maximum(scaled, -5.0), 30.0, out=cosine)
-    asks[...] = evidence.flags & ASKS != 0
+    if not own_only:
+        asks[...] = evidence.flags & ASKS != 0
     columns[:, :3] = known[:rows, terms : terms + 1]
     columns[:, 5] = cosine
     window = np.maximum(cosine, 0.0)  # as where no neighbour is near
@@ -124,14 +125,14 @@ def compute_features(
             best = np.maximum(near[:, terms + 1], far[:, terms + 1])
             np.maximum(window, np.float32(fade) * best, out=window)
         columns[:, 13] = before[:, terms + 2]
-    if not own_only:
-        session = _best_of_session(known[:rows, : terms + 2], evidence.session)
-        columns[:, 3] = session[:, :terms].sum(axis=1)
-        columns[:, 4] = session[:, terms]
-        if evidence.cosine is not None:
-            columns[:, 9] = session[:, terms + 1]
+    if own_only:
+        return columns
+    session = _best_of_session(known[:rows, : terms + 2], evidence.session)
+    columns[:, 3] = session[:, :terms].sum(axis=1)
+    columns[:, 4] = session[:, terms]
     if evidence.cosine is not None:
         columns[:, 8] = window
+        columns[:, 9] = session[:, terms + 1]
     flags = evidence.flags
     columns[:, 10] = evidence.speaker
     if question.dates is not None:

@@ -117,8 +117,13 @@ class Ranked:
     features: NDArray[np.float32]
 
 
-def rank(evidence: Evidence, question: Question, *, model: Model) -> Ranked:
-    """Every row with its score from 0 to 1, best first."""
+def rank(
+    evidence: Evidence, question: Question, *, model: Model, all_features: bool = True
+) -> Ranked:
+    """Every row with its score from 0 to 1, best first.
+
+    Without `all_features` those that weigh nothing may be left 0.
+    """
     import numpy as np
 
     features = compute_features(
@@ -126,7 +131,7 @@ def rank(evidence: Evidence, question: Question, *, model: Model) -> Ranked:
         question,
         cosine_mean=model.cosine_mean,
         cosine_spread=model.cosine_spread,
-        own_only=not evidence.conversation.any() and model.pages_stand_alone,
+        own_only=not all_features and not evidence.conversation.any() and model.pages_stand_alone,
     )
     logs = np.zeros(len(features), dtype=np.float64)
     for pages, weights, curve in (

@@ -6,6 +6,7 @@ who is near is decided on the vectors themselves.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +108,7 @@ class VectorCodes:
         self.size = size
 
 
+@lru_cache(maxsize=64)
 def pieces_of(dimensions: int) -> int:
     """How many pieces a vector is cut into: one for every four dimensions where that goes up."""
     for width in (4, 3, 5, 2, 6, 7, 8):

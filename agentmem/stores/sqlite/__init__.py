@@ -25,8 +25,8 @@ from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
 from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.journal import SqliteJournal
-from agentmem.stores.sqlite.names import NameCache, visible_owners
-from agentmem.stores.sqlite.rows import read_memories, rows_by_key
+from agentmem.stores.sqlite.names import FEW, NameCache, visible_owners
+from agentmem.stores.sqlite.rows import few_memories, read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import MIGRATIONS, OWNERS, Step
 from agentmem.stores.sqlite.side import (
     SqliteArtifacts,
@@ -301,8 +301,13 @@ class SqliteStore:
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
+        keys = [int(row) for row in rows]
+        if len(keys) <= FEW:
+            found = few_memories(self._database.ask, self._names, keys, scope)
+            if found is not None:
+                return found
         with self._database.read() as read:
-            return reading.by_rows(read, self._names, [int(row) for row in rows], reader=scope)
+            return reading.by_rows(read, self._names, keys, reader=scope)
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
         """What the memory was before each update, oldest first."""

@@ -11,7 +11,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -117,6 +117,19 @@ class Database:
         """One consistent state; empty when there is no file yet."""
         self._require_open()
         return _Reading(self)
+
+    def ask(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        """What one statement finds: one state of the store by itself, so nothing is begun."""
+        self._require_open()
+        with typed(self.name):
+            connection, reusable = self.take_reader()
+            try:
+                found: list[Row] = self._retrying(
+                    lambda: connection.execute(sql, parameters).fetchall()
+                )
+            finally:
+                self.give_back(connection, reusable)
+        return found
 
     def begin_read(self, connection: Connection) -> str:
         """Begin to look at one state; gives its ledger as it is written."""

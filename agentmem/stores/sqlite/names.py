@@ -14,6 +14,7 @@ from agentmem.types import Memory, Scope, Visibility
 Owner = tuple[Visibility, Scope]
 Strand = tuple[int, str, str]
 """Owner, url and session: rows of one strand follow each other by place."""
+NO_STRAND: Strand = (0, "", "")
 
 _VISIBLE = """
     WHERE visibility = 'system'
@@ -115,6 +116,14 @@ class NameCache:
             self._visible = {}
         self._visible[scope] = (tally, owners)
         return owners
+
+    def known_owner(self, number: int) -> Owner | None:
+        """The owner with this number, if it was read before."""
+        return self._owners.get(number)
+
+    def known_strand(self, number: int | None) -> Strand | None:
+        """The strand with this number, if it was read before; none is one too."""
+        return NO_STRAND if number is None else self._strands.get(number)
 
     def owners(self, read: Read, numbers: Collection[int]) -> dict[int, Owner]:
         found, rows = _known(read, self._owners, OWNERS, numbers)

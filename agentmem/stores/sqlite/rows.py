@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from agentmem.core.scope import may_see
@@ -17,8 +17,16 @@ from agentmem.stores.entries import (
     write_json,
 )
 from agentmem.stores.packing import place_of
-from agentmem.stores.sqlite.ledger import Row, corrupt, opened, seal
-from agentmem.stores.sqlite.names import INTEGERS, NameCache, among, integers
+from agentmem.stores.sqlite.ledger import Row, checked, corrupt, opened, seal
+from agentmem.stores.sqlite.names import (
+    INTEGERS,
+    NO_STRAND,
+    NameCache,
+    Owner,
+    Strand,
+    among,
+    integers,
+)
 from agentmem.stores.sqlite.schema import COLD, MEMORIES, USAGE
 from agentmem.stores.sqlite.transactions import Read
 from agentmem.types import EMPTY, UNUSED, Memory, Scope, Usage
@@ -70,22 +78,68 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
     owners = names.owners(read, [row[_OWNER] for row in rows])
     strands = names.strands(read, [strand for row in rows if (strand := row[_STRAND]) is not None])
     marks, numbers = among(keys)
-    usage = {
-        key: Usage(
-            retrieved=retrieved,
-            cited=cited,
-            ignored=ignored,
-            last_used_at=None if last is None else from_microseconds(last),
-        )
-        for key, retrieved, cited, ignored, last in read.rows(
-            USAGE, f"WHERE row IN {marks}", numbers
-        )
-    }
+    usage = {row[0]: _usage(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
     cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
     try:
-        return [_memory(row, owners, strands, usage.get(row[0], UNUSED), cold) for row in rows]
+        return [
+            _memory(
+                row,
+                owners[row[_OWNER]],
+                NO_STRAND if row[_STRAND] is None else strands[row[_STRAND]],
+                usage.get(row[0], UNUSED),
+                row[_TEXT] or cold.get(row[0], ""),
+            )
+            for row in rows
+        ]
     except (InvalidInput, ValueError, OverflowError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
+
+
+def _usage(row: Row) -> Usage:
+    _, retrieved, cited, ignored, last = row
+    return Usage(
+        retrieved=retrieved,
+        cited=cited,
+        ignored=ignored,
+        last_used_at=None if last is None else from_microseconds(last),
+    )
+
+
+def few_memories(
+    ask: Callable[[str, Sequence[Any]], list[Row]],
+    names: NameCache,
+    keys: Sequence[int],
+    reader: Scope,
+) -> dict[int, Memory] | None:
+    """The memories of a few rows that `reader` may see, found by one statement.
+
+    None where that is not enough: for a text that was put away, or a name that
+    was not met before.
+    """
+    marks, numbers = among(keys)
+    found: dict[int, Memory] = {}
+    try:
+        for stored in ask(_WITH_USAGE.format(marks), numbers):
+            row = checked(MEMORIES, stored[:_WIDTH])
+            owner = names.known_owner(row[_OWNER])
+            strand = names.known_strand(row[_STRAND])
+            if owner is None or strand is None or not row[_TEXT]:
+                return None
+            if may_see(reader, *owner):
+                used = stored[_WIDTH:]
+                usage = UNUSED if used[0] is None else _usage(checked(USAGE, used))
+                found[row[0]] = _memory(row, owner, strand, usage, row[_TEXT])
+    except (InvalidInput, ValueError, OverflowError) as error:
+        raise corrupt(f"a row cannot be read ({error})") from error
+    return found
+
+
+_WIDTH = len(MEMORIES.stored)
+_WITH_USAGE = (
+    f"SELECT {', '.join(f'm.{name}' for name in MEMORIES.stored)}, "  # noqa: S608 # our own names
+    f"{', '.join(f'u.{name}' for name in USAGE.stored)} "
+    "FROM memories AS m LEFT JOIN usage AS u ON u.row = m.row WHERE m.row IN {} ORDER BY m.row"
+)
 
 
 def cold_texts(read: Read, keys: Collection[int]) -> dict[int, str]:
@@ -111,17 +165,17 @@ def seen_rows(read: Read, names: NameCache, rows: Sequence[Row], reader: Scope) 
     return [row for row in rows if row[_OWNER] in seen]
 
 
-def _memory(row: Row, owners: Any, strands: Any, usage: Usage, cold: Mapping[int, str]) -> Memory:
+def _memory(row: Row, owner: Owner, strand: Strand, usage: Usage, text: str) -> Memory:
     (
-        _, memory_id, owner, strand, place, kind, origin, speaker, created_at, valid_from,
+        _, memory_id, _, _, place, kind, origin, speaker, created_at, valid_from,
         valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
-        heading_path, metadata, text, summary, compressed, index,
+        heading_path, metadata, _, summary, compressed, index,
     ) = row  # fmt: skip
-    visibility, scope = owners[owner]
-    _, url, session = (0, "", "") if strand is None else strands[strand]
+    visibility, scope = owner
+    _, url, session = strand
     return Memory(
         id=memory_id,
-        text=text or cold.get(row[0], text),
+        text=text,
         created_at=from_microseconds(created_at),
         kind=kind,
         scope=scope,
