@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -90,8 +90,10 @@ class AnyPrints(Collection[bytes]):
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
         self.memory = memory
+        self._keep_up = keep_up
+        """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
@@ -120,7 +122,7 @@ class Runtime:
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         worker.handle(LEARN_WORKFLOW, self._learn_workflow)
-        worker.when_idle(self.memory.keep_up)
+        worker.when_idle(self._keep_up)
         return worker
 
     @cached_property

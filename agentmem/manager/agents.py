@@ -50,7 +50,8 @@ class Agents(Base):
 
             with _MAKING:
                 if self._runtime is None:
-                    self._runtime = Runtime(cast("MemoryManager", self))
+                    keep_up = self._retriever.keep_up
+                    self._runtime = Runtime(cast("MemoryManager", self), keep_up=keep_up)
         return self._runtime
 
     @property

@@ -102,10 +102,6 @@ class Base:
         index = LiveIndex(self.store, path=None, cold=True)
         return Retriever(self.store, index, self.embedding, rerank=self._rerank)
 
-    def keep_up(self) -> None:
-        """Take in what was written, so that the next search finds it done."""
-        self._retriever.keep_up()
-
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
         for scope in {one.scope for one in memories if may_state(one)}:
