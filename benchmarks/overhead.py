@@ -6,6 +6,8 @@ The embedder's vectors are made beforehand and the model answers at once, so
 what is measured is the memory: reading preferences, both searches, filling,
 rendering, the trace and handing the turn to the background. Wall and CPU time
 of single turns, medians; the background's own work is waited for between turns.
+`loop_ms` is a plain Python loop timed beside each turn: where machines are
+shared their speed changes by the minute, and two runs compare only by it.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ def measure(folder: Path, *, memories: int, turns: int) -> dict[str, Any]:
     questions = [make_text(random, vocabulary, 8) + "?" for _ in range(turns + 5)]
     wrapped: list[tuple[float, float]] = []
     bare: list[tuple[float, float]] = []
+    loops: list[float] = []
     steps: dict[str, list[float]] = {}
     for number, question in enumerate(questions):
         messages = [{"role": "user", "content": question}]
@@ -76,6 +79,7 @@ def measure(folder: Path, *, memories: int, turns: int) -> dict[str, Any]:
         if number >= 5:  # the first ones open files and fill caches
             wrapped.append(took[:2])
             bare.append(alone[:2])
+            loops.append(timed(loop)[0])
             for name, spent in took[2].snapshot.timings_ms.items():
                 steps.setdefault(name, []).append(spent)
     memory.close()
@@ -87,9 +91,15 @@ def measure(folder: Path, *, memories: int, turns: int) -> dict[str, Any]:
         result[f"bare_call_{name}_ms_p50"] = round(without, 3)
         result[f"overhead_{name}_ms_p50"] = round(with_it - without, 3)
     result["goal_ms"] = GOAL_MS
+    result["loop_ms_p50"] = round(statistics.median(loops), 3)
     for name, values in steps.items():
         result[f"  {name}_ms_p50"] = round(statistics.median(values), 3)
     return result
+
+
+def loop() -> int:
+    """20,000 squares: a millisecond on a machine that nobody else uses."""
+    return sum(number * number for number in range(20_000))
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
