@@ -51,6 +51,8 @@ class Pen:
         if width_of(text) <= columns:
             return text
         mark = "..." if self.ascii_only else "…"
+        if columns <= len(mark):
+            return fitting(text, columns)
         return fitting(text, columns - len(mark)) + mark
 
     def cell(self, text: str, columns: int) -> str:
@@ -146,9 +148,10 @@ def pairs(pen: Pen, said: Sequence[tuple[str, str]], *, width: int) -> list[str]
     """Names and what is said of them, one below the other, long ones wrapped."""
     if not said:
         return []
-    size = min(max(width_of(name) for name, _ in said), max(8, width // 3))
+    cleaned = [(pen.clean(name), text) for name, text in said]
+    size = min(max(width_of(name) for name, _ in cleaned), max(8, width // 3))
     lines: list[str] = []
-    for name, text in said:
+    for name, text in cleaned:
         start = pen.cell(name, size) + " " * _GAP
         wrapped = pen.wrap(text, max(8, width - size - _GAP))
         lines += [

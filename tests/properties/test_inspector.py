@@ -121,6 +121,7 @@ def stats_of(found: list[Snapshot]) -> StatsReport:
 
 @given(snapshots(), snapshots(), st.integers(40, 220), st.booleans())
 @example(plain_snapshot(query="\x1b[31mred\x07", looked_at=()), plain_snapshot(), 60, False)
+@example(plain_snapshot(settings={"\n": ["नमस्ते।"]}), plain_snapshot(settings={}), 40, True)
 def test_every_line_fits_and_moves_no_cursor(
     snapshot: Snapshot, other: Snapshot, width: int, ascii_only: bool
 ) -> None:
