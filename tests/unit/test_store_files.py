@@ -28,8 +28,8 @@ from agentmem.errors import (
     StoreTooNew,
 )
 from agentmem.stores import SqliteStore
-from agentmem.stores.sqlite.connection import connect_sqlite
 from agentmem.stores.sqlite.erasing import empty_log
+from agentmem.stores.sqlite.opening import connect_sqlite
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from agentmem.stores.sqlite.transactions import Connection
 from tests.unit.store_samples import ANN, NOW, entry, everything, fill

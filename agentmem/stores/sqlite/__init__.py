@@ -22,10 +22,11 @@ from agentmem.core.filters import Selection
 from agentmem.stores.entries import check_entries, require_ids
 from agentmem.stores.rules import Sameness, check_source_entries, split_new, wipes_owner
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
-from agentmem.stores.sqlite.connection import Connect, Database, connect_sqlite
+from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.journal import SqliteJournal
 from agentmem.stores.sqlite.names import FEW, NameCache, visible_owners
+from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.rows import few_memories, read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import MIGRATIONS, OWNERS, Step
 from agentmem.stores.sqlite.side import (
