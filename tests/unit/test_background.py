@@ -529,7 +529,7 @@ def test_flush_waits_for_what_a_job_submits_itself(store: Store, clock: ManualCl
 def test_jobs_begin_at_once_while_somebody_waits_and_a_moment_later_otherwise(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmem.background.LINGER_SECONDS", 3600.0)
+    monkeypatch.setattr("agentmem.job_running.LINGER_SECONDS", 3600.0)
     seen, worker = Seen(), Worker(store, clock=clock)
     worker.handle("job", seen)
     worker.submit("job", {"number": 1})
