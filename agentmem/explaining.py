@@ -14,7 +14,7 @@ from agentmem.stores.base import Store
 from agentmem.types import Hit, Memory
 
 if TYPE_CHECKING:
-    from agentmem.retrieval import Found, Request
+    from agentmem.searches import Found, Request
 
 _NARROWING = ("where", "kinds", "source_url", "session", "since", "until", "as_of")
 

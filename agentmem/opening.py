@@ -11,7 +11,7 @@ from agentmem.embedders import load_embedder
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
 from agentmem.protocols import Clock, Embedder
-from agentmem.retrieval import Reranker
+from agentmem.searches import Reranker
 from agentmem.settings import Settings, default_path
 
 IN_MEMORY = ":memory:"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agentmem.retrieval import Reranker
+    from agentmem.searches import Reranker
 
 MAX_TOKENS = 512
 MAX_CHARACTERS = 8_000

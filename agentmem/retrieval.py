@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from agentmem.core.checks import require_choice, require_count, require_text, require_unit
+from agentmem.core.checks import require_count
 from agentmem.core.filters import ALWAYS, Selection
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
-from agentmem.core.values import dataclass
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
 from agentmem.explaining import explain, explain_filtered
@@ -25,86 +23,26 @@ from agentmem.indexes.scope import RowScope
 from agentmem.indexes.vector import VectorIndex
 from agentmem.preparing import TEXT_KINDS
 from agentmem.results import Candidate, SearchResults
-from agentmem.settings import SearchMode
+from agentmem.searches import Found, Leg, Request, Reranker, is_thin, joined, reranked
 from agentmem.stores.base import Store
 from agentmem.stores.entries import name_id, to_microseconds
 from agentmem.stores.packing import FORGOTTEN, SUPERSEDED, TEXT_FLAGS_SHIFT
-from agentmem.types import Hit, Memory, Scope
+from agentmem.types import Hit, Scope
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Columns = dict[str, "NDArray[Any]"]
-Reranker = Callable[[str, Sequence[Memory]], Sequence[float]]
-"""Gives each memory a score from 0 to 1 for the question; any callable will do."""
-
 LEG = 50
 """How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
-READ_CHARACTERS = 1_000
-WEAK = 0.5
-"""A best score below this may mean that what was asked for has been put away."""
 _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 _RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
 _KEPT_OWNERS = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One search: the question, who asks, and what narrows it.
-
-    `cold` says whether memories that were put away are searched too; left
-    out, they are when the others do not answer well.
-    """
-
-    query: str
-    selection: Selection
-    top_k: int = 5
-    threshold: float = 0.0
-    mode: SearchMode = "hybrid"
-    explain: bool = False
-    cold: bool | None = None
-    now: datetime | None = None
-
-    def __post_init__(self) -> None:
-        require_text(self.query, "query")
-        require_count(self.top_k, "top_k")
-        require_unit(self.threshold, "threshold")
-        require_choice(self.mode, get_args(SearchMode), "mode")
-
-
-class Leg:
-    """What one leg brought in: row to its rank (from 1), and the raw scores in that order."""
-
-    __slots__ = ("_scores", "places")
-
-    def __init__(
-        self, rows: NDArray[np.int64] | None = None, scores: NDArray[Any] | None = None
-    ) -> None:
-        self._scores = scores
-        self.places = {} if rows is None else dict(zip(rows.tolist(), count(1), strict=False))
-
-    def of(self, row: int) -> tuple[int | None, float | None]:
-        """The rank and raw score of a row; None for one that another leg brought in."""
-        place = self.places.get(row)
-        if place is None or self._scores is None:
-            return None, None
-        return place, float(self._scores[place - 1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What both legs brought in, before ranking."""
-
-    question: Question
-    rows: NDArray[np.int64]
-    lexical: Leg
-    vector: Leg
-    evidence: Evidence
 
 
 class Retriever:
@@ -385,33 +323,8 @@ class Retriever:
                     )
                 )
         if self._rerank is not None and hits:
-            hits = _reranked(self._rerank, request, hits, degradations)
+            hits = reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
-
-
-def is_thin(request: Request, found: SearchResults) -> bool:
-    """Whether a search left so much to be wished that it is worth asking the cold memories.
-
-    It found little, or nothing good, or nothing with a name that was asked for.
-    """
-    if 2 * len(found) < request.top_k or found[0].score < WEAK:
-        return True
-    from agentmem.core.living.essentials import read_essentials  # only where something is cold
-    from agentmem.core.living.gathering import mentions
-
-    names = [name for name in read_essentials(request.query[:READ_CHARACTERS]).names if name[2:]]
-    said = [f"{hit.memory.speaker} {hit.memory.title} {hit.memory.text}" for hit in found]
-    return not all(any(mentions(text, name) for text in said) for name in names)
-
-
-def joined(request: Request, found: SearchResults, more: SearchResults) -> SearchResults:
-    """What both searches found, the best first."""
-    hits = sorted((*found.hits, *more.hits), key=lambda hit: (-hit.score, hit.memory.id))
-    return SearchResults(
-        hits=tuple(hits[: request.top_k]),
-        degradations=tuple(dict.fromkeys((*found.degradations, *more.degradations))),
-        candidates=(*found.candidates, *more.candidates),
-    )
 
 
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:
@@ -425,22 +338,6 @@ def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> t
     )
     spelled = (form for run in runs if run for form in (run, run.title()))
     return tuple(dict.fromkeys(spelled))
-
-
-def _reranked(
-    rerank: Reranker, request: Request, hits: list[Hit], degradations: list[str]
-) -> list[Hit]:
-    try:
-        scores = [
-            require_unit(float(score), "score")
-            for score in rerank(request.query, [hit.memory for hit in hits])
-        ]
-        pairs = list(zip(hits, scores, strict=True))
-    except Exception as error:  # noqa: BLE001 - somebody else's model must not break a search
-        degradations.append(f"re-ranker: {error}; its order was not used")
-        return hits
-    again = [replace(hit, score=score) for hit, score in pairs if score >= request.threshold]
-    return sorted(again, key=lambda hit: (-hit.score, hit.memory.id))
 
 
 def _microseconds(moment: datetime | None) -> int | None:

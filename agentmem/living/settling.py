@@ -30,7 +30,7 @@ from agentmem.living.contradictions import (
     settled,
 )
 from agentmem.living.learning import LEARNED_FROM
-from agentmem.retrieval import Request
+from agentmem.searches import Request
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
 from agentmem.telemetry import span

@@ -17,7 +17,8 @@ from agentmem.ids import Ids
 from agentmem.indexes.live import LiveIndex
 from agentmem.manager.whose import Instant, instant, scope_and_filter
 from agentmem.protocols import Clock, Embedder
-from agentmem.retrieval import Reranker, Retriever
+from agentmem.retrieval import Retriever
+from agentmem.searches import Reranker
 from agentmem.settings import Settings
 from agentmem.stores.base import Store
 from agentmem.types import Memory, Scope

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agentmem.living.settling import Resolved
     from agentmem.manager import MemoryManager
     from agentmem.results import SearchResults
-    from agentmem.retrieval import Request
+    from agentmem.searches import Request
     from agentmem.stores.revisions import JournalEntry, Undone
     from agentmem.types import Memory
 

@@ -11,7 +11,7 @@ from agentmem.errors import InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import Instant, scope_of
 from agentmem.results import Memories, SearchResults
-from agentmem.retrieval import Request
+from agentmem.searches import Request
 from agentmem.settings import SearchMode
 from agentmem.stores.values import Version
 from agentmem.telemetry import span
