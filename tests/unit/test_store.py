@@ -136,6 +136,33 @@ def test_every_field_comes_back_exactly(store: Store) -> None:
         found.metadata["x"] = 1  # type: ignore[index]  # the point of the test
 
 
+@pytest.mark.parametrize("count", [1, 15, 32, 33, 90])
+def test_few_rows_are_read_as_many_are(store: Store, count: int) -> None:
+    store.put(
+        [
+            entry(
+                f"m{at}",
+                "" if at % 7 == 0 else f"text {at} é",
+                scope=BOB if at % 5 == 0 else ANN,
+                source_url=f"page {at % 3}" if at % 2 else "",
+            )
+            for at in range(90)
+        ]
+    )
+    store.record_usage(ANN, ["m1", "m2"], at=NOW, retrieved=2, cited=1)
+    store.delete(ANN, ["m3"], at=NOW)
+    rows = list(range(1, count + 1))
+    for reader, strangers in ((ANN, 0), (BOB, 1)):
+        one_by_one = {}
+        for at in range(count):
+            if (at % 5 == 0) == bool(strangers):
+                one_by_one[at + 1] = store.get(reader, f"m{at}", deleted=True)
+        for _ in range(2):  # the second time every name is known
+            assert store.get_rows(reader, rows) == one_by_one
+    assert store.get_rows(ANN, []) == {}
+    assert store.get_rows(ANN, [1_000]) == {}
+
+
 def test_ten_megabytes_come_back(store: Store) -> None:
     text = "日本語 and a NUL \x00. " * 500_000
     store.put([entry("big", text)])
