@@ -23,7 +23,16 @@ from agentmem.indexes.scope import RowScope
 from agentmem.indexes.vector import VectorIndex
 from agentmem.preparing import TEXT_KINDS
 from agentmem.results import Candidate, SearchResults
-from agentmem.searches import Found, Leg, Request, Reranker, is_thin, joined, reranked
+from agentmem.searches import (
+    Found,
+    Leg,
+    Request,
+    Reranker,
+    is_thin,
+    joined,
+    reranked,
+    still_there,
+)
 from agentmem.stores.base import Store
 from agentmem.stores.entries import name_id, to_microseconds
 from agentmem.stores.packing import FORGOTTEN, SUPERSEDED, TEXT_FLAGS_SHIFT
@@ -309,7 +318,7 @@ class Retriever:
         hits: list[Hit] = []
         for score, row in zip(scores[passed].tolist(), rows, strict=True):
             memory = memories.get(row)
-            if memory is not None:
+            if memory is not None and still_there(memory, request.selection):
                 lexical_rank, lexical = found.lexical.of(row)
                 vector_rank, vector = found.vector.of(row)
                 hits.append(

@@ -83,6 +83,14 @@ class Found:
     evidence: Evidence
 
 
+def still_there(memory: Memory, selection: Selection) -> bool:
+    """Whether a memory was not deleted or replaced while it was searched for."""
+    if memory.deleted_at is not None and not selection.deleted:
+        return False
+    told_apart = selection.superseded or selection.as_of is not None
+    return memory.superseded_by is None or told_apart
+
+
 def is_thin(request: Request, found: SearchResults) -> bool:
     """Whether a search left so much to be wished that it is worth asking the cold memories.
 

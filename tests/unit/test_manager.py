@@ -656,3 +656,23 @@ def test_the_new_text_may_be_called_data(memory: agentmem.MemoryManager) -> None
     assert memory.update(memory_id=name, data="Tea is black").text == "Tea is black"
     with pytest.raises(errors.InvalidInput):
         memory.update(name, "a", data="b")
+
+
+@pytest.mark.parametrize("change", ["delete", "supersede"])
+def test_what_goes_while_it_is_searched_for_is_not_found(
+    memory: agentmem.MemoryManager, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = memory.add("The walrus sleeps on the ice.").ids[0]
+    read = memory.store.get_rows
+
+    def late(*asked: Any) -> Any:
+        monkeypatch.setattr(memory.store, "get_rows", read)
+        if change == "delete":
+            memory.delete(old)
+        else:
+            memory.supersede(old, "The walrus swims.")
+        return read(*asked)
+
+    monkeypatch.setattr(memory.store, "get_rows", late)
+    assert [hit.memory.id for hit in memory.search("walrus", threshold=0.0)] == []
+    assert old not in [hit.memory.id for hit in memory.search("walrus", threshold=0.0)]
