@@ -13,6 +13,7 @@ from agentmem.core.checks import (
 )
 from agentmem.core.injection import Framing, Placement, ReferenceRole
 from agentmem.core.values import dataclass
+from agentmem.errors import InvalidInput
 from agentmem.settings import SearchMode
 
 Assembly = Literal["search", "tiers"]
@@ -36,6 +37,8 @@ class LoopConfig:
     through the night consolidates (`consolidate_nightly`). A tool result of at
     most `stand_in_tokens` goes to the model whole; results are kept for
     `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
+    `context_window` says how many tokens the model takes, where no table knows
+    it or a server takes less.
     With `assembly="tiers"` the knowledge is what the tiers hold, its budget
     divided by `activity`. `learn_workflows` records which tool calls answered
     a goal and what was the same the next time.
@@ -59,6 +62,7 @@ class LoopConfig:
     consolidate_nightly: bool = True
     memory_tools: bool = True
     memory_save_tool: bool = False
+    context_window: int | None = None
     max_iterations: int = 8
     stand_in_tokens: int = 100
     keep_results_days: float = 30.0
@@ -76,6 +80,8 @@ class LoopConfig:
         require_text(self.learn_model, "learn_model")
         for name in ("learn_calls", "learn_tokens"):
             require_count(getattr(self, name), name)
+        if self.context_window is not None:
+            require_count(self.context_window, "context_window", least=1)
         for name in ("max_iterations", "stand_in_tokens", "read_limit_tokens"):
             require_count(getattr(self, name), name, least=1)
         require_unit(self.similarity_threshold, "similarity_threshold")
@@ -91,3 +97,11 @@ class LoopConfig:
             ("placement", Placement),
         ):
             require_choice(getattr(self, name), get_args(choices), name)
+
+
+def require_config(config: object) -> None:
+    """Refuse what is no LoopConfig; None stands for the usual one."""
+    if config is not None and not isinstance(config, LoopConfig):
+        raise InvalidInput(
+            "config", config, "is no LoopConfig", remedy="Pass LoopConfig(top_k=…) or leave it out."
+        )

@@ -7,11 +7,12 @@ in `degradations`, and the messages go out as they came.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentmem.config import LoopConfig
+from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.context_values import Accounts, Context, Steps
 from agentmem.core.asking import read_queries
 from agentmem.core.assembly import BuiltBlock, build_block
@@ -32,7 +33,7 @@ from agentmem.core.room import Room, room_for
 from agentmem.core.snapshot import Snapshot
 from agentmem.core.values import dataclass
 from agentmem.core.whole_block import write_whole
-from agentmem.errors import BudgetError
+from agentmem.errors import BudgetError, FixedContentTooLarge
 from agentmem.recalling import Recalled
 from agentmem.tokenizer import Tokenizer
 from agentmem.types import EMPTY, Hit, Memory, Scope
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from agentmem.runtime import Runtime
 
 T = TypeVar("T")
+
+_ENDLESS = 1 << 40
+"""A window that everything fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +69,31 @@ class Ask:
     signals: tuple[Signal, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What the model takes, as it is known when the context is built; later lessons are the
+    next one's. `sure` says that the table or the caller names its size."""
+
+    tokens: int
+    reserve_tokens: int
+    sure: bool
+
+    @property
+    def limit_tokens(self) -> int:
+        return self.tokens - self.reserve_tokens
+
+
 def build_context(runtime: Runtime, ask: Ask) -> Context:
     """The messages of `ask` with what memory knows of them.
 
     `BudgetError` is raised, with `trim` only, when what must be sent does not
-    fit into the window at all; nothing else is.
+    fit into a window whose size is known; nothing else is.
     """
     steps = Steps()
     secret = steps.run("secret", runtime.secret, None)
-    tokenizer, notes = runtime.tokenizer(ask.model)
+    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
+    window = _window(ask, tokenizer)
+    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
     steps.degradations += steps.run("readiness", runtime.readiness, ())
     queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
     profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
@@ -97,7 +117,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         ),
         Chosen(),
     )
-    room = _room(ask, tokenizer, steps)
+    room = _room(ask, tokenizer, window, steps)
     hits, reasons = recalled.hits, EMPTY
     if ask.config.assembly == "tiers" and secret is not None:
         offer = steps.run(
@@ -160,7 +180,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     accounts = Accounts(
         steps,
         lambda: build("count") if built is None else built,
-        lambda block: _pack(ask, block, tokenizer, steps, now=at),
+        lambda block: _pack(ask, block, tokenizer, window, steps, now=at),
         lambda block, plan: _snapshot(
             ask, block, plan, hits=hits, queries=queries, recalled=recalled, profile=profile,
             passed_over=chosen.passed_over, factors=factors, reasons=reasons,
@@ -193,17 +213,44 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     )
 
 
-def _room(ask: Ask, tokenizer: Tokenizer, steps: Steps) -> Room:
+def _window(ask: Ask, tokenizer: Tokenizer) -> Window:
+    reserve = tokenizer.reserve.total
+    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
+    return Window(
+        tokens=tokenizer.available_tokens + reserve,
+        reserve_tokens=reserve,
+        sure=named and tokenizer.window_known,
+    )
+
+
+def _without_old_blocks(ask: Ask) -> Ask:
+    """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
+    if len(ask.messages) < 2:
+        return ask
+    config = ask.config
+    kept = inject(
+        ask.messages,
+        None,
+        framing=config.framing,
+        role=config.reference_role,
+        placement=config.placement,
+    )
+    return ask if len(kept) == len(ask.messages) else replace(ask, messages=tuple(kept))
+
+
+def _room(ask: Ask, tokenizer: Tokenizer, window: Window, steps: Steps) -> Room:
     """What the block may take; far from the window's end that is known without counting."""
 
     def measure() -> Room:
-        room = _room_beside(ask, tokenizer, tokenizer.message_at_most)
-        return room if room.full else _room_beside(ask, tokenizer, tokenizer.count_message)
+        room = _room_beside(ask, tokenizer, window, tokenizer.message_at_most)
+        return room if room.full else _room_beside(ask, tokenizer, window, tokenizer.count_message)
 
     return steps.run("budget", measure, Room())
 
 
-def _room_beside(ask: Ask, tokenizer: Tokenizer, count: Callable[[Mapping[str, Any]], int]) -> Room:
+def _room_beside(
+    ask: Ask, tokenizer: Tokenizer, window: Window, count: Callable[[Mapping[str, Any]], int]
+) -> Room:
     asked = last_question(list(ask.messages))
     counted = [count(message) for message in ask.messages]
     query = 0 if asked is None else counted[asked]
@@ -212,10 +259,9 @@ def _room_beside(ask: Ask, tokenizer: Tokenizer, count: Callable[[Mapping[str, A
         for message, tokens in zip(ask.messages, counted, strict=True)
         if message.get("role") in SYSTEM_ROLES
     )
-    reserve = tokenizer.reserve.total
     return room_for(
-        window_tokens=tokenizer.available_tokens + reserve,
-        reserve_tokens=reserve,
+        window_tokens=window.tokens,
+        reserve_tokens=window.reserve_tokens,
         system_tokens=system + _tool_tokens(ask, tokenizer),
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
@@ -232,7 +278,13 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
 
 
 def _pack(
-    ask: Ask, built: BuiltBlock, tokenizer: Tokenizer, steps: Steps, *, now: datetime
+    ask: Ask,
+    built: BuiltBlock,
+    tokenizer: Tokenizer,
+    window: Window,
+    steps: Steps,
+    *,
+    now: datetime,
 ) -> ContextPlan | None:
     """The whole request, counted, and trimmed if it may be."""
     messages = list(ask.messages)
@@ -240,17 +292,16 @@ def _pack(
     if asked is None:
         return None
     first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
-    reserve = tokenizer.reserve.total
 
-    def pack() -> ContextPlan:
+    def pack(window_tokens: int = window.tokens) -> ContextPlan:
         # What cannot be read was said when the messages were counted for the budget.
-        return pack_context(
+        plan = pack_context(
             system=messages[0] if first_is_system else None,
             history=messages[int(first_is_system) : asked],
             current=messages[asked],
             steps=messages[asked + 1 :],
-            window_tokens=tokenizer.available_tokens + reserve,
-            reserve_tokens=reserve,
+            window_tokens=window_tokens,
+            reserve_tokens=window.reserve_tokens,
             extra=packages_of(built),
             count=tokenizer,
             count_message=lambda message: tokenizer.count_message(message, warn=False),
@@ -259,14 +310,32 @@ def _pack(
             now=now,
             memories_asked=0,
         )
+        if window_tokens == window.tokens:
+            return plan
+        return replace(  # packed into more than there is, and told so
+            plan,
+            budget=replace(plan.budget, window_tokens=window.tokens),
+            report=replace(plan.report, limit_tokens=window.limit_tokens),
+        )
 
-    if ask.trim:
-        return _timed(steps, pack)
-    try:
-        return _timed(steps, pack)
-    except BudgetError as error:
-        steps.degradations.append(f"the messages alone do not fit the window: {error}")
-        return None
+    def trimmed() -> ContextPlan:
+        try:
+            return pack()
+        except FixedContentTooLarge as error:
+            if window.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
+                raise
+            steps.degradations.append(f"what must be sent leaves too little room: {error}")
+            return pack(error.needed_tokens + window.reserve_tokens)
+
+    def as_it_is() -> ContextPlan:
+        try:
+            plan = pack()
+        except BudgetError as error:
+            steps.degradations.append(f"the messages alone do not fit the window: {error}")
+            return pack(_ENDLESS)
+        return plan if list(plan.messages) == messages else pack(_ENDLESS)
+
+    return _timed(steps, trimmed if ask.trim else as_it_is)
 
 
 def _timed(steps: Steps, pack: Callable[[], ContextPlan]) -> ContextPlan | None:

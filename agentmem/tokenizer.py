@@ -208,6 +208,7 @@ class Tokenizer:
         self.model = names_of(model)[0]
         self.corrections = Corrections() if corrections is None else corrections
         self.limits = limits_of(model, context_window=context_window, max_output=max_output)
+        self.window_known = context_window is not None or is_listed(model)
         self.reserve: Reserve = reserve_for(self.limits, completion=completion)
         self._is_claude = family_of(model) == "claude"
         counter = _estimate_for if estimate else _counter_for
@@ -310,6 +311,11 @@ def limits_of(
     if output is None:
         output = known.max_output if known else window
     return ModelLimits(window=window, max_output=output)
+
+
+def is_listed(model: str) -> bool:
+    """Whether the tables say how large the window of `model` is."""
+    return find_limits(model, listed_limits()) is not None
 
 
 def tokenizer_for(model: str) -> Tokenizer:
