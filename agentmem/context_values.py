@@ -31,7 +31,7 @@ class Context:
     snapshot_id: str = ""
     message_id: str = ""
     accounts: Accounts | None = None
-    counted_tokens: int | None = None
+    resent: Budget | None = None
     """What was sent in the end, where that is not what the plan says."""
 
     @property
@@ -60,13 +60,13 @@ class Context:
 
     @property
     def budget(self) -> Budget | None:
+        if self.resent is not None:
+            return self.resent
         return None if self.plan is None else self.plan.budget
 
     @property
     def estimated_tokens(self) -> int:
         """What the request costs, as we count."""
-        if self.counted_tokens is not None:
-            return self.counted_tokens
         return 0 if self.budget is None else self.budget.used_tokens
 
 

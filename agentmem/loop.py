@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentmem.config import LoopConfig
+from agentmem.config import LoopConfig, require_config
 from agentmem.core.checks import require_messages
 from agentmem.core.living.prediction import Signal
 from agentmem.errors import InvalidInput, InvalidMessage
@@ -15,7 +15,7 @@ from agentmem.loop_values import AgentLoopResult, Page, Status
 from agentmem.manager.whose import Whose, read_scope
 from agentmem.models import as_model
 from agentmem.predicting import read_signals
-from agentmem.tools import as_tool
+from agentmem.tools import Tool, as_tool
 
 if TYPE_CHECKING:
     from agentmem.async_manager import AsyncMemoryManager
@@ -68,8 +68,7 @@ async def run_agent_loop(
         signals=read_signals(signals),
     )
     given = [*_said_before(messages), {"role": "user", "content": _goal(goal)}]
-    own_tools = [as_tool(tool) for tool in tools]
-    return await loop.run(given, own_tools, tuple(pages), read_scope(scope, whose))
+    return await loop.run(given, _own_tools(tools), tuple(pages), read_scope(scope, whose))
 
 
 def run_agent_loop_sync(
@@ -92,15 +91,23 @@ def run_agent_loop_sync(
 
 def _manager(memory: Any) -> Any:
     """The memory itself, also behind its async facade."""
-    return getattr(memory, "manager", memory)
+    found = getattr(memory, "manager", memory)
+    if found is not None and not hasattr(found, "runtime"):
+        raise InvalidInput(
+            "memory", memory, "is no memory", remedy="Pass what agentmem.open() gives, or None."
+        )
+    return found
+
+
+def _own_tools(tools: Any) -> list[Tool]:
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+        raise InvalidInput("tools", tools, "is no list", remedy="Pass a list of functions.")
+    return [as_tool(tool) for tool in tools]
 
 
 def _check(*, config: object, signal: object, **callbacks: object) -> None:
     """Refuse at once what would fail in the middle of a turn."""
-    if config is not None and not isinstance(config, LoopConfig):
-        raise InvalidInput(
-            "config", config, "is no LoopConfig", remedy="Pass LoopConfig(top_k=…) or leave it out."
-        )
+    require_config(config)
     if signal is not None and not callable(getattr(signal, "is_set", None)):
         raise InvalidInput(
             "signal", signal, "cannot be asked", remedy="Pass an asyncio.Event or threading.Event."

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.contexts import as_messages
+from agentmem.core.budget_report import Budget, tally
 from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.cleaning import clean_line
 from agentmem.core.injection import last_question
 from agentmem.core.living.prediction import Signal
+from agentmem.core.message_parts import text_of
+from agentmem.core.packagers import make_package
 from agentmem.core.replies import Reply, read_usage
-from agentmem.core.trimming import trim
+from agentmem.core.trimming import TrimPlan, trim
 from agentmem.errors import AgentMemWarning, BudgetError, RequestTooLong
 from agentmem.loop_values import AgentLoopResult, Page, Status, Step, Why, read_page
 from agentmem.model_errors import RETRIES, figures_of, repack_limit, trouble_of, wait_seconds
@@ -28,10 +31,10 @@ from agentmem.runtime import DEFAULT_MODEL
 from agentmem.threads import Stopped, awaited, in_thread, unless_stopped
 from agentmem.tool_runner import ToolOutcome, ToolRunner
 from agentmem.tools import Tool
-from agentmem.turn_parts import working_for
+from agentmem.turn_parts import session_of, working_for
 from agentmem.turn_scope import turn_of
 from agentmem.turns import Turn
-from agentmem.types import Message, Scope
+from agentmem.types import Scope
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
@@ -80,6 +83,7 @@ class LoopRun:
         self.tools: list[Tool] = []
         self.working: WorkingMemory | None = None
         self.limit_tokens: int | None = None
+        self.resent: Budget | None = None
 
     async def run(
         self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
@@ -115,6 +119,7 @@ class LoopRun:
             return None
 
         made: list[Turn] = []
+        begun: list[bool] = []
         left, handing = threading.Event(), threading.Lock()
 
         def build() -> Turn:
@@ -124,6 +129,7 @@ class LoopRun:
                 memory.under_way.end()
 
         async def building() -> Turn:
+            begun.append(True)
             memory.under_way.begin()
             return await in_thread(build)
 
@@ -155,6 +161,8 @@ class LoopRun:
                 left.set()
             for turn in made:
                 turn.done(error=STOPPED)
+            if not begun:
+                self._keep_said(memory, given, scope)
             raise
         except BudgetError:
             raise
@@ -173,6 +181,19 @@ class LoopRun:
             degradations=tuple(turn.degradations),
         )
         return turn
+
+    def _keep_said(self, memory: MemoryManager, given: list[Any], scope: Scope) -> None:
+        """Keep what the user said in a turn that was stopped before it began."""
+        if not self.config.enable_auto_index:
+            return
+        try:
+            runtime = memory.runtime
+            now = runtime.now()
+            said = {"role": "user", "content": text_of(given[-1]), "created_at": now.isoformat()}
+            session = session_of(scope, now)
+            runtime.indexer.index_messages_async([said], session=session, scope=scope)
+        except Exception as error:  # noqa: BLE001 - stopping goes on
+            self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
     def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
         try:
@@ -257,7 +278,7 @@ class LoopRun:
             self._pack_smaller(error, base, schemas)
             if turn is not None and self.first_prompt_tokens is None:
                 # The provider's count is compared with what was sent, not with what was refused.
-                turn.context.counted_tokens = self._count(schemas)
+                turn.context.resent = self.resent
             try:
                 reply = await self._send(schemas, tools_off=tools_off)
             except Exception as again:
@@ -313,12 +334,12 @@ class LoopRun:
             limit = max(1, limit - tokenizer.count_messages([], tools=schemas))
             if sum(map(tokenizer.count_message, messages)) <= limit:
                 return messages
-            return list(self._trimmed(messages, limit, tokenizer))
+            return list(self._trimmed(messages, limit, tokenizer).messages)
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self._degrade(f"the steps were not trimmed: {type(error).__name__}: {error}")
             return messages
 
-    def _trimmed(self, messages: list[Any], limit: int, tokenizer: Tokenizer) -> Sequence[Message]:
+    def _trimmed(self, messages: list[Any], limit: int, tokenizer: Tokenizer) -> TrimPlan:
         dicts = as_messages(messages)
         return trim(
             dicts,
@@ -326,7 +347,7 @@ class LoopRun:
             count_message=tokenizer.count_message,
             now=datetime.now(UTC) if self.memory is None else self.memory.clock.now(),
             current=last_question(list(dicts[: len(dicts) - len(self.steps)])),
-        ).messages
+        )
 
     def _pack_smaller(
         self, error: Exception, base: list[Any], schemas: Sequence[Mapping[str, Any]]
@@ -342,15 +363,23 @@ class LoopRun:
                 self.memory.runtime.observe(
                     self.model.name, estimated=estimated, actual=figures.counted_tokens
                 )
-        room = self.limit_tokens - tokenizer.count_messages([], tools=schemas)
+        tool_tokens = tokenizer.count_messages([], tools=schemas)
+        room = self.limit_tokens - tool_tokens
         before = len(self.sent)
         try:
-            smaller = list(self._trimmed([*base, *self.steps], max(1, room), tokenizer))
+            plan = self._trimmed([*base, *self.steps], max(1, room), tokenizer)
+            smaller = list(plan.messages)
         except BudgetError:
             raise self._too_long(error, schemas) from error
         if len(smaller) >= before and smaller == self.sent:
             raise self._too_long(error, schemas) from error
         self.sent = smaller
+        schemas_sent = make_package("tool-schema", "", id="tool-schema", tokens=tool_tokens)
+        self.resent = tally(
+            [*plan.report.kept, *([schemas_sent] if schemas else ())],
+            window_tokens=tokenizer.available_tokens + tokenizer.reserve.total,
+            reserved_tokens=tokenizer.reserve.total,
+        )
         self._degrade(
             f"the model refused the request as too long; it was sent {len(smaller)} of "
             f"{before} messages"
@@ -365,7 +394,8 @@ class LoopRun:
 
     def _tokenizer(self) -> Tokenizer:
         if self.memory is not None:
-            return self.memory.runtime.tokenizer(self.model.name)[0]
+            window = self.config.context_window
+            return self.memory.runtime.tokenizer(self.model.name, window)[0]
         from agentmem.tokenizer import tokenizer_for
 
         with warnings.catch_warnings():

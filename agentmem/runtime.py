@@ -55,14 +55,19 @@ class Prints:
     """The fingerprints of one block, taken when they are first asked for: the send is waiting."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self._context: Context | None = context
+        self._found: frozenset[bytes] = frozenset()
 
-    @cached_property
+    @property
     def found(self) -> frozenset[bytes]:
-        from agentmem.core.echoes import fingerprints
+        context = self._context
+        if context is not None:
+            from agentmem.core.echoes import fingerprints
 
-        block = self._context.built.block
-        return frozenset() if block is None else fingerprints(block)
+            block = context.built.block
+            self._found = frozenset() if block is None else fingerprints(block)
+            self._context = None  # what they were taken of is not ours to keep
+        return self._found
 
 
 class AnyPrints(Collection[bytes]):
@@ -99,7 +104,7 @@ class Runtime:
         self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._without_results: TtlCache[bool] = TtlCache(memory.clock)
-        self._tokenizers: dict[str, tuple[Tokenizer, tuple[str, ...]]] = {}
+        self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
         self._shown: TtlCache[Prints] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
@@ -241,25 +246,28 @@ class Runtime:
             mark = None
         return ("seq", self.memory.store.feed.seq()) if mark is None else mark
 
-    def tokenizer(self, model: str) -> tuple[Tokenizer, tuple[str, ...]]:
+    def tokenizer(
+        self, model: str, context_window: int | None = None
+    ) -> tuple[Tokenizer, tuple[str, ...]]:
         """The counter for `model`, and what had to be assumed about it."""
-        known = self._tokenizers.get(model)
+        known = self._tokenizers.get((model, context_window))
         if known is None:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", AgentMemWarning)
                 named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
-                made = Tokenizer(named, corrections=self.corrections)
-            known = self._tokenizers[model] = (made, tuple(str(w.message) for w in caught))
+                made = Tokenizer(named, context_window=context_window, corrections=self.corrections)
+            known = (made, tuple(str(w.message) for w in caught))
+            self._tokenizers[model, context_window] = known
         return known
 
     def estimate_tokens(self, model: str, note: str) -> None:
         """Estimate the tokens of `model` from now on unless they are counted already."""
-        if model not in self._tokenizers:
+        if (model, None) not in self._tokenizers:
             named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AgentMemWarning)
                 made = Tokenizer(named, corrections=self.corrections, estimate=True)
-            self._tokenizers[model] = (made, (note,))
+            self._tokenizers[model, None] = (made, (note,))
 
     def observe(self, model: str, *, estimated: int | Late, actual: int) -> None:
         """Learn from what a provider counted, in the background, and keep it in the store."""
@@ -334,7 +342,10 @@ class Runtime:
         self.blocks.clear()
         self._profiles.clear()
         self._without_results.clear()
-        self._shown.clear()
+        with self._lock:
+            shown = [self._shown.get(key) for key in self._shown_keys]
+        for prints in shown:  # an answer may still repeat what was erased while it was made
+            _ = prints.found if prints is not None else None
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Compare what is new with what it may contradict."""

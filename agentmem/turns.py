@@ -9,12 +9,13 @@ from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from agentmem.config import LoopConfig
+from agentmem.config import LoopConfig, require_config
 from agentmem.context_values import Context
 from agentmem.contexts import Ask, as_messages, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
-from agentmem.core.checks import require_messages
+from agentmem.core.charsets import sound
+from agentmem.core.checks import require_messages, require_text
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
 from agentmem.core.injection import last_question
@@ -70,6 +71,8 @@ class Turn:
         working: WorkingMemory | None = None,
         signals: Sequence[Signal] = (),
     ) -> None:
+        require_config(config)
+        require_text(message_id, "message_id")
         self.memory = memory
         self.scope = scope or Scope()
         self.config = config or _usual_config()
@@ -269,7 +272,7 @@ class Turn:
 
     def done(
         self,
-        answer: str = "",
+        answer: str | None = "",
         *,
         usage: Mapping[str, Any] | None = None,
         prompt_tokens: int | None = None,
@@ -279,12 +282,14 @@ class Turn:
     ) -> None:
         """Keep the turn: what was said, what it cost, what was cited. Once; again is harmless.
 
-        `prompt_tokens` are those of the first call when `usage` is of several.
-        With `keep_answer=False` the answer is traced and not remembered.
+        A model that only calls tools says nothing: None. `prompt_tokens` are
+        those of the first call when `usage` is of several. With
+        `keep_answer=False` the answer is traced and not remembered.
         """
         if self._finished or self.dry:
             return
         self._finished = True
+        answer = "" if answer is None else sound(str(answer))
         spent = 1000 * (time.perf_counter() - self._began) if duration_ms is None else duration_ms
         counts = read_usage(usage)
         outcome = Outcome(

@@ -25,7 +25,7 @@ from agentmem.adapters.requests import (
     splice,
 )
 from agentmem.adapters.streams import is_stream, watch
-from agentmem.config import LoopConfig
+from agentmem.config import LoopConfig, require_config
 from agentmem.manager.whose import read_scope
 from agentmem.types import Scope
 
@@ -148,6 +148,7 @@ class TurnKeeper:
         self.memory = memory
         self.degradations: deque[str] = deque(maxlen=100)
         self._scope = None if scope is None else read_scope(scope, {})
+        require_config(config)
         self._config = config
         self._on_turn = on_turn
         self._said: set[str] = set()

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from agentmem.background import MOST_ATTEMPTS, Worker
+from agentmem.background import Worker
 from agentmem.core.retrying import retry_delay
+from agentmem.job_running import MOST_ATTEMPTS
 from agentmem.stores.memory import MemoryStore
 from agentmem.testing import ManualClock
 from agentmem.types import Scope

@@ -466,3 +466,45 @@ def test_what_was_said_in_a_turn_stopped_while_it_was_built_survives_closing(
     memory.close()
     with agentmem.open(tmp_path / "late.db", embedder=HashEmbedder()) as again:
         assert "My cat is called Miso." in [m.text for m in again.get_all(user_id="sam")]
+
+
+@pytest.mark.parametrize("model", ["my-own-model", "gpt-4", ""])
+def test_memory_refuses_nothing_that_the_model_may_take(
+    memory: agentmem.MemoryManager, model: str
+) -> None:
+    asked = ScriptedModel("a summary")
+    asked.name = model  # type: ignore[attr-defined]  # how a callable says it
+    size = 130_000 if not model else 4_500
+    result = run("Summarise: " + "word " * size, memory, asked)
+    assert result.answer == "a summary"
+    assert any("too little room" in problem for problem in result.degradations)
+    assert len(asked.requests[0]["messages"]) == 1
+
+
+def test_a_stated_window_is_believed(memory: agentmem.MemoryManager) -> None:
+    asked = ScriptedModel("a summary")
+    asked.name = "my-own-model"  # type: ignore[attr-defined]  # how a callable says it
+    goal = "When do deploys go out? " + "word " * 5_000
+    result = run(goal, memory, asked, config=LoopConfig(context_window=32_000))
+    assert result.degradations == ()
+    with pytest.raises(BudgetError):
+        run("word " * 40_000, memory, asked, config=LoopConfig(context_window=32_000))
+
+
+def test_a_loop_that_is_stopped_before_it_begins_keeps_what_was_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    signal = threading.Event()
+    signal.set()
+    result = run("My cat is called Tom.", memory, ScriptedModel("x"), signal=signal)
+    assert result.why == "stopped"
+    assert memory.flush(10)
+    said = [m.text for m in memory.get_all(user_id="sam", kinds=["message"])]
+    assert said == ["My cat is called Tom."]
+
+
+@pytest.mark.parametrize("wrong", [{"memory": "store.db"}, {"tools": len}, {"tools": "abc"}])
+def test_a_loop_refuses_what_is_no_memory_and_no_list_of_tools(wrong: dict[str, Any]) -> None:
+    options = {"memory": None, **wrong}
+    with pytest.raises(InvalidInput):
+        run_agent_loop_sync("hi", model=ScriptedModel("x"), user_id="sam", **options)

@@ -170,6 +170,10 @@ def test_what_is_too_long_is_sent_once_more_and_smaller(
     assert second == first[len(first) - len(second) :]
     assert any("refused the request as too long" in note for note in result.degradations)
     if with_memory:
+        assert result.budget is not None
+        counter = memory.runtime.tokenizer("gpt-4o")[0]
+        sent = counter.count_messages(second, tools=model.requests[1]["tools"])
+        assert abs(result.budget.used_tokens - sent) <= 3  # what opens the answer
         assert memory.flush()
         assert memory.runtime.corrections.of("gpt-4o").calls == 2  # the refusal and the answer
         assert memory.runtime.corrections.of("gpt-4o").ratio > 0.8

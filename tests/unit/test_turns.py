@@ -365,3 +365,105 @@ def test_a_turn_is_refused_what_is_no_list_of_messages(wrong: Any) -> None:
         pytest.raises(InvalidInput, match="Pass a list of dicts"),
     ):
         memory.turn(wrong, user_id="ann")
+
+
+def long_history(turns: int) -> list[dict[str, Any]]:
+    return [
+        message
+        for number in range(turns)
+        for message in (
+            {"role": "user", "content": f"part {number} " + "some words said before " * 120},
+            {"role": "assistant", "content": "ok"},
+        )
+    ]
+
+
+def test_a_history_that_is_not_trimmed_is_counted_as_it_is_sent(
+    memory: agentmem.MemoryManager,
+) -> None:
+    counter = memory.runtime.tokenizer("gpt-4")[0]
+    available = counter.available_tokens
+    for _ in range(4):
+        turn = memory.turn([*long_history(12), ASK], model="gpt-4", user_id="sam")
+        sent = counter.count_messages(turn.messages)
+        assert turn.budget is not None
+        assert abs(turn.budget.used_tokens - sent) <= 3  # what opens the answer
+        assert turn.budget.over_budget
+        assert turn.budget.window_tokens == counter.available_tokens + counter.reserve.total
+        turn.done("ok", usage={"prompt_tokens": sent})
+        memory.flush(10)
+    assert abs(counter.available_tokens - available) <= 10
+
+
+def test_blocks_of_earlier_turns_that_are_taken_out_cost_nothing(
+    memory: agentmem.MemoryManager,
+) -> None:
+    first = memory.turn([ASK], model="gpt-4o", user_id="sam")
+    history = [*first.messages, {"role": "assistant", "content": "On Thursdays."}]
+    second = memory.turn(
+        [*history, {"role": "user", "content": "And who owns the ledger table?"}],
+        model="gpt-4o",
+        user_id="sam",
+    )
+    counter = memory.runtime.tokenizer("gpt-4o")[0]
+    assert sum(is_reference(message) for message in second.messages) == 1
+    assert second.budget is not None
+    assert abs(second.budget.used_tokens - counter.count_messages(second.messages)) <= 3
+
+
+def test_a_lesson_that_comes_later_does_not_change_what_was_counted(
+    memory: agentmem.MemoryManager,
+) -> None:
+    turn = memory.turn([*long_history(6), ASK], model="gpt-4", user_id="sam", dry=True)
+    counter = memory.runtime.tokenizer("gpt-4")[0]
+    window = counter.available_tokens + counter.reserve.total
+    counter.observe(1_000, 1_500)
+    assert turn.budget is not None
+    assert turn.budget.window_tokens == window
+    assert not any("trimmed" in looked.reason for looked in turn.snapshot.looked_at)  # type: ignore[union-attr]
+
+
+def test_the_window_can_be_stated(memory: agentmem.MemoryManager) -> None:
+    stated = memory.turn(
+        [ASK], model="my-own-model", user_id="sam", config=LoopConfig(context_window=32_000)
+    )
+    assert stated.budget is not None
+    assert stated.budget.window_tokens == 32_000
+    with pytest.raises(InvalidInput):
+        LoopConfig(context_window=0)
+
+
+@pytest.mark.parametrize("answer", [None, "cut \ud800 off"])
+def test_what_the_user_said_is_kept_whatever_the_answer_is(
+    memory: agentmem.MemoryManager, answer: str | None
+) -> None:
+    with memory.turn([{"role": "user", "content": "My cat is Tom."}], user_id="sam") as turn:
+        turn.done(answer)
+    assert turn.degradations == []
+    assert memory.flush(10)
+    assert "My cat is Tom." in kinds(memory, "message")
+
+
+def test_what_is_erased_while_the_model_answers_does_not_come_back(
+    memory: agentmem.MemoryManager,
+) -> None:
+    text = "The door code of the Zanzibar office is 4711 and nobody else knows it."
+    kept = memory.add(text, user_id="sam")
+    ask = {"role": "user", "content": "What is the door code of the Zanzibar office?"}
+    with memory.turn([ask], user_id="sam") as turn:
+        assert text in turn.block_text
+        memory.erase(kept.ids[0], user_id="sam")
+        turn.done(f"{text} [1]")
+    assert memory.flush(10)
+    assert not any(text in found.text for found in memory.get_all(user_id="sam"))
+
+
+@pytest.mark.parametrize("wrong", [{"config": {"top_k": 1}}, {"message_id": 5}])
+def test_arguments_that_make_no_sense_are_refused_at_once(
+    memory: agentmem.MemoryManager, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput):
+        memory.turn([ASK], user_id="sam", **wrong)
+    if "config" in wrong:
+        with pytest.raises(InvalidInput):
+            memory.wrap(lambda **_: None, **wrong)
