@@ -203,12 +203,12 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
     spoken = sentence.text
     if sentence.pretended or attributed(sentence):
         return
-    if greeting := _greeting(text, sentence):
-        yield greeting
-        return
     edges = list(boundaries(spoken))
     self_named = stated = lasting = False
     done = 0
+    if greeting := _greeting(text, sentence):
+        found_name, done = greeting
+        yield found_name
     for place in places(sentence):
         if place.start < done:
             continue
@@ -244,13 +244,15 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         done = end
 
 
-def _greeting(text: str, sentence: Sentence) -> DetectedPreference | None:
-    """The name in "Hi, I'm Ana": without the greeting it could be anything one is."""
+def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] | None:
+    """The name in "Hi, I'm Ana", without the greeting it could be anything one is; and where
+    the rest of the sentence begins."""
     match = None if sentence.asks else _GREETING_NAME.match(sentence.text)
     if match is None or not text[sentence.span(*match.span("about"))[0]].isupper():
         return None
     found = Found("custom", "neutral", *match.span("about"), 0.7, "name")
-    return _detected(text, sentence, found, start=match.start("lead"), end=match.end())
+    detected = _detected(text, sentence, found, start=match.start("lead"), end=match.end())
+    return detected, match.end()
 
 
 def _continues(spoken: str, place: Place, start: int, stated: bool) -> bool:

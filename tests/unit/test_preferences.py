@@ -309,6 +309,8 @@ def test_not_stated(text: str) -> None:
         ("Fix this code:\n```\nI prefer x\n```\nI prefer spaces.", ["I prefer spaces"]),
         ("I prefer `tabs`", ["I prefer `tabs`"]),
         ("NOTE: I’m left-handed", ["I’m left-handed"]),
+        ("Hello, my name is Sam and I prefer short answers.", ["my name is Sam", "I prefer short answers"]),
+        ("Hi, I'm Ana and I like tea.", ["I'm Ana", "I like tea"]),
     ],
 )  # fmt: skip
 def test_several_statements_and_other_text(text: str, contents: list[str]) -> None:
