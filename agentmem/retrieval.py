@@ -13,6 +13,7 @@ from agentmem.core.filters import ALWAYS, Selection
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
+from agentmem.core.rows import ASKS
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
 from agentmem.explaining import explain, explain_filtered
@@ -49,6 +50,7 @@ RERANKED = 50
 _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
+_USER = name_id("user")
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 _RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
 _KEPT_OWNERS = 64
@@ -262,7 +264,7 @@ class Retriever:
         everything = np.concatenate((rows, candidates[~spoken]))
         columns = table.columns_of(everything, _RANKED_BY)
         columns["rows"] = everything
-        return columns, positions(0), positions(1)
+        return columns, *_unanswered(columns, positions(0), positions(1))
 
     def _evidence(
         self,
@@ -334,6 +336,23 @@ class Retriever:
         if self._rerank is not None and hits:
             hits = reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
+
+
+def _unanswered(
+    columns: Columns, previous: NDArray[np.int32], after: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Neighbours without those who follow a question that nobody answered: when a user asks and
+    then says something else, the second is no answer to the first."""
+    import numpy as np
+
+    user = columns["speaker"] == _USER
+    asked = user & ((columns["flags"] >> TEXT_FLAGS_SHIFT) & ASKS != 0)
+    if not asked.any():
+        return previous, after
+    return (
+        np.where(user & (previous >= 0) & asked[previous], np.int32(-1), previous),
+        np.where(asked & (after >= 0) & user[after], np.int32(-1), after),
+    )
 
 
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import agentmem
 from agentmem.core.lexical import hash_terms
 from agentmem.core.question import read_question
 from agentmem.core.ranking import (
@@ -31,6 +32,7 @@ from agentmem.core.ranking import (
 from agentmem.embedders import WordLlamaEmbedder
 from agentmem.errors import InvalidInput
 from agentmem.protocols import EmbedderId
+from agentmem.testing import HashEmbedder
 
 Turn = tuple[str, str]
 STATIC = WordLlamaEmbedder()
@@ -245,3 +247,24 @@ def test_background_is_measured_from_unrelated_rows() -> None:
     assert 0.1 < mean < 0.3
     assert 0.05 < spread < 0.2
     assert measure_background(rows[:3]) == (0.33, 0.14)
+
+
+def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
+    with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add("Backup runs at 03:15 every Sunday.")
+        said = ["When does the backup run?", "hi", "what is the capital of Peru?"]
+        memory.add_messages([{"role": "user", "content": text} for text in said])
+        memory.add_messages(
+            [
+                {"role": "user", "content": "Where is the backup kept?"},
+                {"role": "assistant", "content": "In the cellar."},
+            ],
+            session="another",
+        )
+        found = [hit.memory.text for hit in memory.search("backup", threshold=0.0, top_k=8)]
+    assert set(found[:4]) == {
+        "Backup runs at 03:15 every Sunday.",
+        "When does the backup run?",
+        "Where is the backup kept?",
+        "In the cellar.",
+    }
