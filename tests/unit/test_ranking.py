@@ -254,17 +254,17 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
         memory.add("Backup runs at 03:15 every Sunday.")
         said = ["When does the backup run?", "hi", "what is the capital of Peru?"]
         memory.add_messages([{"role": "user", "content": text} for text in said])
+        scores = {
+            hit.memory.text: hit.score
+            for hit in memory.search("backup", threshold=0.0, mode="fulltext")
+        }
+        assert scores.get("hi", 0.0) < 0.7 < scores["Backup runs at 03:15 every Sunday."]
         memory.add_messages(
             [
-                {"role": "user", "content": "Where is the backup kept?"},
-                {"role": "assistant", "content": "In the cellar."},
+                {"role": "user", "content": "Where is the harbour?"},
+                {"role": "assistant", "content": "Behind the hill."},
             ],
             session="another",
         )
-        found = [hit.memory.text for hit in memory.search("backup", threshold=0.0, top_k=8)]
-    assert set(found[:4]) == {
-        "Backup runs at 03:15 every Sunday.",
-        "When does the backup run?",
-        "Where is the backup kept?",
-        "In the cellar.",
-    }
+        found = memory.search("harbour", threshold=0.0, mode="fulltext", top_k=2)
+        assert {hit.memory.text for hit in found} == {"Where is the harbour?", "Behind the hill."}
