@@ -253,7 +253,7 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
     with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
         memory.add("Backup runs at 03:15 every Sunday.")
         said = ["When does the backup run?", "hi", "what is the capital of Peru?"]
-        memory.add_messages([{"role": "user", "content": text} for text in said])
+        memory.add_messages([{"role": "user", "content": text} for text in said], session="day")
         scores = {
             hit.memory.text: hit.score
             for hit in memory.search("backup", threshold=0.0, mode="fulltext")
