@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -285,6 +286,40 @@ def test_an_export_never_replaces_the_store(cli: Cli) -> None:
     cli.add("fact")
     assert cli("export", str(cli.store), "--yes").code == 2
     assert cli("list", "--json").json["count"] == 1
+
+
+def test_an_export_through_a_link_writes_its_target(cli: Cli, tmp_path: Path) -> None:
+    cli.add("fact")
+    target, link = tmp_path / "folder" / "target.jsonl", tmp_path / "link.jsonl"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    assert cli("export", str(link)).code == 0  # a new file, through a link that led nowhere
+    target.write_text("old")
+    assert cli("export", str(link)).code == 2
+    assert cli("export", str(link), "--yes").code == 0
+    assert link.is_symlink()
+    assert "fact" in target.read_text()
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_an_export_goes_into_a_pipe_and_leaves_it_one(cli: Cli, tmp_path: Path) -> None:
+    cli.add("fact")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    ran = cli("export", str(pipe))
+    read = os.read(reader, 65_536)
+    os.close(reader)
+    assert ran.code == 0
+    assert pipe.is_fifo()
+    assert b"fact" in read
+    assert read.splitlines()[-1] == b'{"end":1}'
+
+
+def test_an_export_to_the_name_of_stdout_is_one_to_stdout(cli: Cli) -> None:
+    cli.add("fact")
+    assert cli("export", "/dev/stdout").out == cli("export", "-").out
+    assert cli("export", "/dev/stdout", "--json").code == 2
 
 
 # -- what is printed ----------------------------------------------------------------------------

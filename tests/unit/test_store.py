@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
+import errno
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -24,6 +27,8 @@ from agentmem.errors import (
     InvalidText,
     RecordNotFound,
     StoreClosed,
+    StoreError,
+    StoreFull,
 )
 from agentmem.protocols import EmbedderId
 from agentmem.stores import MemoryStore, SqliteStore, Store
@@ -601,6 +606,23 @@ def test_the_same_content_under_other_ids_is_left_out(tmp_path: Path, store: Sto
     report = import_jsonl(store, path, analyse=make_entry)
     assert (report.imported, report.same_content) == (1, 1)
     assert sorted(ids(store)) == ["a", "y"]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, StoreFull), (errno.EPIPE, StoreError)])
+def test_a_pipe_that_takes_no_export_is_a_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def refuse(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with MemoryStore() as store, pytest.raises(kind, match=re.escape(str(pipe))) as refused:
+        export_jsonl(store, pipe)
+    assert type(refused.value) is kind
+    assert pipe.is_fifo()
 
 
 def test_an_export_can_be_given_to_somebody_else(tmp_path: Path, store: Store) -> None:
