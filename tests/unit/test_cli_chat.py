@@ -142,6 +142,54 @@ def test_forget_takes_the_last_turn_or_one_memory_back(cli: Cli) -> None:
     assert cli("list", "--limit", "0", "--json").json["count"] == 0
 
 
+def test_what_is_forgotten_leaves_the_conversation_too(memory: MemoryManager) -> None:
+    (memory_id,) = memory.add(LAUNCH, user_id="alice").ids
+    sent: list[str] = []
+
+    def model(messages: Any, **_: Any) -> str:
+        sent.append(str(messages))
+        return "On Tuesday, I was told."
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        for line in ("When is the alpha launch?", "Really?", f"/forget {memory_id}", "Hm?"):
+            talk.hear(line)
+        assert "Tuesday" in sent[1]
+        assert "Tuesday" not in sent[2]
+        for line in ("/forget", "/forget", "Well?"):
+            talk.hear(line)
+        assert "Tuesday" not in sent[3]
+    assert f"Forgotten: {memory_id} (the conversation starts anew)" in printed(at)
+    assert complained(at) == ""
+
+
+def test_forget_again_takes_the_turn_before_back(cli: Cli) -> None:
+    ran = cli("chat", stdin="I like tabs\nI like tea\n/forget\n/prefs\n/forget\n/prefs\n/forget\n")
+    assert ran.out.count("Forgotten: the last turn (2 memories)") == 2
+    assert ran.out.count("I like tabs") == 1
+    assert "No preferences are known." in ran.out
+    assert ran.err.count("Nothing was said yet") == 1
+    assert cli("list", "--limit", "0", "--json").json["count"] == 0
+
+
+def test_forget_after_a_failed_turn_takes_the_one_before_it(memory: MemoryManager) -> None:
+    def model(messages: Any, **_: Any) -> str:
+        if "break" in str(messages[-1]):
+            raise RuntimeError("broken")
+        return "Noted."
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        for line in ("I like tabs", "break", "/forget"):
+            talk.hear(line)
+    assert "Forgotten: the last turn (" in printed(at)
+    assert not memory.preferences.get_all(user_id="alice")
+    texts = [one.text for one in memory.get_all(user_id="alice")]
+    assert not [text for text in texts if "tabs" in text]
+
+
 def test_unknown_commands_and_ids_do_not_end_the_conversation(cli: Cli) -> None:
     ran = cli("chat", stdin="/nonsense\n/forget zzzzzz\n/help\n")
     assert ran.code == 1
