@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentmem.cli.common import (
     FAILED,
     NOTHING_FOUND,
+    Common,
     common_of,
     history_path,
     open_memory,
@@ -18,6 +19,9 @@ from agentmem.cli.common import (
     screen_of,
 )
 from agentmem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
 
 EXTRACTIVE = "extractive"
 
@@ -64,6 +68,7 @@ def chat(
     at = screen_of(ctx)
     said = common_of(ctx)
     with open_memory(ctx) as memory, Stoppable() as runner:
+        check_readable(memory, said)
         talk = Talk(memory, at, runner, model=model_name(model), whose=said.whose, system=system)
         by_hand = at.talks and at.on_terminal and not at.json
         if by_hand:
@@ -112,6 +117,7 @@ def ask(
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
     with open_memory(ctx) as memory, Stoppable() as runner:
+        check_readable(memory, common_of(ctx))
         talk = Talk(
             memory,
             at,
@@ -128,6 +134,11 @@ def ask(
         raise KeyboardInterrupt
     if not found:
         raise typer.Exit(NOTHING_FOUND)
+
+
+def check_readable(memory: MemoryManager, said: Common) -> None:
+    """Raise what is wrong with a store that cannot be read: a turn would go on without it."""
+    memory.get_all(limit=1, **said.whose)
 
 
 def model_name(given: str | None) -> str:

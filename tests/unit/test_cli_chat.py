@@ -98,6 +98,30 @@ def test_a_model_that_cannot_be_asked_is_one_line(cli: Cli) -> None:
     assert ran.error["message"]
 
 
+@pytest.mark.parametrize("kind", ["text", "folder", "damaged"])
+def test_a_store_that_cannot_be_read_is_said_once_before_anything_is_asked(
+    cli: Cli, kind: str
+) -> None:
+    if kind == "folder":
+        cli.store.mkdir()
+    elif kind == "text":
+        cli.store.write_text("# Notes")
+    else:
+        cli.add(LAUNCH)
+        cli.store.write_bytes(cli.store.read_bytes()[:5_000])
+    listed = cli("list")
+    for args, stdin in ((("ask", "hi"), ""), (("chat",), "hi\n")):
+        ran = cli(*args, stdin=stdin)
+        assert (ran.code, ran.out, ran.err) == (4, "", listed.err)
+    assert cli("ask", "hi", "--json").error["message"]
+
+
+def test_a_store_that_is_not_there_yet_can_be_asked(cli: Cli) -> None:
+    assert cli("chat", stdin="/prefs\n").code == 0
+    assert not cli.store.exists()
+    assert cli("ask", "hi").code == 5
+
+
 # -- chat, piped ------------------------------------------------------------------------------
 
 
