@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -67,4 +67,5 @@ def _in_place_of(target: Path) -> Iterator[TextIO]:
             os.fsync(file.fileno())
         temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a file system that is read-only refuses even what is not there
+            temporary.unlink()

@@ -625,6 +625,23 @@ def test_a_pipe_that_takes_no_export_is_a_typed_error(
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize(("number", "kind"), [(errno.EROFS, StoreError), (errno.ENOSPC, StoreFull)])
+def test_an_export_that_cannot_clean_up_says_what_went_wrong_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    def refuse(error: int) -> Callable[..., Any]:
+        def refused(*_: Any, **__: Any) -> Any:
+            raise OSError(error, os.strerror(error))
+
+        return refused
+
+    monkeypatch.setattr(os, "open", refuse(number))
+    monkeypatch.setattr(Path, "unlink", refuse(errno.EROFS))
+    with MemoryStore() as store, pytest.raises(kind, match=r"out\.jsonl") as raised:
+        export_jsonl(store, tmp_path / "out.jsonl")
+    assert type(raised.value) is kind
+
+
 def test_an_export_can_be_given_to_somebody_else(tmp_path: Path, store: Store) -> None:
     path = exported(tmp_path)
     import_jsonl(store, path, analyse=make_entry, scope=BOB)
