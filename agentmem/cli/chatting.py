@@ -67,9 +67,10 @@ def chat(
 
     at = screen_of(ctx)
     said = common_of(ctx)
+    name = model_name(model)
     with open_memory(ctx) as memory, Stoppable() as runner:
         check_readable(memory, said)
-        talk = Talk(memory, at, runner, model=model_name(model), whose=said.whose, system=system)
+        talk = Talk(memory, at, runner, model=name, whose=said.whose, system=system)
         by_hand = at.talks and at.on_terminal and not at.json
         if by_hand:
             from agentmem.cli.prompting import typed_lines
@@ -113,6 +114,7 @@ def ask(
     from agentmem.cli.talking import Talk
 
     at = screen_of(ctx)
+    name = model_name(model)
     asked = read_text(" ".join(question) if question else None, name="question").strip()
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
@@ -122,7 +124,7 @@ def ask(
             memory,
             at,
             runner,
-            model=model_name(model),
+            model=name,
             whose=common_of(ctx).whose,
             system=system,
             remembers=not no_remember,
@@ -142,8 +144,12 @@ def check_readable(memory: MemoryManager, said: Common) -> None:
 
 
 def model_name(given: str | None) -> str:
-    """The model that was named; the one that needs none otherwise."""
-    return (given or "").strip() or EXTRACTIVE
+    """The model that was named; the one that needs none if none was."""
+    if given is None:
+        return EXTRACTIVE
+    if not given.strip():
+        raise InvalidInput("--model", given, "is empty", remedy="Leave it out, or name a model.")
+    return given.strip()
 
 
 def piped_lines() -> Iterator[str]:

@@ -122,6 +122,18 @@ def test_a_store_that_is_not_there_yet_can_be_asked(cli: Cli) -> None:
     assert cli("ask", "hi").code == 5
 
 
+@pytest.mark.parametrize("typed", ["", "  "])
+def test_an_empty_model_name_is_refused_and_an_unset_one_is_none(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    for args in (("ask", "hi"), ("chat",), ("websearch", "hi"), ("doctor",)):
+        ran = cli(*args, "--model", typed, "--json", stdin="hi\n")
+        assert (ran.code, ran.out, ran.error["type"]) == (2, "", "InvalidInput")
+    assert not cli.store.exists()
+    monkeypatch.setenv("AGENTMEM_MODEL", "")
+    assert cli("ask", "hi").code == 5
+
+
 # -- chat, piped ------------------------------------------------------------------------------
 
 
