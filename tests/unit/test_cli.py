@@ -202,6 +202,13 @@ def test_deleted_memories_can_be_erased_by_their_end_and_leave_no_bytes(cli: Cli
     assert cli("get", other).code == 0
 
 
+def test_removing_everything_makes_no_store(cli: Cli) -> None:
+    assert cli("erase", "--all", "--yes", "--json").json["ids"] == []
+    assert cli("delete", "--all", "--yes").out == "Deleted: 0\n"
+    assert cli("prefs", "clear", "--yes").out == "Removed: 0\n"
+    assert not cli.store.exists()
+
+
 def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
     cli.add("mine", "--user", "alice")
     cli.add("theirs", "--user", "bob")
