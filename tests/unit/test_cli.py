@@ -13,6 +13,7 @@ import pytest
 
 import agentmem
 from agentmem.cli import app as cli_app
+from agentmem.cli.common import Common, history_path
 from agentmem.cli.manual import render_manual
 from tests.unit.cli_running import ROOT, Cli, start
 
@@ -212,12 +213,18 @@ def test_removing_everything_makes_no_store(cli: Cli) -> None:
 def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
     cli.add("mine", "--user", "alice")
     cli.add("theirs", "--user", "bob")
-    history = cli.store.with_name(cli.store.name + ".history")
-    history.write_text("+mine\n")
+    mine, theirs, nobodys = (
+        history_path(Common(store=str(cli.store), user=user)) for user in ("alice", "bob", None)
+    )
+    for history in (mine, theirs, nobodys):
+        assert history is not None
+        assert "alice" not in history.name
+        history.write_text("+line\n")
     ran = cli("erase", "--all", "--yes", "--user", "alice")
     assert ran.code == 0
     assert "Complete" in ran.out
-    assert not history.exists()
+    left = {path for path in cli.store.parent.iterdir() if ".history" in path.name}
+    assert left == {theirs, nobodys}
     assert cli("list", "--user", "bob", "--json").json["count"] == 1
     assert cli("list", "--user", "alice", "--json").json["count"] == 0
 

@@ -321,6 +321,21 @@ def test_a_conversation_on_a_terminal(cli: Cli, columns: int) -> None:
     assert "When is the alpha launch?" in history.read_text()
 
 
+def test_each_user_has_a_history_of_their_own(cli: Cli) -> None:
+    for user in ("sam", "bob"):
+        terminal = Terminal(cli.store, "chat", "--user", user)
+        terminal.wait_for("you>")
+        terminal.type(f"/help {user}s line\r")
+        terminal.wait_for("you>")
+        terminal.type("/quit\r")
+        assert terminal.end() == 0
+    kept = [path for path in cli.store.parent.iterdir() if ".history" in path.name]
+    assert sorted(text.count("s line") for text in map(Path.read_text, kept)) == [1, 1]
+    for path in kept:
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert "sam" not in path.name
+
+
 def test_no_history_keeps_no_file(cli: Cli) -> None:
     cli.add(LAUNCH)
     terminal = Terminal(cli.store, "chat", "--no-history")
