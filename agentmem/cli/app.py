@@ -20,7 +20,14 @@ import typer
 from typer.core import TyperGroup
 
 from agentmem.cli.common import BAD_USAGE, FAILED, INTERRUPTED, exit_code, shared_options
-from agentmem.cli.output import CLOSED_PIPE, make_screen, one_line, to_json, visible
+from agentmem.cli.output import (
+    CLOSED_PIPE,
+    make_screen,
+    one_line,
+    open_closed_streams,
+    to_json,
+    visible,
+)
 from agentmem.core.values import dataclass
 
 
@@ -133,6 +140,7 @@ class LazyCommands(TyperGroup):
         """Run, report what went wrong, and exit with the code that says it."""
         typed = list(sys.argv[1:] if args is None else args) or ["--help"]
         extra["standalone_mode"] = False
+        open_closed_streams()
         set_up_logging(_flag(typed, "--debug"))
         try:
             code = super().main(args=typed, **extra)

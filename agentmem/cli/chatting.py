@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentmem.cli.common import (
     FAILED,
     NOTHING_FOUND,
+    Common,
     common_of,
     history_path,
     open_memory,
@@ -18,6 +19,9 @@ from agentmem.cli.common import (
     screen_of,
 )
 from agentmem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from agentmem.manager import MemoryManager
 
 EXTRACTIVE = "extractive"
 
@@ -63,8 +67,10 @@ def chat(
 
     at = screen_of(ctx)
     said = common_of(ctx)
+    name = model_name(model)
     with open_memory(ctx) as memory, Stoppable() as runner:
-        talk = Talk(memory, at, runner, model=model_name(model), whose=said.whose, system=system)
+        check_readable(memory, said)
+        talk = Talk(memory, at, runner, model=name, whose=said.whose, system=system)
         by_hand = at.talks and at.on_terminal and not at.json
         if by_hand:
             from agentmem.cli.prompting import typed_lines
@@ -108,15 +114,17 @@ def ask(
     from agentmem.cli.talking import Talk
 
     at = screen_of(ctx)
+    name = model_name(model)
     asked = read_text(" ".join(question) if question else None, name="question").strip()
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
     with open_memory(ctx) as memory, Stoppable() as runner:
+        check_readable(memory, common_of(ctx))
         talk = Talk(
             memory,
             at,
             runner,
-            model=model_name(model),
+            model=name,
             whose=common_of(ctx).whose,
             system=system,
             remembers=not no_remember,
@@ -130,9 +138,18 @@ def ask(
         raise typer.Exit(NOTHING_FOUND)
 
 
+def check_readable(memory: MemoryManager, said: Common) -> None:
+    """Raise what is wrong with a store that cannot be read: a turn would go on without it."""
+    memory.get_all(limit=1, **said.whose)
+
+
 def model_name(given: str | None) -> str:
-    """The model that was named; the one that needs none otherwise."""
-    return (given or "").strip() or EXTRACTIVE
+    """The model that was named; the one that needs none if none was."""
+    if given is None:
+        return EXTRACTIVE
+    if not given.strip():
+        raise InvalidInput("--model", given, "is empty", remedy="Leave it out, or name a model.")
+    return given.strip()
 
 
 def piped_lines() -> Iterator[str]:

@@ -228,9 +228,23 @@ def open_memory(ctx: typer.Context, **settings: Any) -> MemoryManager:
 
 
 def history_path(said: Common) -> Path | None:
-    """Where the lines typed into `chat` are kept: beside the store, if that is a file."""
+    """Where the lines this user types into `chat` are kept: beside the store, if that is a file.
+
+    The name of the file does not say the user's.
+    """
     path = said.path
-    return None if path is None else path.with_name(path.name + ".history")
+    if path is None:
+        return None
+    whose = f"-{short_hash(said.user)}" if said.user else ""
+    return path.with_name(f"{path.name}.history{whose}")
+
+
+def short_hash(text: str) -> str:
+    """Twelve characters that stand for `text` and are fit for the name of a file."""
+    import hashlib
+
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def resolve_id(

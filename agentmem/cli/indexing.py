@@ -120,10 +120,8 @@ def show_folder(at: Screen, report: FolderReport) -> None:
             )
             if count
         ]
-        total = f"{report.files:,} {'file' if report.files == 1 else 'files'}"
-        at.print(
-            f"{total}: {', '.join(counts) or 'nothing to read'} {chunks(report.chunks)}".rstrip()
-        )
+        became = ", ".join(counts) or "nothing to read"
+        at.print(f"{files(report.files)}: {became} {chunks(report.chunks)}".rstrip())
         for passed in report.failed[:SHOWN]:
             at.complain(f"failed: {one_line(passed.path)}: {one_line(passed.reason)}")
         if at.on_terminal:
@@ -132,13 +130,24 @@ def show_folder(at: Screen, report: FolderReport) -> None:
         for name, left in (("failed", report.failed), ("skipped", report.skipped)):
             if len(left) > SHOWN and (at.on_terminal or name == "failed"):
                 at.note(f"and {len(left) - SHOWN:,} more {name}; --json lists all")
-        if report.pruned:
-            gone = f"{len(report.vanished):,} files that are gone"
-            at.print(f"Forgotten: {chunks(report.pruned).strip('()')} of {gone}")
-        elif report.vanished:
-            at.note(f"{len(report.vanished):,} files are gone since; --prune forgets them.")
+        show_gone(at, report)
     if report.failed:
         raise typer.Exit(FAILED)
+
+
+def show_gone(at: Screen, report: FolderReport) -> None:
+    """Print which files are no longer there, and whether their chunks are."""
+    gone = len(report.vanished)
+    are, them = ("is", "it") if gone == 1 else ("are", "them")
+    if report.pruned:
+        pruned = chunks(report.pruned).strip("()")
+        at.print(f"Forgotten: {pruned} of {files(gone)} that {are} gone")
+    elif gone:
+        at.note(f"{files(gone)} {are} gone since; --prune forgets {them}.")
+
+
+def files(count: int) -> str:
+    return f"{count:,} {'file' if count == 1 else 'files'}"
 
 
 def chunks(count: int) -> str:

@@ -50,7 +50,8 @@ one document a line.)
 
 **Destructive commands** (`delete`, `erase`, `prefs clear`, `export` over a file) ask on a terminal
 and need `--yes` elsewhere. `erase` also removes the file beside the store in which `chat` keeps the
-lines you typed.
+lines you typed. There is one for each `--user`, and one for when none is named; only that user's is
+removed.
 
 **Exit codes**
 

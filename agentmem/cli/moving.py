@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 STREAM = "-"
+STDOUT = (STREAM, "/dev/stdout")
 Foreign = Literal["auto", "agentmem", "mem0", "letta", "zep", "chatgpt", "claude"]
 SHOWN_BAD_LINES = 10
 
@@ -44,10 +45,13 @@ def export(
 ) -> None:
     """Write memories to a file, one JSON object a line: of everybody, or of --user."""
     at = screen_of(ctx)
-    if file == STREAM:
+    if file in STDOUT:
         if at.json:
             raise InvalidInput(
-                "--json", True, "and - both want stdout", remedy="Name a file, or leave one out."
+                "--json",
+                True,
+                f"and {file} both want stdout",
+                remedy="Name a file, or leave one out.",
             )
         with open_memory(ctx) as memory, temporary() as path:
             memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
@@ -55,7 +59,7 @@ def export(
         return
     target = Path(file)
     check_target(ctx, target)
-    if target.exists():
+    if replaces(target):
         confirm(at, f"{one_line(file)} exists. Replace it?", yes=yes)
     with open_memory(ctx) as memory:
         count = memory.export_jsonl(target, vectors=vectors, **whose_of(ctx))
@@ -192,6 +196,11 @@ def check_target(ctx: typer.Context, target: Path) -> None:
     store = common_of(ctx).path
     if store is not None and target.exists() and store.exists() and target.samefile(store):
         raise InvalidInput("FILE", str(target), "is the store itself", remedy="Name another.")
+
+
+def replaces(target: Path) -> bool:
+    """Whether writing `target` loses what is there, as it does not in a pipe or a terminal."""
+    return target.exists() and not (target.is_fifo() or target.is_char_device())
 
 
 @contextmanager

@@ -194,6 +194,17 @@ def is_utf8(stream: TextIO) -> bool:
     return can_show(stream, "\U0001f600é漢")
 
 
+def open_closed_streams() -> None:
+    """Give each standard stream that was closed before we began a place: nowhere.
+
+    What is written there is dropped, and there is nothing to read. In this order
+    each gets its own number, so that no file of ours is taken for a stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - stays open
+
+
 def close_quietly(stream: TextIO) -> None:
     """Let nothing more be written to a stream whose reader went away, not even at exit."""
     try:

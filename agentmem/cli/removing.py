@@ -100,7 +100,10 @@ def choose(
 
 
 def forget_typed_lines(ctx: typer.Context) -> bool:
-    """Remove the lines `chat` kept, which may repeat what was erased; whether there were any."""
+    """Remove this user's lines that `chat` kept; whether there were any.
+
+    They may repeat what was erased.
+    """
     path = history_path(common_of(ctx))
     if path is None or not path.exists():
         return False

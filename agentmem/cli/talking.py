@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from agentmem.cli.progress import steps
 from agentmem.cli.running import Stoppable
 from agentmem.cli.sources import citation_to_dict, source_lines
 from agentmem.config import LoopConfig
+from agentmem.core.values import dataclass
 from agentmem.errors import AgentMemError, RecordNotFound
 
 if TYPE_CHECKING:
@@ -26,12 +28,23 @@ if TYPE_CHECKING:
 HELP = (
     ("/why", "what the last answer was given, and what was left out"),
     ("/prefs", "what is known of you"),
-    ("/forget", "take the last turn back; /forget ID takes one memory back"),
+    ("/forget", "take the last turn back; again, the one before it"),
+    ("/forget ID", "take one memory back; the conversation starts anew, without it"),
     ("/help", "this list"),
     ("/quit", "leave; Ctrl-D too"),
 )
 _LATEST = 50
 _WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turn:
+    """A question that was answered, and the conversation before it."""
+
+    question: str
+    began: datetime
+    before: tuple[Any, ...]
+    result: AgentLoopResult
 
 
 class Talk:
@@ -60,10 +73,7 @@ class Talk:
         self._runner = runner
         self._start: tuple[Any, ...] = ({"role": "system", "content": system},) if system else ()
         self._messages: tuple[Any, ...] = self._start
-        self._before = self._messages
-        self._last: AgentLoopResult | None = None
-        self._began: datetime | None = None
-        self._question = ""
+        self._said: list[_Turn] = []
         self._config = LoopConfig(enable_auto_index=remembers, detect_preferences=remembers)
         self.commands: dict[str, Callable[[str], bool]] = {
             "/why": self._why,
@@ -101,8 +111,7 @@ class Talk:
         from agentmem.extracting import NOTHING
 
         at, flow = self.at, Flow(self.at)
-        self._began, self._before = self.memory.clock.now(), self._messages
-        self._question = question
+        began = self.memory.clock.now()
         with contextlib.ExitStack() as until_heard:
             if at.on_terminal and self.name != "extractive":
                 until_heard.enter_context(steps(at, f"asking {self.name}"))
@@ -117,7 +126,10 @@ class Talk:
                 flow.add(result.answer)
             flow.end()
             self._after(result)
-        self._last, self._messages = result, result.messages
+        self._said.append(
+            _Turn(question=question, began=began, before=self._messages, result=result)
+        )
+        self._messages = result.messages
         self.turns.append(turn_to_dict(question, result, self.name))
         return result.answer.strip() not in ("", NOTHING)
 
@@ -174,14 +186,14 @@ class Talk:
         from agentmem.cli.why import why_lines
         from agentmem.inspector.commands import store_option
 
-        if self._last is None:
+        if not self._said:
             self.at.complain("Nothing was asked yet.")
             return True
-        snapshot = None
-        if self._last.snapshot_id:
-            snapshot = self.memory.runtime.trace.get(self._last.snapshot_id, scope=None)
+        last, snapshot = self._said[-1].result, None
+        if last.snapshot_id:
+            snapshot = self.memory.runtime.trace.get(last.snapshot_id, scope=None)
         store = store_option(self.memory)
-        self._say(why_lines(self.at, self._last, snapshot, store=store))
+        self._say(why_lines(self.at, last, snapshot, store=store))
         return True
 
     def _prefs(self, rest: str) -> bool:
@@ -193,31 +205,43 @@ class Talk:
 
     def _forget(self, rest: str) -> bool:
         if rest and rest != "last":
-            meant = resolve_id(self.memory, rest, self.whose)
-            self._take_back(meant)
-            self._say([f"Forgotten: {meant}"])
-            return True
-        if self._last is None or self._began is None:
+            self._forget_memory(rest)
+        elif self._said:
+            self._forget_turn()
+        else:
             self.at.complain("Nothing was said yet.")
-            return True
+        return True
+
+    def _forget_memory(self, given: str) -> None:
+        """Take a memory back, and every turn out of the conversation: any may repeat it."""
+        meant = resolve_id(self.memory, given, self.whose)
+        self._take_back(meant)
+        anew = " (the conversation starts anew)" if self._messages != self._start else ""
+        self._messages = self._start
+        self._said = [replace(turn, before=self._start) for turn in self._said]
+        self._say([f"Forgotten: {meant}{anew}"])
+
+    def _forget_turn(self) -> None:
+        """Take the last turn back, and what was learned from it."""
+        turn = self._said[-1]
         self.memory.flush(_WAIT_SECONDS)
-        learned = [preference.id for preference in self._last.preferences]
+        learned = [preference.id for preference in turn.result.preferences]
         count = 0
-        for memory_id in (*learned, *self._said_since(self._began)):
+        for memory_id in (*learned, *self._stored_of(turn)):
             with contextlib.suppress(RecordNotFound):  # taken back elsewhere meanwhile
                 self._take_back(memory_id)
                 count += 1
-        self._messages, self._last, self._began = self._before, None, None
+        self._said.pop()
+        self._messages = turn.before
         self._say(
             [f"Forgotten: the last turn ({count:,} {'memory' if count == 1 else 'memories'})"]
         )
-        return True
 
-    def _said_since(self, began: datetime) -> list[str]:
+    def _stored_of(self, turn: _Turn) -> list[str]:
         """The messages of the last turn: of one moment, since the same user may talk elsewhere."""
         latest = self.memory.get_all(kinds=["message"], limit=_LATEST, **self.whose)
-        since = [one for one in latest if one.created_at >= began]
-        question = one_line(self._question)
+        since = [one for one in latest if one.created_at >= turn.began]
+        question = one_line(turn.question)
         moments = {
             one.created_at
             for one in since

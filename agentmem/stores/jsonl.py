@@ -21,11 +21,12 @@ from typing import Any
 from agentmem.core.checks import require_path
 from agentmem.core.filters import Selection
 from agentmem.core.values import dataclass
-from agentmem.errors import AgentMemError, InvalidInput, StoreError
+from agentmem.errors import InvalidInput, StoreError
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
 from agentmem.stores.entries import check_entry, memory_from_fields, memory_to_fields, write_json
 from agentmem.stores.values import Entry, Source, Version
+from agentmem.stores.whole_files import written_whole
 from agentmem.types import Memory, Scope
 
 FORMAT = "agentmem-jsonl"
@@ -61,28 +62,14 @@ def export_jsonl(
 ) -> int:
     """Write what `scope` sees, or everything, to a new file; gives the number of memories.
 
-    The file appears under its name only when it is complete.
+    The file appears under its name only when it is complete. Through a link its
+    target is written, and a pipe or a device is written as the lines come.
     """
-    target = Path(require_path(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            count = 0
-            for line in _lines(store, scope, deleted=deleted, vectors=vectors):
-                file.write(write_json(line, "export") + "\n")
-                count += "memory" in line
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        if isinstance(error, AgentMemError):
-            raise
-        raise StoreError(
-            f"{target} cannot be written ({error.strerror}).", remedy="Use another path."
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    count = 0
+    with written_whole(Path(require_path(path))) as file:
+        for line in _lines(store, scope, deleted=deleted, vectors=vectors):
+            file.write(write_json(line, "export") + "\n")
+            count += "memory" in line
     return count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import agentmem
 from agentmem.cli import app as cli_app
+from agentmem.cli.common import Common, history_path
 from agentmem.cli.manual import render_manual
 from tests.unit.cli_running import ROOT, Cli, start
 
@@ -201,15 +203,28 @@ def test_deleted_memories_can_be_erased_by_their_end_and_leave_no_bytes(cli: Cli
     assert cli("get", other).code == 0
 
 
+def test_removing_everything_makes_no_store(cli: Cli) -> None:
+    assert cli("erase", "--all", "--yes", "--json").json["ids"] == []
+    assert cli("delete", "--all", "--yes").out == "Deleted: 0\n"
+    assert cli("prefs", "clear", "--yes").out == "Removed: 0\n"
+    assert not cli.store.exists()
+
+
 def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
     cli.add("mine", "--user", "alice")
     cli.add("theirs", "--user", "bob")
-    history = cli.store.with_name(cli.store.name + ".history")
-    history.write_text("+mine\n")
+    mine, theirs, nobodys = (
+        history_path(Common(store=str(cli.store), user=user)) for user in ("alice", "bob", None)
+    )
+    for history in (mine, theirs, nobodys):
+        assert history is not None
+        assert "alice" not in history.name
+        history.write_text("+line\n")
     ran = cli("erase", "--all", "--yes", "--user", "alice")
     assert ran.code == 0
     assert "Complete" in ran.out
-    assert not history.exists()
+    left = {path for path in cli.store.parent.iterdir() if ".history" in path.name}
+    assert left == {theirs, nobodys}
     assert cli("list", "--user", "bob", "--json").json["count"] == 1
     assert cli("list", "--user", "alice", "--json").json["count"] == 0
 
@@ -285,6 +300,40 @@ def test_an_export_never_replaces_the_store(cli: Cli) -> None:
     cli.add("fact")
     assert cli("export", str(cli.store), "--yes").code == 2
     assert cli("list", "--json").json["count"] == 1
+
+
+def test_an_export_through_a_link_writes_its_target(cli: Cli, tmp_path: Path) -> None:
+    cli.add("fact")
+    target, link = tmp_path / "folder" / "target.jsonl", tmp_path / "link.jsonl"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    assert cli("export", str(link)).code == 0  # a new file, through a link that led nowhere
+    target.write_text("old")
+    assert cli("export", str(link)).code == 2
+    assert cli("export", str(link), "--yes").code == 0
+    assert link.is_symlink()
+    assert "fact" in target.read_text()
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_an_export_goes_into_a_pipe_and_leaves_it_one(cli: Cli, tmp_path: Path) -> None:
+    cli.add("fact")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    ran = cli("export", str(pipe))
+    read = os.read(reader, 65_536)
+    os.close(reader)
+    assert ran.code == 0
+    assert pipe.is_fifo()
+    assert b"fact" in read
+    assert read.splitlines()[-1] == b'{"end":1}'
+
+
+def test_an_export_to_the_name_of_stdout_is_one_to_stdout(cli: Cli) -> None:
+    cli.add("fact")
+    assert cli("export", "/dev/stdout").out == cli("export", "-").out
+    assert cli("export", "/dev/stdout", "--json").code == 2
 
 
 # -- what is printed ----------------------------------------------------------------------------
@@ -457,8 +506,9 @@ def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path)
     again = cli("index", str(notes), "--json").json
     assert (again["unchanged"], again["added"]) == (2, 0)
     (notes / "b.txt").unlink()
-    assert "--prune" in cli("index", str(notes)).err
-    assert "Forgotten" in cli("index", str(notes), "--prune").out
+    assert cli("index", str(notes)).err == "1 file is gone since; --prune forgets it.\n"
+    forgotten = "Forgotten: 1 chunk of 1 file that is gone\n"
+    assert cli("index", str(notes), "--prune").out.endswith(forgotten)
     assert cli("search", "beta cancelled").code == 5
 
 

@@ -98,6 +98,42 @@ def test_a_model_that_cannot_be_asked_is_one_line(cli: Cli) -> None:
     assert ran.error["message"]
 
 
+@pytest.mark.parametrize("kind", ["text", "folder", "damaged"])
+def test_a_store_that_cannot_be_read_is_said_once_before_anything_is_asked(
+    cli: Cli, kind: str
+) -> None:
+    if kind == "folder":
+        cli.store.mkdir()
+    elif kind == "text":
+        cli.store.write_text("# Notes")
+    else:
+        cli.add(LAUNCH)
+        cli.store.write_bytes(cli.store.read_bytes()[:5_000])
+    listed = cli("list")
+    for args, stdin in ((("ask", "hi"), ""), (("chat",), "hi\n")):
+        ran = cli(*args, stdin=stdin)
+        assert (ran.code, ran.out, ran.err) == (4, "", listed.err)
+    assert cli("ask", "hi", "--json").error["message"]
+
+
+def test_a_store_that_is_not_there_yet_can_be_asked(cli: Cli) -> None:
+    assert cli("chat", stdin="/prefs\n").code == 0
+    assert not cli.store.exists()
+    assert cli("ask", "hi").code == 5
+
+
+@pytest.mark.parametrize("typed", ["", "  "])
+def test_an_empty_model_name_is_refused_and_an_unset_one_is_none(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    for args in (("ask", "hi"), ("chat",), ("websearch", "hi"), ("doctor",)):
+        ran = cli(*args, "--model", typed, "--json", stdin="hi\n")
+        assert (ran.code, ran.out, ran.error["type"]) == (2, "", "InvalidInput")
+    assert not cli.store.exists()
+    monkeypatch.setenv("AGENTMEM_MODEL", "")
+    assert cli("ask", "hi").code == 5
+
+
 # -- chat, piped ------------------------------------------------------------------------------
 
 
@@ -140,6 +176,54 @@ def test_forget_takes_the_last_turn_or_one_memory_back(cli: Cli) -> None:
     assert f"Forgotten: {memory_id}" in ran.out
     assert "Nothing was said yet" in ran.err
     assert cli("list", "--limit", "0", "--json").json["count"] == 0
+
+
+def test_what_is_forgotten_leaves_the_conversation_too(memory: MemoryManager) -> None:
+    (memory_id,) = memory.add(LAUNCH, user_id="alice").ids
+    sent: list[str] = []
+
+    def model(messages: Any, **_: Any) -> str:
+        sent.append(str(messages))
+        return "On Tuesday, I was told."
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        for line in ("When is the alpha launch?", "Really?", f"/forget {memory_id}", "Hm?"):
+            talk.hear(line)
+        assert "Tuesday" in sent[1]
+        assert "Tuesday" not in sent[2]
+        for line in ("/forget", "/forget", "Well?"):
+            talk.hear(line)
+        assert "Tuesday" not in sent[3]
+    assert f"Forgotten: {memory_id} (the conversation starts anew)" in printed(at)
+    assert complained(at) == ""
+
+
+def test_forget_again_takes_the_turn_before_back(cli: Cli) -> None:
+    ran = cli("chat", stdin="I like tabs\nI like tea\n/forget\n/prefs\n/forget\n/prefs\n/forget\n")
+    assert ran.out.count("Forgotten: the last turn (2 memories)") == 2
+    assert ran.out.count("I like tabs") == 1
+    assert "No preferences are known." in ran.out
+    assert ran.err.count("Nothing was said yet") == 1
+    assert cli("list", "--limit", "0", "--json").json["count"] == 0
+
+
+def test_forget_after_a_failed_turn_takes_the_one_before_it(memory: MemoryManager) -> None:
+    def model(messages: Any, **_: Any) -> str:
+        if "break" in str(messages[-1]):
+            raise RuntimeError("broken")
+        return "Noted."
+
+    at = screen()
+    with Stoppable() as runner:
+        talk = talk_to(memory, model, at, runner)
+        for line in ("I like tabs", "break", "/forget"):
+            talk.hear(line)
+    assert "Forgotten: the last turn (" in printed(at)
+    assert not memory.preferences.get_all(user_id="alice")
+    texts = [one.text for one in memory.get_all(user_id="alice")]
+    assert not [text for text in texts if "tabs" in text]
 
 
 def test_unknown_commands_and_ids_do_not_end_the_conversation(cli: Cli) -> None:
@@ -235,6 +319,21 @@ def test_a_conversation_on_a_terminal(cli: Cli, columns: int) -> None:
     history = cli.store.with_name(cli.store.name + ".history")
     assert history.stat().st_mode & 0o777 == 0o600
     assert "When is the alpha launch?" in history.read_text()
+
+
+def test_each_user_has_a_history_of_their_own(cli: Cli) -> None:
+    for user in ("sam", "bob"):
+        terminal = Terminal(cli.store, "chat", "--user", user)
+        terminal.wait_for("you>")
+        terminal.type(f"/help {user}s line\r")
+        terminal.wait_for("you>")
+        terminal.type("/quit\r")
+        assert terminal.end() == 0
+    kept = [path for path in cli.store.parent.iterdir() if ".history" in path.name]
+    assert sorted(text.count("s line") for text in map(Path.read_text, kept)) == [1, 1]
+    for path in kept:
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert "sam" not in path.name
 
 
 def test_no_history_keeps_no_file(cli: Cli) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agentmem.core.layout import width_of
-from tests.unit.cli_running import Cli, Terminal, start
+from tests.unit.cli_running import Cli, Terminal, environment, start
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;;[^\x1b]*\x1b\\")
 
@@ -61,6 +64,36 @@ def test_exit_codes_reach_the_shell(cli: Cli) -> None:
         out, err = process.communicate(timeout=60)
         assert process.returncode == code, (args, out, err)
         assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("list >&-", 0),
+        ("list --json >&- 2>&-", 0),
+        ("export - >&-", 0),
+        ("--version >&-", 0),
+        ("stats >&-", 0),
+        ("get zzzz 2>&-", 3),
+        ("nonsense 2>&-", 2),
+        ("chat <&-", 0),
+        ("add - <&-", 2),
+        ("add text <&- >&- 2>&-", 0),
+    ],
+)
+def test_a_closed_stream_is_one_that_leads_nowhere(cli: Cli, command: str, code: int) -> None:
+    cli.add("alpha beta")
+    line = f"{shlex.quote(sys.executable)} -m agentmem {command}"
+    ran = subprocess.run(
+        ["/bin/sh", "-c", line],
+        check=False,
+        env=environment(cli.store),
+        capture_output=True,
+        timeout=60,
+    )
+    assert ran.returncode == code, ran
+    for bad in (b"Traceback", b"NoneType", b"alpha"):
+        assert bad not in ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200, 500])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
+import errno
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -24,6 +27,8 @@ from agentmem.errors import (
     InvalidText,
     RecordNotFound,
     StoreClosed,
+    StoreError,
+    StoreFull,
 )
 from agentmem.protocols import EmbedderId
 from agentmem.stores import MemoryStore, SqliteStore, Store
@@ -601,6 +606,40 @@ def test_the_same_content_under_other_ids_is_left_out(tmp_path: Path, store: Sto
     report = import_jsonl(store, path, analyse=make_entry)
     assert (report.imported, report.same_content) == (1, 1)
     assert sorted(ids(store)) == ["a", "y"]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, StoreFull), (errno.EPIPE, StoreError)])
+def test_a_pipe_that_takes_no_export_is_a_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def refuse(*_: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with MemoryStore() as store, pytest.raises(kind, match=re.escape(str(pipe))) as refused:
+        export_jsonl(store, pipe)
+    assert type(refused.value) is kind
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EROFS, StoreError), (errno.ENOSPC, StoreFull)])
+def test_an_export_that_cannot_clean_up_says_what_went_wrong_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    def refuse(error: int) -> Callable[..., Any]:
+        def refused(*_: Any, **__: Any) -> Any:
+            raise OSError(error, os.strerror(error))
+
+        return refused
+
+    monkeypatch.setattr(os, "open", refuse(number))
+    monkeypatch.setattr(Path, "unlink", refuse(errno.EROFS))
+    with MemoryStore() as store, pytest.raises(kind, match=r"out\.jsonl") as raised:
+        export_jsonl(store, tmp_path / "out.jsonl")
+    assert type(raised.value) is kind
 
 
 def test_an_export_can_be_given_to_somebody_else(tmp_path: Path, store: Store) -> None:

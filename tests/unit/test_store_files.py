@@ -317,6 +317,16 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path) -> None:
         store.put([entry("a")])
 
 
+def test_a_backup_through_a_link_makes_its_target(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "copies" / "copy.db")
+    with SqliteStore(tmp_path / "store.db") as store:
+        fill(store)
+        store.upkeep.backup(link)
+    assert link.is_symlink()
+    assert (tmp_path / "copies" / "copy.db").is_file()
+
+
 def test_a_backup_is_a_store_with_the_same_answers(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "store.db") as store:
         fill(store)

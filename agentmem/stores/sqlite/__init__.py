@@ -208,6 +208,8 @@ class SqliteStore:
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
+        if not self._database.exists():
+            return 0
         with self._database.write() as write:
             rows = reading.select_rows(
                 write, self._names, replace(selection, deleted=False, forgotten=True)
@@ -241,6 +243,8 @@ class SqliteStore:
         jobs go too: nothing of that user is left.
         """
         require_instant(at, "at")
+        if not self._database.exists():
+            return erasing.erased_nothing(at)
         everything = replace(selection, deleted=True, superseded=True, forgotten=True)
         with self._database.write() as write:
             stored = rows_by_key(write, reading.select_rows(write, self._names, everything))

@@ -113,6 +113,21 @@ def erase_rows(
     )
 
 
+def erased_nothing(at: datetime) -> Receipt:
+    """The receipt where there is no file yet, hence nothing to remove."""
+    return Receipt(
+        ids=(),
+        vectors=0,
+        versions=0,
+        snapshots=0,
+        artifacts=0,
+        jobs=0,
+        index_files=(),
+        complete=True,
+        erased_at=at,
+    )
+
+
 def clean_files(database: Database, *, wait_seconds: float) -> bool:
     """Finish an erasure: remove index files, rewrite the file, empty the log.
 

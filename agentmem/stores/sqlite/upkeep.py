@@ -30,6 +30,7 @@ from agentmem.stores.sqlite.side import job_counts, set_value
 from agentmem.stores.sqlite.transactions import Read, vectors_tally
 from agentmem.stores.sqlite.verifying import problems
 from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
+from agentmem.stores.whole_files import final_path
 from agentmem.types import Scope
 
 _LAST_SYNC = "last_sync"
@@ -131,7 +132,7 @@ class SqliteUpkeep:
 
     def backup(self, path: Path, /) -> None:
         """A consistent copy at `path`, made while others read and write; never half a file."""
-        target = Path(path)
+        target = final_path(Path(path))
         if target.exists():
             raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
         temporary = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
