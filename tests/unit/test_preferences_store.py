@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,3 +140,71 @@ def test_what_several_threads_hear_at_once_is_kept_once(memory: agentmem.MemoryM
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(say, range(8)))
     assert len(texts(prefs)) == 1
+
+
+def say_before(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch, name: str, *said: str
+) -> None:
+    """Let somebody else state one of `said` just before each of the next calls of `name`."""
+    real = getattr(memory.store, name)
+    others = PreferenceStore(memory)
+    left = list(said)
+
+    def late(*args: Any, **options: Any) -> Any:
+        if left:
+            text = left.pop(0)
+            with monkeypatch.context() as calm:
+                calm.setattr(memory.store, name, real)
+                others.add(text, user_id="ana")
+        memory.clock.advance(1)  # type: ignore[attr-defined]  # the clock of this test
+        return real(*args, **options)
+
+    monkeypatch.setattr(memory.store, name, late)
+
+
+def test_a_statement_that_somebody_overtook_is_planned_again(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    prefs.add("I prefer tabs", user_id="ana")
+    say_before(memory, monkeypatch, "supersede", "Call me Rob", "Call me Rod")
+    told = "Call me Tom. I prefer spaces."
+    kept = prefs.detect([{"role": "user", "content": told}], user_id="ana")
+    assert sorted(p.text for p in kept) == ["Call me Tom", "I prefer spaces"]
+    assert sorted(texts(prefs)) == ["Call me Tom", "I prefer spaces"]
+    tom = next(p for p in kept if p.text == "Call me Tom")
+    assert [memory.get(old, user_id="ana").text for old in tom.replaced] == ["Call me Rod"]
+
+
+def test_a_statement_that_is_overtaken_every_time_holds_in_the_end(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    names = [f"Call me R{letter}b" for letter in "abcdefghijklmnop"]
+    say_before(memory, monkeypatch, "supersede", *names)
+    assert prefs.add("Call me Tom", user_id="ana").text == "Call me Tom"
+    assert texts(prefs) == ["Call me Tom"]
+
+
+def test_of_two_first_statements_at_once_one_holds(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    say_before(memory, monkeypatch, "put_new", "Call me Rob")
+    tom = prefs.add("Call me Tom", user_id="ana")
+    assert len(texts(prefs)) == 1
+    (holds,) = prefs.get_all(user_id="ana")
+    assert {tom.text, holds.text} <= {"Call me Tom", "Call me Rob"}
+
+
+def test_what_somebody_else_said_meanwhile_is_not_kept_twice(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    say_before(memory, monkeypatch, "supersede", "Call me Tom")
+    assert prefs.add("Call me Tom", user_id="ana").text == "Call me Tom"
+    (holds,) = prefs.get_all(user_id="ana")
+    assert holds.text == "Call me Tom"
