@@ -119,17 +119,18 @@ class PreferenceStore:
         self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
 
     def undo(self, preference_id: str, **whose: str | None) -> tuple[Preference, ...]:
-        """Take one preference back and let what it had replaced hold again; gives those."""
+        """Take one preference back and let what it had replaced hold again; gives those.
+
+        If it was replaced itself, what holds now goes on holding and nothing is
+        given: what it had replaced is then replaced by the newer one, and holds
+        again when that is taken back.
+        """
         scope = scope_of(whose)
         memory = self._require(scope, preference_id)
-        store = self._memory.store
-        back = []
-        for old_id in memory.metadata.get("replaced", ()):
-            try:
-                back.append(_preference(store.unsupersede(scope, old_id)))
-            except (RecordNotFound, InvalidInput):  # erased or replaced again since
-                continue
-        store.delete(scope, [preference_id], at=self._memory.clock.now())
+        back: list[Preference] = []
+        for old in self._replaced_by(scope, preference_id):
+            back += self._hold_again(scope, old.id, instead_of=memory)
+        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
         return tuple(back)
 
     def clear(self, **whose: str | None) -> int:
@@ -179,6 +180,32 @@ class PreferenceStore:
         if memory.kind != "preference":
             raise RecordNotFound(preference_id)
         return memory
+
+    def _replaced_by(self, scope: Scope, preference_id: str) -> tuple[Memory, ...]:
+        everything = Selection(
+            reader=scope,
+            source_url=PREFERENCES_URL,
+            kinds=("preference",),
+            superseded=True,
+            forgotten=True,
+        )
+        found = self._memory.store.scan(everything)
+        return tuple(memory for memory in found if memory.superseded_by == preference_id)
+
+    def _hold_again(
+        self, scope: Scope, old_id: str, *, instead_of: Memory
+    ) -> tuple[Preference, ...]:
+        """Let an old statement hold again, or be replaced by what replaced `instead_of`."""
+        store = self._memory.store
+        try:
+            newer = instead_of.superseded_by and store.get(scope, instead_of.superseded_by)
+            again = store.unsupersede(scope, old_id)
+        except (RecordNotFound, InvalidInput):  # taken back, or made to hold by somebody else
+            return ()
+        if newer:
+            self._end(scope, old_id, newer)
+            return ()
+        return (_preference(again),)
 
     def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
         """Keep what is new; one at a time, so that two threads do not both find it new."""

@@ -14,7 +14,7 @@ import agentmem
 from agentmem.errors import InvalidInput, InvalidScope, RecordNotFound
 from agentmem.preferences import PreferenceStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import PREFERENCES_URL
+from agentmem.types import PREFERENCES_URL, Scope
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -51,6 +51,66 @@ def test_taking_one_back_can_let_the_older_one_hold_again(memory: agentmem.Memor
     (back,) = prefs.undo(wrong.id, user_id="ana")
     assert back.text == "My name is Ana"
     assert texts(prefs) == ["My name is Ana"]
+
+
+def say_in_turn(memory: agentmem.MemoryManager, *said: str) -> list[str]:
+    """The ids of what was said, a minute after each other."""
+    ids = []
+    for text in said:
+        ids.append(memory.preferences.add(text, user_id="ana").id)
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    return ids
+
+
+def test_taking_back_one_that_was_replaced_leaves_what_holds(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    bob, rob, tom = say_in_turn(memory, "Call me Bob", "Call me Rob", "Call me Tom")
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == ["Call me Tom"]
+    ended = memory.get(bob, user_id="ana")
+    assert ended.superseded_by == tom
+    assert ended.valid_to == memory.get(tom, user_id="ana").created_at
+    assert [p.text for p in prefs.undo(tom, user_id="ana")] == ["Call me Bob"]
+    assert texts(prefs) == ["Call me Bob"]
+
+
+def test_taking_back_several_that_were_replaced_leads_to_the_first(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    _, rob, tom, tim = say_in_turn(
+        memory, "Call me Bob", "Call me Rob", "Call me Tom", "Call me Tim"
+    )
+    for wrong in (rob, tom):
+        assert prefs.undo(wrong, user_id="ana") == ()
+        assert texts(prefs) == ["Call me Tim"]
+    prefs.undo(tim, user_id="ana")
+    assert texts(prefs) == ["Call me Bob"]
+
+
+def test_taking_back_one_whose_replacement_was_removed_brings_nothing_back(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    _, rob, tom = say_in_turn(memory, "Call me Bob", "Call me Rob", "Call me Tom")
+    prefs.remove(tom, user_id="ana")
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == []
+
+
+def test_taking_one_back_leaves_what_another_replaced_since(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    bob, rob = say_in_turn(memory, "Call me Bob", "Call me Rob")
+    prefs.undo(rob, user_id="ana")
+    (tom,) = say_in_turn(memory, "Call me Tom")
+    memory.store.restore(Scope(user_id="ana"), [rob])
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == ["Call me Tom"]
+    assert memory.get(bob, user_id="ana").superseded_by == tom
 
 
 def test_removing_leaves_what_was_replaced_replaced(memory: agentmem.MemoryManager) -> None:
