@@ -12,7 +12,7 @@ from agentmem.core.charsets import sound
 from agentmem.core.checks import require_text
 from agentmem.core.ignoring import IgnoreRule, read_ignore_rules, says
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
-from agentmem.files import read_file
+from agentmem.files import open_file, read_file
 from agentmem.indexed import FolderReport, IndexingResult, PassedOver, Progress
 from agentmem.types import Document, Scope
 
@@ -135,9 +135,9 @@ def _reason_to_skip(
 
 def _rules_in(folder: Path) -> tuple[IgnoreRule, ...]:
     try:
-        with (folder / ".gitignore").open("rb") as file:
+        with open_file(folder / ".gitignore") as file:
             return read_ignore_rules(file.read(_RULES_BYTES).decode("utf-8", "replace"))
-    except OSError:
+    except (OSError, FileRefused):
         return ()
 
 
