@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_path
 from agentmem.core.living.patterns import Recurring, find_patterns, module_graph
 from agentmem.core.living.records import to_memory_fields
 from agentmem.core.living.syntax_patterns import LANGUAGES, find_syntax_patterns
@@ -50,7 +50,7 @@ def learn_patterns(
     Python is read as it is. Other languages are read when tree-sitter is
     installed; a folder with nothing but those raises `MissingExtra` otherwise.
     """
-    root = Path(require_text(os.fspath(path), "path") or ".")
+    root = Path(require_path(path))
     try:
         root = root.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from agentmem.core.charsets import sound
-from agentmem.core.checks import require_count, require_text
+from agentmem.core.checks import require_count, require_path
 from agentmem.core.file_kinds import binary_remedy, first_heading, kind_of, text_format
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
@@ -32,7 +32,7 @@ def read_file(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Document:
     it cannot be opened or is damaged; both name the remedy.
     """
     require_count(limit_bytes, "limit_bytes", least=1)
-    where = Path(require_text(os.fspath(path), "path") or ".")
+    where = Path(require_path(path))
     try:
         where = where.resolve(strict=True)
         if where.is_dir():

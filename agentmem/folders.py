@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentmem.core.charsets import sound
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_path
 from agentmem.core.ignoring import IgnoreRule, read_ignore_rules, says
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.files import open_file, read_file
@@ -41,12 +41,12 @@ def index_path(
     files, symbolic links and what `.gitignore` names are left out. With
     `prune` the files that were remembered and are gone are forgotten.
     """
-    if not str(path).strip() or (isinstance(path, str) and "\x00" in path):
+    if isinstance(path, str) and not path.strip():
         raise InvalidInput(
             "path", path, "is no path", remedy='Name a file or a folder; "." is this one.'
         )
     began = time.perf_counter()
-    root = Path(require_text(os.fspath(path), "path") or ".")
+    root = Path(require_path(path))
     try:
         root = root.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):

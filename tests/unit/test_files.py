@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pypdf
 import pytest
@@ -17,8 +18,9 @@ import agentmem
 from agentmem.code_reading import LearnedPatterns
 from agentmem.core.file_kinds import kind_of
 from agentmem.core.ignoring import read_ignore_rules, says
-from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
+from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.files import document_of, read_file
+from agentmem.importing.reading import read_export
 from agentmem.indexed import FolderReport
 from tests.pdf_files import make_pdf
 
@@ -144,6 +146,15 @@ def test_nobody_waits_for_the_other_end_of_a_pipe(
         monkeypatch.setattr(os, "stat", lambda *_, **__: os.lstat(__file__))
         (late,) = ended(lambda: read_file(tmp_path / "pipe.py"))
         assert isinstance(late, FileRefused)
+
+
+@pytest.mark.parametrize("path", ["", None, 5])
+def test_what_is_no_path_is_refused_wherever_one_is_read(path: Any) -> None:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        calls = (read_file, memory.index_path, memory.learn_patterns, lambda p: [*read_export(p)])
+        for call in calls:
+            with pytest.raises(InvalidInput, match="path"):
+                call(path)
 
 
 def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
