@@ -77,15 +77,13 @@ class PreferenceStore:
         understood; otherwise it is `custom` and about itself.
         """
         from agentmem.core.preference_merge import subject_key
-        from agentmem.core.preferences import PreferenceType
         from agentmem.core.strip import strip
 
         require_text(text, "text")
         said = " ".join(strip(text).split())
         if not said:
             raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
-        if type is not None:
-            require_choice(type, get_args(PreferenceType), "type")
+        _require_type(type)
         stated = _read(said)
         stated = replace(stated, type=type or stated.type, content=said)
         kept = self._keep([stated], scope_of(whose))
@@ -109,6 +107,7 @@ class PreferenceStore:
         **whose: str | None,
     ) -> tuple[Preference, ...]:
         """The preferences that hold now, newest first, at most `MOST`."""
+        _require_type(type)
         found = (_preference(memory) for memory in self.current(scope_of(whose)))
         return tuple(p for p in found if type is None or p.type == type)
 
@@ -298,6 +297,13 @@ class PreferenceStore:
     def _entry(self, memory: Memory) -> Entry:
         (vector,) = self._memory.embedding.embed([memory])
         return prepare(memory, vector)
+
+
+def _require_type(kind: PreferenceType | None) -> None:
+    if kind is not None:
+        from agentmem.core.preferences import PreferenceType
+
+        require_choice(kind, get_args(PreferenceType), "type")
 
 
 def _same_words(memory: Memory) -> tuple[str, str]:

@@ -151,6 +151,17 @@ def test_a_statement_nobody_understands_is_kept_as_it_is(memory: agentmem.Memory
     assert [p.type for p in memory.preferences.get_all(type="style", user_id="ana")] == ["style"]
 
 
+def test_an_unknown_type_is_refused_when_asked_for_as_when_kept(
+    memory: agentmem.MemoryManager,
+) -> None:
+    wrong: Any = "nope"
+    with pytest.raises(InvalidInput) as kept:
+        memory.preferences.add("I love jazz", type=wrong, user_id="ana")
+    with pytest.raises(InvalidInput) as asked:
+        memory.preferences.get_all(type=wrong, user_id="ana")
+    assert str(asked.value) == str(kept.value)
+
+
 def test_they_hold_in_every_run_and_clear_takes_them_all(memory: agentmem.MemoryManager) -> None:
     prefs = memory.preferences
     prefs.add("I love jazz", user_id="ana", run_id="one")
