@@ -10,12 +10,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_path
 from agentmem.core.living.patterns import Recurring, find_patterns, module_graph
 from agentmem.core.living.records import to_memory_fields
 from agentmem.core.living.syntax_patterns import LANGUAGES, find_syntax_patterns
 from agentmem.core.values import dataclass
 from agentmem.errors import FileRefused, FileUnreadable, MissingExtra
+from agentmem.files import open_file
 from agentmem.types import EMPTY, Scope
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def learn_patterns(
     Python is read as it is. Other languages are read when tree-sitter is
     installed; a folder with nothing but those raises `MissingExtra` otherwise.
     """
-    root = Path(require_text(os.fspath(path), "path") or ".")
+    root = Path(require_path(path))
     try:
         root = root.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -148,13 +149,14 @@ def _files(root: Path) -> list[Path]:
 
 def _text(file: Path, left_out: dict[str, int]) -> str | None:
     try:
-        data = file.read_bytes() if file.stat().st_size <= MOST_BYTES else None
-        if data is not None:
+        with open_file(file) as opened:
+            data = opened.read(MOST_BYTES + 1)
+        if len(data) <= MOST_BYTES:
             return data.decode("utf-8-sig")
         reason = "too large"
     except UnicodeDecodeError:
         reason = "not UTF-8"
-    except OSError:
+    except (OSError, FileRefused):
         reason = "not readable"
     left_out[reason] = left_out.get(reason, 0) + 1
     return None

@@ -75,7 +75,22 @@ class Embedding:
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
         self._refused: set[int] = set()
-        self.error = ""
+        self._trouble = ""
+        self._unembedded = ""
+
+    @property
+    def error(self) -> str:
+        """Why there are no vectors, be it of questions or of documents; empty when all is well."""
+        return self._trouble or self._unembedded
+
+    @property
+    def unembedded(self) -> str:
+        """Why documents have no vector of the embedder that answers; empty when they have.
+
+        That questions can be embedded does not end it: only a document that is
+        embedded does, or that none is left to embed.
+        """
+        return self._unembedded if self._serving is self._wanted else ""
 
     @property
     def serving(self) -> Embedder | None:
@@ -86,7 +101,7 @@ class Embedding:
             version = self._store.feed.data_version()
             if not self._complete and version != self._chosen_at:
                 self._serving, self._chosen_at = self._choose(), version
-                if self._background and not self._complete and not self.error:
+                if self._background and not self._complete and not self._trouble:
                     self.fill_gaps_in_background()
             return self._serving
 
@@ -141,7 +156,7 @@ class Embedding:
             return None
         known = self._store.feed.embedders()
         if not self._missing(wanted, limit=1):
-            self._complete = True
+            self._complete, self._unembedded = True, ""
             return self._wanted
         for older in known:
             if older != wanted and self._serving is not None and self._serving.id == older:
@@ -185,10 +200,10 @@ class Embedding:
             try:
                 vectors = ask_documents(embedder, texts)
             except EmbedderError as error:
-                self._note(error)
+                self._note_unembedded(error)
                 self._complete, self._chosen_at = False, None
                 continue
-            self.error = ""
+            self._recover()
             space = embedder.id
             packed = pack_vectors(space, vectors)
             made = [(*one, (space, data)) for one, data in zip(made, packed, strict=True)]
@@ -215,8 +230,8 @@ class Embedding:
                 self._queries.move_to_end(key)
                 return embedder.id, self._queries[key]
         vector = ask_query(embedder, text)
-        if self.error and embedder is self._wanted:  # it works again
-            self.error = ""
+        if self.error and embedder is self._wanted:  # it works again, perhaps for documents too
+            self._trouble = ""
             self.look_for_gaps()
         with self._lock:
             self._queries[key] = vector
@@ -251,6 +266,7 @@ class Embedding:
             memories = feed.texts(self._missing(wanted.id, limit=batch))
             texts = {row: text_to_embed(memory) for row, memory in memories.items()}
             if not texts:
+                self._unembedded = ""
                 break
             vectors = self._ask_for_rows(wanted, texts)
             if not vectors:
@@ -260,7 +276,7 @@ class Embedding:
             if not stored:
                 break
             made += stored
-            self.error = ""
+            self._recover()
             if progress:
                 progress(made, total)
         return made
@@ -274,7 +290,7 @@ class Embedding:
         except EmbedderError as error:
             if len(texts) == 1 and not _works(embedder):
                 raise
-            self._note(error)
+            self._note_unembedded(error)
         if len(texts) == 1:
             self._refused |= texts.keys()
             return {}
@@ -299,7 +315,7 @@ class Embedding:
         try:
             self.fill_gaps()
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to
-            self._note(error)
+            self._note_unembedded(error)
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait for the background run; whether it has ended."""
@@ -319,9 +335,16 @@ class Embedding:
         self.wait(30)
 
     def _note(self, error: Exception) -> None:
-        if str(error) != self.error:
+        if str(error) not in (self._trouble, self._unembedded):
             _log.warning("Vectors cannot be had, words alone are searched: %s", error)
-        self.error = str(error)
+        self._trouble = str(error)
+
+    def _note_unembedded(self, error: Exception) -> None:
+        self._note(error)
+        self._unembedded = str(error)
+
+    def _recover(self) -> None:
+        self._trouble = self._unembedded = ""
 
 
 def _works(embedder: Embedder) -> bool:

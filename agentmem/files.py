@@ -8,11 +8,13 @@ import logging
 import os
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agentmem.core.charsets import sound
-from agentmem.core.checks import require_count, require_text
+from agentmem.core.checks import require_count, require_path
 from agentmem.core.file_kinds import binary_remedy, first_heading, kind_of, text_format
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
@@ -30,19 +32,16 @@ def read_file(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Document:
     it cannot be opened or is damaged; both name the remedy.
     """
     require_count(limit_bytes, "limit_bytes", least=1)
-    where = Path(require_text(os.fspath(path), "path") or ".")
+    where = Path(require_path(path))
     try:
         where = where.resolve(strict=True)
-        with where.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise FileRefused(where, "is not a file", remedy="Name a file.")
+        if where.is_dir():
+            raise FileRefused(where, "is a folder", remedy="Use index_path().")
+        with open_file(where) as file:
             data = file.read(limit_bytes + 1)
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, AgentMemError):
             raise
-        if where.is_dir():
-            raise FileRefused(where, "is a folder", remedy="Use index_path().") from None
         raise FileUnreadable(
             where, f"cannot be read: {_reason(error)}", remedy="Check that it is there and yours."
         ) from None
@@ -52,6 +51,28 @@ def read_file(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Document:
             remedy="Raise limit_bytes, or cut the file into smaller ones.",
         )  # fmt: skip
     return document_of(data, url=where.as_uri(), name=where.name)
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """The file, to read its bytes; `FileRefused` for a folder, a device, a socket or a pipe.
+
+    It never waits for somebody who writes to a pipe, not even to one that takes
+    the place of a file while it is opened.
+    """
+    _require_file(path, os.stat(path))
+    with open(path, "rb", opener=_open_at_once) as file:
+        _require_file(path, os.fstat(file.fileno()))
+        yield file
+
+
+def _require_file(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise FileRefused(path, "is not a file", remedy="Name a file.")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 
 def document_of(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentmem.core.charsets import sound
-from agentmem.core.checks import require_text
+from agentmem.core.checks import require_path
 from agentmem.core.ignoring import IgnoreRule, read_ignore_rules, says
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
-from agentmem.files import read_file
+from agentmem.files import open_file, read_file
 from agentmem.indexed import FolderReport, IndexingResult, PassedOver, Progress
 from agentmem.types import Document, Scope
 
@@ -41,12 +41,12 @@ def index_path(
     files, symbolic links and what `.gitignore` names are left out. With
     `prune` the files that were remembered and are gone are forgotten.
     """
-    if not str(path).strip() or (isinstance(path, str) and "\x00" in path):
+    if isinstance(path, str) and not path.strip():
         raise InvalidInput(
             "path", path, "is no path", remedy='Name a file or a folder; "." is this one.'
         )
     began = time.perf_counter()
-    root = Path(require_text(os.fspath(path), "path") or ".")
+    root = Path(require_path(path))
     try:
         root = root.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -135,9 +135,9 @@ def _reason_to_skip(
 
 def _rules_in(folder: Path) -> tuple[IgnoreRule, ...]:
     try:
-        with (folder / ".gitignore").open("rb") as file:
+        with open_file(folder / ".gitignore") as file:
             return read_ignore_rules(file.read(_RULES_BYTES).decode("utf-8", "replace"))
-    except OSError:
+    except (OSError, FileRefused):
         return ()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
+TRIES = 5
+"""So often a statement that other processes overtake is planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +77,13 @@ class PreferenceStore:
         understood; otherwise it is `custom` and about itself.
         """
         from agentmem.core.preference_merge import subject_key
-        from agentmem.core.preferences import PreferenceType
         from agentmem.core.strip import strip
 
         require_text(text, "text")
         said = " ".join(strip(text).split())
         if not said:
             raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
-        if type is not None:
-            require_choice(type, get_args(PreferenceType), "type")
+        _require_type(type)
         stated = _read(said)
         stated = replace(stated, type=type or stated.type, content=said)
         kept = self._keep([stated], scope_of(whose))
@@ -106,6 +107,7 @@ class PreferenceStore:
         **whose: str | None,
     ) -> tuple[Preference, ...]:
         """The preferences that hold now, newest first, at most `MOST`."""
+        _require_type(type)
         found = (_preference(memory) for memory in self.current(scope_of(whose)))
         return tuple(p for p in found if type is None or p.type == type)
 
@@ -116,17 +118,18 @@ class PreferenceStore:
         self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
 
     def undo(self, preference_id: str, **whose: str | None) -> tuple[Preference, ...]:
-        """Take one preference back and let what it had replaced hold again; gives those."""
+        """Take one preference back and let what it had replaced hold again; gives those.
+
+        If it was replaced itself, what holds now goes on holding and nothing is
+        given: what it had replaced is then replaced by the newer one, and holds
+        again when that is taken back.
+        """
         scope = scope_of(whose)
         memory = self._require(scope, preference_id)
-        store = self._memory.store
-        back = []
-        for old_id in memory.metadata.get("replaced", ()):
-            try:
-                back.append(_preference(store.unsupersede(scope, old_id)))
-            except (RecordNotFound, InvalidInput):  # erased or replaced again since
-                continue
-        store.delete(scope, [preference_id], at=self._memory.clock.now())
+        back: list[Preference] = []
+        for old in self._replaced_by(scope, preference_id):
+            back += self._hold_again(scope, old.id, instead_of=memory)
+        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
         return tuple(back)
 
     def clear(self, **whose: str | None) -> int:
@@ -177,6 +180,32 @@ class PreferenceStore:
             raise RecordNotFound(preference_id)
         return memory
 
+    def _replaced_by(self, scope: Scope, preference_id: str) -> tuple[Memory, ...]:
+        everything = Selection(
+            reader=scope,
+            source_url=PREFERENCES_URL,
+            kinds=("preference",),
+            superseded=True,
+            forgotten=True,
+        )
+        found = self._memory.store.scan(everything)
+        return tuple(memory for memory in found if memory.superseded_by == preference_id)
+
+    def _hold_again(
+        self, scope: Scope, old_id: str, *, instead_of: Memory
+    ) -> tuple[Preference, ...]:
+        """Let an old statement hold again, or be replaced by what replaced `instead_of`."""
+        store = self._memory.store
+        try:
+            newer = instead_of.superseded_by and store.get(scope, instead_of.superseded_by)
+            again = store.unsupersede(scope, old_id)
+        except (RecordNotFound, InvalidInput):  # taken back, or made to hold by somebody else
+            return ()
+        if newer:
+            self._end(scope, old_id, newer)
+            return ()
+        return (_preference(again),)
+
     def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
         """Keep what is new; one at a time, so that two threads do not both find it new."""
         if not stated:
@@ -187,48 +216,94 @@ class PreferenceStore:
     def _keep_new(
         self, stated: Sequence[DetectedPreference], scope: Scope
     ) -> tuple[Preference, ...]:
+        """Keep what is new. What another process overtook is planned again as things are now."""
         from agentmem.core.preference_merge import KnownPreference, merge_preferences
 
-        memory, store = self._memory, self._memory.store
         scope = Scope(user_id=scope.user_id)  # they hold in every project, agent and run
-        # Only the user's own, private statements: a project's are not theirs to replace.
-        mine = [m for m in self.current(scope) if m.visibility == "private" and m.scope == scope]
-        known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
-        plan = merge_preferences(known, stated)
+        kept: list[Preference] = []
+        left = stated
+        for tries in range(TRIES, 0, -1):
+            # The last time it is added beside whatever is there; `_settle` sees to the rest.
+            mine = self._own(scope) if tries > 1 else ()
+            known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
+            plan = merge_preferences(known, left)
+            kept += [self._add_one(new, scope) for new in plan.add]
+            overtaken = []
+            for change in plan.replace:
+                try:
+                    kept.append(self._replace_with(change.new, change.old_ids, scope))
+                except (InvalidInput, RecordNotFound):  # replaced or taken back since it was read
+                    overtaken.append(change.new)
+            left = overtaken
+            if not left:
+                break
+        if kept:
+            self._settle(scope, {_key(preference.memory) for preference in kept})
+        return tuple(kept)
+
+    def _own(self, scope: Scope) -> tuple[Memory, ...]:
+        """The user's own, private statements: a project's are not theirs to replace."""
+        found = self.current(scope)
+        return tuple(m for m in found if m.visibility == "private" and m.scope == scope)
+
+    def _add_one(self, new: DetectedPreference, scope: Scope) -> Preference:
+        """Keep a statement, or give the one of the same words that another process just kept."""
+        store = self._memory.store
+        made = self._made(new, (), scope)
+        (there,) = store.put_new([self._entry(made)], same=_same_words)
+        return _preference(made if there == made.id else store.get(scope, there))
+
+    def _replace_with(
+        self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope
+    ) -> Preference:
+        """Keep a statement in the place of older ones; refused when the first is replaced."""
+        store = self._memory.store
+        made = self._made(new, old_ids, scope)
+        made = store.supersede(scope, old_ids[0], self._entry(made), at=made.created_at)
+        for old_id in old_ids[1:]:
+            self._end(scope, old_id, made)
+        return _preference(made)
+
+    def _settle(self, scope: Scope, keys: Collection[str]) -> None:
+        """Let the newest hold where two processes added a statement about one thing at once."""
+        newest: dict[str, Memory] = {}
+        for memory in self._own(scope):
+            key = _key(memory)
+            if key in keys and newest.setdefault(key, memory) is not memory:
+                self._end(scope, memory.id, newest[key])
+
+    def _end(self, scope: Scope, old_id: str, newer: Memory) -> None:
+        """Let `newer` stand for an older statement, unless that was ended meanwhile."""
+        with suppress(InvalidInput, RecordNotFound):
+            self._memory.store.mark_superseded(scope, old_id, newer.id, at=newer.created_at)
+
+    def _made(self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope) -> Memory:
+        memory = self._memory
         now = memory.clock.now()
         maker = remembering.Maker(
             scope=scope, visibility="private", now=now, new_ids=memory.ids.take
         )
-        kept: list[Preference] = []
-        for new, old_ids in (
-            *((added, ()) for added in plan.add),
-            *((replaced.new, replaced.old_ids) for replaced in plan.replace),
-        ):
-            made = maker.memory(
-                new.content,
-                kind="preference",
-                source_url=PREFERENCES_URL,
-                origin="user",
-                importance=0.9,
-                valid_from=now if old_ids else None,
-                supersedes=old_ids[0] if old_ids else None,
-                metadata=_metadata(new, old_ids),
-            )
-            entry = self._entry(made)
-            if not old_ids:
-                # Another process may have kept the same since `current` was read.
-                (there,) = store.put_new([entry], same=_same_words)
-                made = made if there == made.id else store.get(scope, there)
-            else:
-                made = store.supersede(scope, old_ids[0], entry, at=now)
-                for old_id in old_ids[1:]:
-                    store.mark_superseded(scope, old_id, made.id, at=now)
-            kept.append(_preference(made))
-        return tuple(kept)
+        return maker.memory(
+            new.content,
+            kind="preference",
+            source_url=PREFERENCES_URL,
+            origin="user",
+            importance=0.9,
+            valid_from=now if old_ids else None,
+            supersedes=old_ids[0] if old_ids else None,
+            metadata=_metadata(new, old_ids),
+        )
 
     def _entry(self, memory: Memory) -> Entry:
         (vector,) = self._memory.embedding.embed([memory])
         return prepare(memory, vector)
+
+
+def _require_type(kind: PreferenceType | None) -> None:
+    if kind is not None:
+        from agentmem.core.preferences import PreferenceType
+
+        require_choice(kind, get_args(PreferenceType), "type")
 
 
 def _same_words(memory: Memory) -> tuple[str, str]:

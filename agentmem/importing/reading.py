@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from agentmem.core.checks import require_count, require_text
+from agentmem.core.checks import require_count, require_path
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
 
 LIMIT_BYTES = 1_000_000_000
@@ -32,7 +32,7 @@ def read_export(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES)
     when it cannot be opened or is damaged.
     """
     require_count(limit_bytes, "limit_bytes", least=1)
-    where = Path(require_text(os.fspath(path), "path"))
+    where = Path(require_path(path))
     try:
         with where.open("rb") as file:
             found = os.fstat(file.fileno())

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import socket
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pypdf
 import pytest
 
+import agentmem
+from agentmem.code_reading import LearnedPatterns
 from agentmem.core.file_kinds import kind_of
 from agentmem.core.ignoring import read_ignore_rules, says
-from agentmem.errors import FileRefused, FileUnreadable
+from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
 from agentmem.files import document_of, read_file
+from agentmem.importing.reading import read_export
+from agentmem.indexed import FolderReport
 from tests.pdf_files import make_pdf
 
 
@@ -99,6 +108,61 @@ def test_encodings_of_files_are_found(tmp_path: Path) -> None:
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileRefused, match="folder"):
         read_file(tmp_path)
+
+
+def ended(call: Callable[[], object]) -> list[object]:
+    """What `call` gives or raises, or nothing when it waits for ever."""
+    answers: list[object] = []
+
+    def work() -> None:
+        try:
+            answers.append(call())
+        except AgentMemError as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10)
+    return answers
+
+
+def test_nobody_waits_for_the_other_end_of_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / ".gitignore")
+    (tmp_path / "code.py").write_text("x = 1\n")
+    with agentmem.open(":memory:", embedder=None) as memory:
+        (refused,) = ended(lambda: memory.index_path(tmp_path / "pipe.py"))
+        assert isinstance(refused, FileRefused)
+        assert refused.problem == "is not a file"
+        (report,) = ended(lambda: memory.index_path(tmp_path))
+        assert isinstance(report, FolderReport)
+        assert [one.reason for one in report.skipped] == ["is not a file"]
+        (learned,) = ended(lambda: memory.learn_patterns(tmp_path))
+        assert isinstance(learned, LearnedPatterns)
+        assert dict(learned.left_out) == {"not readable": 1}
+        # A pipe that takes the place of a file after it was looked at.
+        monkeypatch.setattr(os, "stat", lambda *_, **__: os.lstat(__file__))
+        (late,) = ended(lambda: read_file(tmp_path / "pipe.py"))
+        assert isinstance(late, FileRefused)
+
+
+@pytest.mark.parametrize("path", ["", None, 5])
+def test_what_is_no_path_is_refused_wherever_one_is_read(path: Any) -> None:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        calls = (read_file, memory.index_path, memory.learn_patterns, lambda p: [*read_export(p)])
+        for call in calls:
+            with pytest.raises(InvalidInput, match="path"):
+                call(path)
+
+
+def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("talk")
+        with pytest.raises(FileRefused, match="is not a file"):
+            read_file("talk")
 
 
 @pytest.mark.parametrize(

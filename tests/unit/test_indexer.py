@@ -394,8 +394,9 @@ def test_paths_that_are_none_are_typed_errors(indexer: Indexer, tmp_path: Path) 
     for path in (tmp_path / "nothing", tmp_path / ("x" * 5_000)):
         with pytest.raises(FileUnreadable):
             indexer.index_path(path)
-    for nowhere in ("", "a\0b"):
-        with pytest.raises(InvalidInput):
+    no_paths: tuple[Any, ...] = ("", " ", "a\0b", Path("a\0b"), None, 5, b"a", [tmp_path])
+    for nowhere in no_paths:
+        with pytest.raises(InvalidInput, match="path"):
             indexer.index_path(nowhere)
     with pytest.raises(InvalidText):
         indexer.index_path("\ud800")

@@ -573,6 +573,66 @@ def test_what_could_not_be_embedded_is_embedded_when_the_embedder_answers_again(
         assert embedded_in_the_end(memory, "milk")
 
 
+class AnswersQuestionsOnly(FailsOnDemand):
+    """Embeds questions also while it cannot embed documents."""
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        row: NDArray[np.float32] = HashEmbedder().embed_documents([text])[0]
+        return row
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_a_question_that_is_embedded_does_not_hide_that_documents_are_not(
+    tmp_path: Path, in_background: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder = AnswersQuestionsOnly()
+    embedder.failing = True
+    path = tmp_path / "memory.db"
+    with agentmem.open(
+        path, embedder=embedder, judge_new=False, embed_in_background=in_background
+    ) as memory:
+        memory.add("Tea is green", user_id="sam")
+        for query in ("tea", "green", "what is green"):
+            memory.search(query, user_id="sam")
+            memory.embedding.wait(10)
+            assert memory.embedding.query(f"{query}?") is not None
+            assert "no route" in memory.embedding.error
+            assert "no route" in memory.embedding.unembedded
+            assert not memory.get_stats().embedding.ready
+        assert len([one for one in caplog.records if "Vectors cannot" in one.message]) == 1
+        embedder.failing = False
+        if in_background:
+            assert embedded_in_the_end(memory, "is tea green")
+        else:
+            assert memory.reembed() == 1
+        assert (memory.embedding.error, memory.embedding.unembedded) == ("", "")
+        assert memory.get_stats().embedding.ready
+
+
+def test_what_could_not_be_embedded_and_is_gone_is_no_trouble_any_more(tmp_path: Path) -> None:
+    embedder = AnswersQuestionsOnly()
+    with agentmem.open(tmp_path / "memory.db", embedder=embedder, judge_new=False) as memory:
+        memory.add("Tea is green", user_id="sam")
+        embedder.failing = True
+        (milk,) = memory.add("Milk is white", user_id="sam").ids
+        assert memory.embedding.unembedded
+        memory.delete(milk, user_id="sam")
+        embedder.failing = False
+        for query in ("tea", "green"):
+            memory.search(query, user_id="sam")
+            memory.embedding.wait(10)
+        assert (memory.embedding.error, memory.embedding.unembedded) == ("", "")
+
+
+def test_a_text_that_is_refused_is_no_lasting_trouble(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "memory.db", embedder=RefusesPoison(), judge_new=False) as memory:
+        assert memory.add("This is poison", user_id="sam").degradations
+        for query in ("tea", "green", "milk"):
+            memory.search(query, user_id="sam")
+            memory.embedding.wait(10)
+        assert memory.embedding.unembedded == ""
+
+
 def test_what_another_process_adds_without_an_embedder_is_embedded(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=HashEmbedder(), judge_new=False) as memory:

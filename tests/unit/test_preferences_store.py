@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ import agentmem
 from agentmem.errors import InvalidInput, InvalidScope, RecordNotFound
 from agentmem.preferences import PreferenceStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import PREFERENCES_URL
+from agentmem.types import PREFERENCES_URL, Scope
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -52,6 +53,66 @@ def test_taking_one_back_can_let_the_older_one_hold_again(memory: agentmem.Memor
     assert texts(prefs) == ["My name is Ana"]
 
 
+def say_in_turn(memory: agentmem.MemoryManager, *said: str) -> list[str]:
+    """The ids of what was said, a minute after each other."""
+    ids = []
+    for text in said:
+        ids.append(memory.preferences.add(text, user_id="ana").id)
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    return ids
+
+
+def test_taking_back_one_that_was_replaced_leaves_what_holds(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    bob, rob, tom = say_in_turn(memory, "Call me Bob", "Call me Rob", "Call me Tom")
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == ["Call me Tom"]
+    ended = memory.get(bob, user_id="ana")
+    assert ended.superseded_by == tom
+    assert ended.valid_to == memory.get(tom, user_id="ana").created_at
+    assert [p.text for p in prefs.undo(tom, user_id="ana")] == ["Call me Bob"]
+    assert texts(prefs) == ["Call me Bob"]
+
+
+def test_taking_back_several_that_were_replaced_leads_to_the_first(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    _, rob, tom, tim = say_in_turn(
+        memory, "Call me Bob", "Call me Rob", "Call me Tom", "Call me Tim"
+    )
+    for wrong in (rob, tom):
+        assert prefs.undo(wrong, user_id="ana") == ()
+        assert texts(prefs) == ["Call me Tim"]
+    prefs.undo(tim, user_id="ana")
+    assert texts(prefs) == ["Call me Bob"]
+
+
+def test_taking_back_one_whose_replacement_was_removed_brings_nothing_back(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    _, rob, tom = say_in_turn(memory, "Call me Bob", "Call me Rob", "Call me Tom")
+    prefs.remove(tom, user_id="ana")
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == []
+
+
+def test_taking_one_back_leaves_what_another_replaced_since(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    bob, rob = say_in_turn(memory, "Call me Bob", "Call me Rob")
+    prefs.undo(rob, user_id="ana")
+    (tom,) = say_in_turn(memory, "Call me Tom")
+    memory.store.restore(Scope(user_id="ana"), [rob])
+    assert prefs.undo(rob, user_id="ana") == ()
+    assert texts(prefs) == ["Call me Tom"]
+    assert memory.get(bob, user_id="ana").superseded_by == tom
+
+
 def test_removing_leaves_what_was_replaced_replaced(memory: agentmem.MemoryManager) -> None:
     prefs = memory.preferences
     prefs.add("I use tabs for indentation", user_id="ana")
@@ -88,6 +149,17 @@ def test_a_statement_nobody_understands_is_kept_as_it_is(memory: agentmem.Memory
     assert (odd.type, odd.text) == ("custom", "tickets: always by train please")
     assert memory.preferences.add("Talk like a pirate", type="style", user_id="ana").type == "style"
     assert [p.type for p in memory.preferences.get_all(type="style", user_id="ana")] == ["style"]
+
+
+def test_an_unknown_type_is_refused_when_asked_for_as_when_kept(
+    memory: agentmem.MemoryManager,
+) -> None:
+    wrong: Any = "nope"
+    with pytest.raises(InvalidInput) as kept:
+        memory.preferences.add("I love jazz", type=wrong, user_id="ana")
+    with pytest.raises(InvalidInput) as asked:
+        memory.preferences.get_all(type=wrong, user_id="ana")
+    assert str(asked.value) == str(kept.value)
 
 
 def test_they_hold_in_every_run_and_clear_takes_them_all(memory: agentmem.MemoryManager) -> None:
@@ -139,3 +211,71 @@ def test_what_several_threads_hear_at_once_is_kept_once(memory: agentmem.MemoryM
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(say, range(8)))
     assert len(texts(prefs)) == 1
+
+
+def say_before(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch, name: str, *said: str
+) -> None:
+    """Let somebody else state one of `said` just before each of the next calls of `name`."""
+    real = getattr(memory.store, name)
+    others = PreferenceStore(memory)
+    left = list(said)
+
+    def late(*args: Any, **options: Any) -> Any:
+        if left:
+            text = left.pop(0)
+            with monkeypatch.context() as calm:
+                calm.setattr(memory.store, name, real)
+                others.add(text, user_id="ana")
+        memory.clock.advance(1)  # type: ignore[attr-defined]  # the clock of this test
+        return real(*args, **options)
+
+    monkeypatch.setattr(memory.store, name, late)
+
+
+def test_a_statement_that_somebody_overtook_is_planned_again(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    prefs.add("I prefer tabs", user_id="ana")
+    say_before(memory, monkeypatch, "supersede", "Call me Rob", "Call me Rod")
+    told = "Call me Tom. I prefer spaces."
+    kept = prefs.detect([{"role": "user", "content": told}], user_id="ana")
+    assert sorted(p.text for p in kept) == ["Call me Tom", "I prefer spaces"]
+    assert sorted(texts(prefs)) == ["Call me Tom", "I prefer spaces"]
+    tom = next(p for p in kept if p.text == "Call me Tom")
+    assert [memory.get(old, user_id="ana").text for old in tom.replaced] == ["Call me Rod"]
+
+
+def test_a_statement_that_is_overtaken_every_time_holds_in_the_end(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    names = [f"Call me R{letter}b" for letter in "abcdefghijklmnop"]
+    say_before(memory, monkeypatch, "supersede", *names)
+    assert prefs.add("Call me Tom", user_id="ana").text == "Call me Tom"
+    assert texts(prefs) == ["Call me Tom"]
+
+
+def test_of_two_first_statements_at_once_one_holds(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    say_before(memory, monkeypatch, "put_new", "Call me Rob")
+    tom = prefs.add("Call me Tom", user_id="ana")
+    assert len(texts(prefs)) == 1
+    (holds,) = prefs.get_all(user_id="ana")
+    assert {tom.text, holds.text} <= {"Call me Tom", "Call me Rob"}
+
+
+def test_what_somebody_else_said_meanwhile_is_not_kept_twice(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefs = memory.preferences
+    prefs.add("Call me Bob", user_id="ana")
+    say_before(memory, monkeypatch, "supersede", "Call me Tom")
+    assert prefs.add("Call me Tom", user_id="ana").text == "Call me Tom"
+    (holds,) = prefs.get_all(user_id="ana")
+    assert holds.text == "Call me Tom"
