@@ -217,6 +217,9 @@ class Retriever:
             if self._embedding.error:
                 degradations.append(f"embedder: {self._embedding.error}; words alone were searched")
             return None
+        missing = self._embedding.unembedded
+        if missing:
+            degradations.append(f"embedder: {missing}; without vectors, words alone were searched")
         if self.index.take_gaps(asked[0]):
             self._embedding.look_for_gaps()
         return self.index.vectors(asked[0]), asked[1]

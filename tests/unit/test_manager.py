@@ -596,6 +596,8 @@ def test_a_question_that_is_embedded_does_not_hide_that_documents_are_not(
             memory.search(query, user_id="sam")
             memory.embedding.wait(10)
             assert memory.embedding.query(f"{query}?") is not None
+            found = memory.search(f"{query}?", user_id="sam")
+            assert any("words alone" in problem for problem in found.degradations)
             assert "no route" in memory.embedding.error
             assert "no route" in memory.embedding.unembedded
             assert not memory.get_stats().embedding.ready
