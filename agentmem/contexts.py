@@ -103,9 +103,8 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.degradations += recalled.degradations
-    factors = {
-        hit.memory.id: usage_factor(hit.memory.usage, now=runtime.now()) for hit in recalled.hits
-    }
+    now = runtime.now()
+    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in recalled.hits}
     chosen = steps.run(
         "choose",
         lambda: choose(

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count
-from agentmem.core.filters import ALWAYS, Selection
+from agentmem.core.filters import ALL_VISIBILITIES, ALWAYS, Selection
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
@@ -149,7 +149,7 @@ class Retriever:
             or selection.as_of is not None
             or selection.superseded
             or selection.forgotten
-            or selection.visibilities != Selection(reader=selection.reader).visibilities
+            or selection.visibilities != ALL_VISIBILITIES
         )
         return RowScope(
             owners=owners,

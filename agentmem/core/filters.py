@@ -99,6 +99,7 @@ class Not:
 
 Filter = Compare | And | Or | Not
 ALWAYS = And(parts=())
+ALL_VISIBILITIES = ("private", "project", "system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ class Selection:
     superseded: bool = False
     deleted: bool = False
     forgotten: bool = False
-    visibilities: tuple[str, ...] = ("private", "project", "system")
+    visibilities: tuple[str, ...] = ALL_VISIBILITIES
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "as_of"):

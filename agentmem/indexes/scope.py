@@ -36,7 +36,7 @@ class RowScope:
     def __post_init__(self) -> None:
         for name in ("owners", "kinds"):
             value = getattr(self, name)
-            if value is None:
+            if value is None or type(value) is frozenset:
                 continue
             if isinstance(value, str | bytes) or not isinstance(value, Iterable):
                 raise InvalidFilter(name, value, "is not a set of ids", remedy="Pass a set of int.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentmem import remembering
 from agentmem.core.checks import require_mapping
-from agentmem.core.filters import Filter, parse_filter
+from agentmem.core.filters import ALWAYS, Filter, parse_filter
 from agentmem.errors import InvalidInput, InvalidScope
 from agentmem.types import Scope
 
@@ -41,8 +41,10 @@ def scope_and_filter(
     `filters={"user_id": "alice"}` says who reads, as `user_id="alice"` does,
     inside an `AND` too; a project, agent or run there must also match exactly.
     """
+    if filters is None:
+        return scope_of(whose), ALWAYS
     named = dict(whose)
-    written = {} if filters is None else dict(require_mapping(filters, "filters"))
+    written = dict(require_mapping(filters, "filters"))
     condition = parse_filter(_take_names(written, named))
     return scope_of(named), condition
 
