@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,14 @@ import typer
 
 from agentmem.cli.common import FAILED, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, one_line
-from agentmem.errors import InvalidInput
+from agentmem.errors import AgentMemError, InvalidInput
 
 if TYPE_CHECKING:
     from agentmem.indexer import FolderReport, IndexingResult
 
 SHOWN = 10
+MANY_CHUNKS = 200
+"""After so many new ones the indexes are saved, too."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -85,7 +88,11 @@ def index_folder(ctx: typer.Context, at: Screen, path: str, *, prune: bool) -> F
         def progress(done: int, total: int, file: Path) -> None:
             move(done, total, file.name)
 
-        return memory.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
+        report = memory.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
+        if sum(one.chunks for one in report.results if one.status != "unchanged") > MANY_CHUNKS:
+            with suppress(AgentMemError):  # it is saved on closing, so the next search finds it
+                memory.index.catch_up()
+        return report
 
 
 def show_page(at: Screen, found: IndexingResult) -> None:

@@ -512,6 +512,23 @@ def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path)
     assert cli("search", "beta cancelled").code == 5
 
 
+def test_indexes_are_saved_after_a_large_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmem.cli.indexing.MANY_CHUNKS", 3)
+    monkeypatch.setattr("agentmem.indexes.live.FEW_ROWS", 3)
+    monkeypatch.setattr("agentmem.inspector.doctoring._FEW_WRITES", 3)
+    for round_ in ("first", "second"):
+        notes = tmp_path / round_
+        notes.mkdir()
+        for number in range(6):
+            (notes / f"{number}.txt").write_text(f"The {round_} note, number {number}.\n")
+        assert cli("index", str(notes)).code == 0
+        checks = {one["name"]: one for one in cli("doctor", "--json").json["checks"]}
+        assert "behind" not in checks["index"]["found"]
+        assert cli("search", f"{round_} note").code == 0
+
+
 def test_a_missing_path_fails_in_words(cli: Cli, tmp_path: Path) -> None:
     ran = cli("index", str(tmp_path / "missing"), "--json")
     assert (ran.code, ran.out) == (1, "")
