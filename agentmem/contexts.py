@@ -334,10 +334,12 @@ def _pack(
             return pack(_ENDLESS)
         return plan if list(plan.messages) == messages else pack(_ENDLESS)
 
-    return _timed(steps, trimmed if ask.trim else as_it_is)
+    if ask.trim:
+        return _timed(steps, "pack", trimmed)
+    return _timed(steps, "plan", as_it_is)  # which nothing that is sent waits for
 
 
-def _timed(steps: Steps, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
+def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
     """`pack`, timed; only its own refusal of what cannot fit comes through."""
     refused: list[BudgetError] = []
 
@@ -348,7 +350,7 @@ def _timed(steps: Steps, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
             refused.append(error)
             return None
 
-    plan = steps.run("pack", guarded, None)
+    plan = steps.run(name, guarded, None)
     if refused:
         raise refused[0]
     return plan

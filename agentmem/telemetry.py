@@ -48,7 +48,7 @@ def log_context(snapshot: Snapshot) -> None:
         snapshot.room_tokens,
         kept,
         len(snapshot.looked_at),
-        sum(snapshot.timings_ms.values()),
+        snapshot.build_ms,
         f", degraded ({len(snapshot.degradations)})" if snapshot.degradations else "",
         extra=context_extras(snapshot),
     )

@@ -57,6 +57,10 @@ class Part:
     items: int
 
 
+LATE_STEPS = frozenset({"count", "plan", "trace"})
+"""Steps that nothing that is sent waits for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What came back from the model, once it is known."""
@@ -106,6 +110,11 @@ class Snapshot:
     def kept(self) -> tuple[Looked, ...]:
         """What went in, whole or cut."""
         return tuple(looked for looked in self.looked_at if looked.decision != "dropped")
+
+    @property
+    def build_ms(self) -> float:
+        """How long the request waited for it; what was counted afterwards took nobody's time."""
+        return sum(spent for name, spent in self.timings_ms.items() if name not in LATE_STEPS)
 
     @property
     def room_tokens(self) -> int:

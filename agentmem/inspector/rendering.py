@@ -80,7 +80,7 @@ def render_explanation(
         said = ", ".join(f"{name} {_value(value)}" for name, value in snapshot.settings.items())
         lines += ["", *heading(pen, "Settings", width=width), *pen.wrap(said, width)]
     if snapshot.timings_ms:
-        total = sum(snapshot.timings_ms.values())
+        total = snapshot.build_ms
         said = ", ".join(f"{name} {spent:.1f}" for name, spent in snapshot.timings_ms.items())
         lines += ["", *heading(pen, "Time", f"{total:.1f} ms", width=width)]
         lines += pen.wrap(said + (" (answered from the cache)" if snapshot.cached else ""), width)

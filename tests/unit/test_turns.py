@@ -467,3 +467,17 @@ def test_arguments_that_make_no_sense_are_refused_at_once(
     if "config" in wrong:
         with pytest.raises(InvalidInput):
             memory.wrap(lambda **_: None, **wrong)
+
+
+def test_what_nothing_waits_for_is_not_part_of_the_time_to_build(
+    memory: agentmem.MemoryManager,
+) -> None:
+    turn = memory.turn([ASK], model="gpt-4o", user_id="sam")
+    snapshot = turn.snapshot
+    assert snapshot is not None
+    assert {"search", "block", "count", "plan"} <= snapshot.timings_ms.keys()
+    late = snapshot.timings_ms["count"] + snapshot.timings_ms["plan"]
+    assert snapshot.build_ms == pytest.approx(sum(snapshot.timings_ms.values()) - late)
+    packed = memory.turn([ASK], model="gpt-4o", user_id="sam", trim=True).snapshot
+    assert packed is not None
+    assert packed.build_ms == pytest.approx(sum(packed.timings_ms.values()))
