@@ -170,13 +170,15 @@ class Match:
         there = np.flatnonzero(here)
         wanted = positions.take(there)
         if self._columns.end <= SMALL and self._postings:
-            place = np.full(self._columns.end, -1, dtype=np.int32)
+            place = np.empty(self._columns.end, dtype=np.int32)  # read only where it is written
             place[wanted] = there
             if (place.take(wanted) == there).all():  # none of them twice
+                asked = np.zeros(self._columns.end, dtype=bool)
+                asked[wanted] = True
                 held, how_often, term = self._all_postings()
-                at = place.take(held)
-                found = np.flatnonzero(at >= 0)
-                counts[at.take(found), term.take(found)] = how_often.take(found)
+                found = asked.take(held).nonzero()[0]
+                at = place.take(held.take(found))
+                counts[at, term.take(found)] = how_often.take(found)
                 return counts
         order = wanted.argsort()  # in order they are found sooner
         there, wanted = there.take(order), wanted.take(order)
