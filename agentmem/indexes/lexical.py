@@ -112,6 +112,7 @@ class PostingsIndex:
         self._bulk_rows = require_count(bulk_rows, "bulk_rows", least=1)
         self._segments: list[Segment] = [base] if base is not None and base.size else []
         self._tail = self._new_tail()
+        self._compactions = 0
         self.upkeep = Upkeep(self._tidy, background=background)
 
     def __len__(self) -> int:
@@ -240,6 +241,7 @@ class PostingsIndex:
         with self.table.lock:
             self._seal()
             end = self.table.size
+            before = self._compactions
             old = list(self._segments)
             live = self.table.live[:end].copy()
             columns = {name: values[:end] for name, values in self.table.column.items()}
@@ -247,8 +249,9 @@ class PostingsIndex:
         table = RowTable.from_columns({name: v[live] for name, v in columns.items()})
         joined = segments.join(old, live, renumbered)
         with self.table.lock:
-            if self._segments[: len(old)] != old or self.table.size < end:
-                return  # another compaction came first
+            if self._compactions != before or self._segments[: len(old)] != old:
+                return  # another compaction or a join came first
+            self._compactions += 1
             moved = self.table.adopt(table, end=end)
             newer = [_moved(s, moved) for s in self._segments[len(old) :]]
             self._segments = ([joined] if joined.size else []) + newer

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -260,6 +260,7 @@ def test_one_by_one_equals_batch(
     seal=st.integers(1, 20),
     query=queries(),
 )
+@example(before=[Row(row=1)], during=[Row(row=1)] * 3, gone=[], seal=1, query={})
 def test_changes_during_upkeep_are_kept(
     before: list[Row], during: list[Row], gone: list[int], seal: int, query: dict[int, float]
 ) -> None:
