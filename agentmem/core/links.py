@@ -117,7 +117,10 @@ def _defused(text: str, allowed: Collection[str], removed: dict[str, None]) -> s
             return written
         removed[address] = None
         host = _HOST.match(address)
-        return f"`{host[1] if host and host[1] else 'address'}`{tail[0] if tail else ''}"
+        # After a backslash a backtick would be no code but itself.
+        apart = " " if match.string[: match.start()].endswith("\\") else ""
+        named = host[1] if host and host[1] else "address"
+        return f"{apart}`{named}`{tail[0] if tail else ''}"
 
     text = _IMAGE.sub(image, text)
     text = _REFERENCE.sub(reference, text)

@@ -102,6 +102,7 @@ CITATIONS = (
 @example(answer="!\\[x](https://evil.example/x)")
 @example(answer="![![a](b)](c)")
 @example(answer="[a\nb](https://evil.example/x) [1]")
+@example(answer="\\www.evil.example")
 def test_a_checked_answer_fetches_nothing_and_cites_what_exists(answer: str) -> None:
     """E4 Checked answer. Whatever a model writes, what is shown holds no image, no html, no link but the exact addresses of its sources, and no number without a source."""
     checked = check_answer(answer, CITATIONS)
