@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -156,6 +157,17 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    def interrupt(self, *, seconds: float = 60) -> int:
+        """Press Ctrl-C, again where it came between a question and the reading of its answer:
+        Python sees one that comes then only with the next; the exit code."""
+        until = time.monotonic() + seconds
+        while self._process.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(OSError):  # it has just ended
+                self.type("\x03")
+            while self._read(time.monotonic() + 2):
+                pass
+        return self.end()
 
     def end(self, *, seconds: float = 60) -> int:
         """Read to the end; the exit code."""
