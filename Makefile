@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-deep check lint format types bench clean
+.PHONY: help demo test test-deep check lint format types size bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -39,6 +39,9 @@ check: lint types test ## what CI runs: format, lint, types, tests
 format: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+size: ## files, lines of code, classes, the largest folder
+	@$(PYTHON) benchmarks/size.py
 
 bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the public data sets)
 	@set -e; for name in tokens text indexes scale overhead working prediction extraction inspector; do \
