@@ -23,11 +23,11 @@ from agentmem.core.filters import Selection, parse_filter, selected
 from agentmem.core.scope import visible
 from agentmem.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
 from agentmem.stores import MemoryStore, SqliteStore, Store
-from agentmem.stores.entries import make_entry
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.packing import place_of
 from agentmem.stores.values import ERASED, Entry, IndexRows, Source
 from agentmem.types import Memory, Scope
+from tests.entries import make_entry
 from tests.properties.store_strategies import (
     IDS,
     SPACES,

@@ -32,10 +32,11 @@ from agentmem.errors import (
 )
 from agentmem.protocols import EmbedderId
 from agentmem.stores import MemoryStore, SqliteStore, Store
-from agentmem.stores.entries import make_entry, name_id
+from agentmem.stores.entries import name_id
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.values import ERASED, Artifact, Entry, IndexFile, Link, SnapshotRecord, Source
 from agentmem.types import Memory, Scope, Usage
+from tests.entries import make_entry
 from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
 ALL = Selection(reader=ANN)
@@ -466,8 +467,6 @@ def test_an_index_file_made_before_an_erasure_is_not_kept(store: Store) -> None:
     assert store.feed.index_file("words.idx") is None
     assert not store.feed.keep_index_file(file)
     assert store.feed.keep_index_file(replace(file, seq=store.feed.seq()))
-    store.feed.drop_index_file("words.idx")
-    assert store.feed.index_file("words.idx") is None
 
 
 def test_a_log_that_was_cut_tells_indexes_to_begin_again(

@@ -166,10 +166,6 @@ class MemoryFeed:
             state.index_files[file.name] = file
             return True
 
-    def drop_index_file(self, name: str, /) -> None:
-        with self._state as state:
-            state.index_files.pop(name, None)
-
 
 class MemoryUpkeep:
     """`Upkeep` over dictionaries; there are no files to look after."""
