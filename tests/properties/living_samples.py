@@ -19,7 +19,7 @@ from agentmem.core.living.merging import (
 from agentmem.manager import MemoryManager
 from agentmem.preparing import prepare_all
 from agentmem.settings import Settings
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Memory, Scope, Usage
 from tests.properties.store_model import fresh_folder
@@ -106,7 +106,7 @@ def opened_memory(
 ) -> Iterator[MemoryManager]:
     """A memory with these in it, at the moment `NOW`."""
     folder = fresh_folder() if sqlite else None
-    store = MemoryStore() if folder is None else SqliteStore(folder / "store.db")
+    store = SqliteStore(":memory:") if folder is None else SqliteStore(folder / "store.db")
     manager = MemoryManager(
         store,
         embedder=HashEmbedder() if embedder else None,

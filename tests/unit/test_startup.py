@@ -39,7 +39,7 @@ NOT_FOR_INSPECT = (
     "agentmem.core.preferences",
     "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay",
     "agentmem.embedders.minilm", "agentmem.extracting", "agentmem.indexer", "agentmem.loop",
-    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl", "agentmem.stores.memory",
+    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl",
     "agentmem.tiering", "agentmem.tools", "agentmem.web", "agentmem.working",
 )  # fmt: skip
 
