@@ -14,8 +14,6 @@ from agentmem.protocols import Clock, Embedder
 from agentmem.searches import Reranker
 from agentmem.settings import Settings, default_path
 
-IN_MEMORY = ":memory:"
-
 
 def open(  # noqa: A001 - `agentmem.open` is what users type
     path: str | os.PathLike[str] | None = None,
@@ -50,20 +48,17 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         raise InvalidInput(
             "rerank", rerank, "cannot be called", remedy="Pass a name or a callable."
         )
-    if path == IN_MEMORY:
-        from agentmem.stores.memory import MemoryStore
+    from agentmem.stores.sqlite import IN_MEMORY, SqliteStore
 
-        return MemoryManager(
-            MemoryStore(), embedder=chosen, clock=clock, settings=checked, rerank=rerank,
-            load_embedder=load_embedder,
-        )  # fmt: skip
-    from agentmem.stores.sqlite import SqliteStore
-
-    file = default_path() if path is None else Path(require_path(path))
-    if not file.name:
-        raise InvalidInput("path", str(path), "names no file", remedy="Name the store's own file.")
+    file = None
+    if path != IN_MEMORY:
+        file = default_path() if path is None else Path(require_path(path))
+        if not file.name:
+            raise InvalidInput(
+                "path", str(path), "names no file", remedy="Name the store's own file."
+            )
     return MemoryManager(
-        SqliteStore(file, durability=checked.durability),
+        SqliteStore(file or IN_MEMORY, durability=checked.durability),
         embedder=chosen,
         clock=clock,
         settings=checked,

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from agentmem import remembering
-from agentmem.core.checks import require_choice, require_count, require_text
+from agentmem.core.checks import require_choice, require_text
 from agentmem.core.filters import Selection
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
-from agentmem.protocols import TokenCounter
 from agentmem.stores.values import Entry
 from agentmem.types import PREFERENCES_URL, Memory, Message, Scope
 
@@ -137,33 +136,6 @@ class PreferenceStore:
         scope = scope_of(whose)
         selection = Selection(reader=scope, kinds=("preference",), visibilities=("private",))
         return self._memory.store.delete_all(selection, at=self._memory.clock.now())
-
-    def format_for_context(
-        self, budget: int = 500, *, count: TokenCounter | None = None, **whose: str | None
-    ) -> str:
-        """The preferences as lines of a prompt, newest first, within `budget` tokens.
-
-        The first one that is too large is cut at a sentence end, and nothing follows it.
-        """
-        from agentmem.core.sentences import truncate_at_sentence
-
-        require_count(budget, "budget")
-        if count is None:
-            from agentmem.tokenizer import tokenizer_for
-
-            count = tokenizer_for("gpt-4o")
-        lines: list[str] = []
-        for memory in self.current(scope_of(whose)):
-            if count("\n".join((*lines, f"- {memory.text}"))) <= budget:
-                lines.append(f"- {memory.text}")
-                continue
-            left = budget - count("\n".join((*lines, "- ")))
-            cut = truncate_at_sentence(memory.text, max(0, left), count)
-            whole = "\n".join((*lines, f"- {cut}"))
-            if cut and count(whole) <= budget:
-                lines.append(f"- {cut}")
-            break
-        return "\n".join(lines)
 
     # -- inside -----------------------------------------------------------------------
 

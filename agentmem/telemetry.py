@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal
 
-from agentmem.core.snapshot import Outcome, Snapshot
+from agentmem.core.snapshot import Snapshot
 
 Operation = Literal[
     "search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory",
@@ -76,26 +76,6 @@ def context_extras(snapshot: Snapshot) -> dict[str, Any]:
         "timings_ms": dict(snapshot.timings_ms),
     }
     return {f"agentmem_{name}": value for name, value in figures.items()}
-
-
-def log_outcome(snapshot_id: str, outcome: Outcome) -> None:
-    """Say in one line at INFO what the model's answer cost."""
-    if not contexts_log.isEnabledFor(logging.INFO):
-        return
-    figures = {
-        "snapshot_id": snapshot_id,
-        "prompt_tokens": outcome.prompt_tokens,
-        "completion_tokens": outcome.completion_tokens,
-        "total_tokens": outcome.total_tokens,
-        "duration_ms": outcome.duration_ms,
-        "failed": bool(outcome.error),
-    }
-    contexts_log.info(
-        "context %s: %s",
-        snapshot_id,
-        "failed" if outcome.error else "answered",
-        extra={f"agentmem_{name}": value for name, value in figures.items()},
-    )
 
 
 class Span:

@@ -205,13 +205,6 @@ class Trace:
         found = self._store.snapshots.list(scope, limit=limit, since=moment)
         return self._read(found, texts=texts)[::-1]
 
-    def of_memory(
-        self, memory_id: str, *, limit: int = 20, scope: Scope | None = NO_SCOPE
-    ) -> tuple[Snapshot, ...]:
-        """The newest snapshots in which this memory was looked at, newest first."""
-        self._settle()
-        return self._read(self._store.snapshots.mentioning(scope, memory_id, limit=limit))
-
     # In the background
 
     def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:

@@ -121,7 +121,7 @@ def summarise(pairs: Sequence[Pair], merged: Sequence[bool]) -> dict[str, object
 
 
 def main() -> None:
-    from agentmem.core.living.merging import same_meaning
+    from agentmem.core.living.merging import read_for_merging, same_readings
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, help="a folder with dev.jsonl")
@@ -130,7 +130,7 @@ def main() -> None:
     pairs = read_pairs(options.data)
     scores = similarities(pairs)
     ours = [
-        same_meaning(pair.first, pair.second, score).same
+        same_readings(read_for_merging(pair.first), read_for_merging(pair.second), score).same
         for pair, score in zip(pairs, scores, strict=True)
     ]
     results = {

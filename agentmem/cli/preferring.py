@@ -11,6 +11,8 @@ from agentmem.cli.common import confirm, open_memory, read_text, resolve_id, scr
 from agentmem.cli.output import Screen, one_line
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from agentmem.preferences import Preference
 
 
@@ -36,10 +38,11 @@ def list_preferences(ctx: typer.Context) -> None:
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.preferences.get_all(**whose_of(ctx))
+        now = memory.clock.now()
     if at.json:
         at.document({"preferences": [one.to_dict() for one in found]})
     elif found:
-        at.print(preference_lines(at, found))
+        at.print(preference_lines(at, found, now=now))
     else:
         at.note("No preferences are known.")
 
@@ -110,16 +113,16 @@ def clear(
         at.print(f"Removed: {count:,}")
 
 
-def preference_lines(at: Screen, found: Sequence[Preference]) -> list[str]:
+def preference_lines(at: Screen, found: Sequence[Preference], *, now: datetime) -> list[str]:
     """One row a preference."""
-    from agentmem.cli.showing import day, short_id
+    from agentmem.cli.showing import short_id, when
     from agentmem.core.layout import Column, table
 
     rows = [
         (
             short_id(one.id) if at.on_terminal else one.id,
             one.type,
-            day(one.memory.created_at),
+            when(at, one.memory.created_at, now),
             one_line(one.text),
         )
         for one in found

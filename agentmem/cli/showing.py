@@ -8,6 +8,7 @@ from typing import Any
 
 from agentmem.cli.output import Screen, one_line, visible, wrap_line
 from agentmem.core.layout import Column, fitting, pairs, table
+from agentmem.core.reltime import relative_time
 from agentmem.stores.values import Receipt
 from agentmem.types import Hit, Memory
 
@@ -21,17 +22,18 @@ def short_id(memory_id: str) -> str:
     return memory_id[-SHORT_ID:]
 
 
-def day(moment: datetime) -> str:
-    return moment.date().isoformat()
+def when(at: Screen, moment: datetime, now: datetime) -> str:
+    """How long ago a moment was (P13) for people; its date for what reads a pipe."""
+    return relative_time(moment, now) if at.on_terminal else moment.date().isoformat()
 
 
-def list_lines(at: Screen, memories: Sequence[Memory]) -> list[str]:
+def list_lines(at: Screen, memories: Sequence[Memory], *, now: datetime) -> list[str]:
     """One row a memory. Only a terminal gets short ids and cut texts."""
     rows = [
         (
             short_id(memory.id) if at.on_terminal else memory.id,
             memory.kind + (" (superseded)" if memory.superseded_by else ""),
-            day(memory.created_at),
+            when(at, memory.created_at, now),
             one_line(memory.text),
         )
         for memory in memories
@@ -39,7 +41,7 @@ def list_lines(at: Screen, memories: Sequence[Memory]) -> list[str]:
     columns = (
         Column(name="Id"),
         Column(name="Kind", least=6, optional=True),
-        Column(name="Date", optional=True),
+        Column(name="When" if at.on_terminal else "Date", optional=True),
         Column(name="Text", least=10),
     )
     if at.on_terminal:
@@ -48,10 +50,11 @@ def list_lines(at: Screen, memories: Sequence[Memory]) -> list[str]:
     return table(at.pen, columns, rows, width=2 * longest + 200)
 
 
-def hit_lines(at: Screen, number: int, hit: Hit) -> list[str]:
+def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:
     """A found memory: its score and id, its text, and where it is from."""
     memory, pen = hit.memory, at.pen
-    head = f"{number:>2}  {hit.score:.2f}  {one_line(memory.kind)}  {day(memory.created_at)}  "
+    moment = when(at, memory.created_at, now)
+    head = f"{number:>2}  {hit.score:.2f}  {one_line(memory.kind)}  {moment}  "
     named = short_id(memory.id) if at.on_terminal else memory.id
     lines = [pen.paint(head, "dim") + pen.paint(named, "accent")]
     lines += indented(at, one_line(memory.text), most_lines=MOST_LINES)
@@ -88,12 +91,15 @@ def text_lines(at: Screen, text: str) -> list[str]:
     return [part for line in lines for part in wrap_line(at.pen, line, at.width)]
 
 
-def detail_lines(at: Screen, memory: Memory) -> list[str]:
+def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
     """Everything about one memory, then its text."""
+    created = memory.created_at.isoformat(timespec="seconds")
+    if at.on_terminal:
+        created += f" ({when(at, memory.created_at, now)})"
     said: list[tuple[str, str]] = [
         ("Id", memory.id),
         ("Kind", memory.kind),
-        ("Created", memory.created_at.isoformat(timespec="seconds")),
+        ("Created", created),
         ("Origin", memory.origin),
         ("Importance", f"{memory.importance:g}"),
     ]

@@ -116,6 +116,7 @@ def search(
             mode=mode,  # type: ignore[arg-type]  # checked where it is used
             **whose_of(ctx),
         )  # fmt: skip
+        now = memory.clock.now()
     if at.json:
         at.document(
             {
@@ -126,7 +127,7 @@ def search(
         )
     else:
         for number, hit in enumerate(found, start=1):
-            at.print(hit_lines(at, number, hit))
+            at.print(hit_lines(at, number, hit, now=now))
         if not found:
             at.note(f"Nothing found{missing(ctx)}.")
         note_problems(at, found.degradations)
@@ -156,10 +157,11 @@ def list_memories(
             kinds=kind or None, limit=most, superseded=superseded, **whose_of(ctx)
         )
         more = len(found) == most
+        now = memory.clock.now()
     if at.json:
         at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
         return
-    at.print(list_lines(at, found), end="\n" if found else "")
+    at.print(list_lines(at, found, now=now), end="\n" if found else "")
     if not found:
         at.note(f"There are no memories{missing(ctx)}.")
     elif more and at.on_terminal:
@@ -178,12 +180,13 @@ def get(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
+        now = memory.clock.now()
     if at.json:
         at.document(memory_to_dict(found))
     elif text:
         at.print(text_lines(at, found.text) if at.on_terminal else found.text)
     else:
-        at.print(detail_lines(at, found))
+        at.print(detail_lines(at, found, now=now))
 
 
 def update(

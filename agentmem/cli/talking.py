@@ -200,7 +200,9 @@ class Talk:
         from agentmem.cli.preferring import preference_lines
 
         found = self.memory.preferences.get_all(**self.whose)
-        self._say(preference_lines(self.at, found) if found else ["No preferences are known."])
+        now = self.memory.clock.now()
+        known = preference_lines(self.at, found, now=now)
+        self._say(known if found else ["No preferences are known."])
         return True
 
     def _forget(self, rest: str) -> bool:

@@ -143,42 +143,6 @@ def empty_frame(secret: bytes) -> str:
     return seal(render_body(ContextBlock()), secret=secret)
 
 
-def fit_block(
-    block: ContextBlock,
-    limit_tokens: int,
-    count: TokenCounter,
-    *,
-    secret: bytes,
-    framing: Framing = "pair",
-    role: ReferenceRole = "assistant",
-    count_messages: MessageCounter | None = None,
-    truncate: Truncate = truncate_at_sentence,
-) -> ContextBlock | None:
-    """`block` cut down, worst source first, to a message of at most `limit_tokens` tokens.
-
-    The profile is kept before sources, sources in the order they have, then
-    pointers. `None` when nothing fits.
-    """
-    sources = block.related_knowledge
-    return build_block(
-        secret=secret,
-        limit_tokens=limit_tokens,
-        count=count,
-        user_profile=block.user_profile,
-        candidates=[
-            Candidate(id=f"{at:09}", source=source, score=-float(at))
-            for at, source in enumerate(sources)
-        ],
-        total_found=block.total_found,
-        working_memory=block.working_memory,
-        summary=block.summary,
-        framing=framing,
-        role=role,
-        count_messages=count_messages,
-        truncate=truncate,
-    ).block
-
-
 def message_tokens(messages: Sequence[dict[str, Any]], count: TokenCounter) -> int:
     """What text messages cost: content, role and a few tokens that frame each."""
     return sum(

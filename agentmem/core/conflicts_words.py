@@ -19,7 +19,6 @@ NEGATORS = _split(
 CLAUSE_BREAKS = _split("but however while whereas although though yet")
 ALL = _split("all every each always everyone everybody everything both entirely fully whole")
 FEW = _split("few rarely seldom sometimes occasionally hardly partly partially barely")
-ANYBODY = _split("someone somebody anyone anybody nobody noone everyone everybody")
 
 # Said of a state that began: the statement knows that it was otherwise before.
 CHANGE_WORDS = _split(

@@ -36,16 +36,6 @@ class Unit:
     orphan: bool = False
 
 
-def current_index(messages: Sequence[Message]) -> int | None:
-    """Where the current message is: the last one in which a user speaks.
-
-    User messages that only carry tool results do not count; if there is no
-    other, the last of them does.
-    """
-    _check(messages)
-    return _current_index(messages)
-
-
 def group_turns(
     messages: Sequence[Message], *, whole_turns: bool = True, current: int | None = None
 ) -> tuple[Unit, ...]:
@@ -56,7 +46,8 @@ def group_turns(
     a user's message and everything up to the next one are one unit as well, so
     that no answer stays behind without its question; the present turn is the
     exception, its steps are units of their own. `current` is the place of the
-    current message, found with `current_index` when not given.
+    current message; when not given, the last one in which a user speaks. User
+    messages that only carry tool results do not count, unless there is no other.
     """
     _check(messages)
     if current is None:

@@ -177,19 +177,6 @@ def _hash_tokens(text: str) -> bytes:
     )
 
 
-def hash_query(
-    text: str, *, max_terms: int = MAX_QUERY_TERMS
-) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-    """The hashes and weights of a question's terms, as `analyse_query` gives them."""
-    import numpy as np
-
-    terms = analyse_query(text, max_terms=max_terms)
-    return (
-        np.array([term_hash(term) for term, _ in terms], dtype=np.uint64),
-        np.array([weight for _, weight in terms], dtype=np.float32),
-    )
-
-
 @lru_cache(maxsize=_CACHED_WORDS)
 def term_hash(term: str) -> int:
     """A term as 64 bits, the same on every machine and in every process."""

@@ -131,11 +131,6 @@ def media_parts(message: Message) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def has_image(message: Message) -> bool:
-    """Whether the message itself carries an image."""
-    return any(media_kind(part) == "image" for part in media_parts(message))
-
-
 def without_media(message: Message) -> Message:
     """A copy whose media is replaced by a short note such as `[image left out]`."""
     copy = {key: value for key, value in message.items() if key != "images"}

@@ -24,13 +24,13 @@ its text can be read again by its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from agentmem.core.checks import require_count, require_text
-from agentmem.core.message_parts import Part, media_kind, require_message
+from agentmem.core.message_parts import Part, media_kind
 from agentmem.core.packages import Content, ContentPackage
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
@@ -187,22 +187,6 @@ def package_preference(
     )
 
 
-def package_message(
-    message: Message,
-    *,
-    id: str,  # noqa: A002  # the field's own name
-    count_message: MessageCounter,
-    type: str = "message-recent",  # noqa: A002  # the field's own name
-    timestamp: datetime | None = None,
-    types: Types = TYPES,
-) -> ContentPackage:
-    """One whole message; `type="message-current"` and `"system-prompt"` make it fixed."""
-    require_message(message)
-    return make_package(
-        type, message, id=id, tokens=count_message(message), types=types, timestamp=timestamp
-    )
-
-
 def package_tool_result(
     text: str,
     *,
@@ -256,26 +240,6 @@ def package_media(
         importance=importance,
         relevance=relevance,
         timestamp=timestamp,
-    )
-
-
-def package_images(
-    images: Iterable[Part],
-    *,
-    message: Message | str,
-    history: Sequence[Message] = (),
-    count_media: MediaCounter,
-    id_prefix: str = "image",
-    types: Types = TYPES,
-) -> tuple[ContentPackage, ...]:
-    """The images as packages if `message` needs vision; otherwise nothing, uncounted."""
-    from agentmem.core.vision import needs_vision
-
-    if not needs_vision(message, history=history):
-        return ()
-    return tuple(
-        package_media(part, id=f"{id_prefix}-{number:04d}", count_media=count_media, types=types)
-        for number, part in enumerate(images, start=1)
     )
 
 

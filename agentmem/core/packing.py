@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from agentmem.core.budget import (
     BASE_KNOWLEDGE_TOKENS,
@@ -20,7 +19,7 @@ from agentmem.core.budget import (
 )
 from agentmem.core.budget_report import Budget, tally
 from agentmem.core.checks import require_count
-from agentmem.core.message_parts import SYSTEM_ROLES, Part, media_kind, require_message
+from agentmem.core.message_parts import SYSTEM_ROLES, Part, require_message
 from agentmem.core.packagers import (
     TYPES,
     MediaCounter,
@@ -40,9 +39,6 @@ from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, 
 from agentmem.protocols import TokenCounter
 from agentmem.types import Hit, Memory, Message
 
-if TYPE_CHECKING:
-    from agentmem.core.vision import VisionReason
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPlan:
@@ -50,8 +46,7 @@ class ContextPlan:
 
     `messages` are in their original order, system prompt first. `memories` and
     `preferences` are those that go in, in the order given; their text as sent,
-    cut where it was cut, is in `sent("memories")`. `vision` says why offered
-    images were looked at.
+    cut where it was cut, is in `sent("memories")`.
     """
 
     messages: tuple[Message, ...]
@@ -61,7 +56,6 @@ class ContextPlan:
     report: BudgetReport
     budget: Budget
     token_budgets: TokenBudgets
-    vision: VisionReason | None
     notes: tuple[str, ...]
     types: Types = field(default_factory=lambda: TYPES)
 
@@ -106,9 +100,7 @@ def pack_context(
 
     Preferences are filled into their own budget, memories into the knowledge
     budget, by score; then `trim` makes the whole fit. `steps` are the messages
-    of the present turn after `current`, such as tool calls and results. Images
-    and videos in `media` are considered only if the current message needs
-    vision; other media always is.
+    of the present turn after `current`, such as tool calls and results.
     `overhead_tokens` is what the provider or a wrapper adds once per request.
     A memory given twice, or as a preference too, goes in once.
     """
@@ -156,17 +148,7 @@ def pack_context(
         known, budgets.knowledge_tokens, now=now, weights=weights, shrink=shrink, count=count
     )
 
-    vision: VisionReason | None = None
-    if media:
-        from agentmem.core.vision import vision_reason
-
-        vision = vision_reason(messages[place], history=history)
-    seen = [part for part in media if vision or media_kind(part) not in ("image", "video")]
-    pictures = _pictures(seen, count_media, types)
-    notes: list[str] = []
-    if len(seen) < len(media):
-        unseen = len(media) - len(seen)
-        notes.append(f"{unseen:,} media not considered: the message does not need vision")
+    pictures = _pictures(media, count_media, types)
     stored = [
         package_tool_result(text, id=name, count=count, types=types)
         for name, text in (tool_results or {}).items()
@@ -190,7 +172,7 @@ def pack_context(
         current=place,
         types=types,
     )
-    notes += plan.warnings
+    notes = list(plan.warnings)
     report = BudgetReport(
         limit_tokens=limit,
         fates=(
@@ -207,7 +189,7 @@ def pack_context(
         messages=plan.messages,
         memories=_chosen(memories, {p.id for p in knowledge.kept if id(p) in sent}),
         preferences=_chosen(preferences, {p.id for p in profile.kept if id(p) in sent}),
-        media=tuple(part for part, p in zip(seen, pictures, strict=True) if id(p) in sent),
+        media=tuple(part for part, p in zip(media, pictures, strict=True) if id(p) in sent),
         report=report,
         budget=tally(
             report.kept,
@@ -217,7 +199,6 @@ def pack_context(
             types=types,
         ),
         token_budgets=budgets,
-        vision=vision,
         notes=tuple(notes),
         types=types,
     )

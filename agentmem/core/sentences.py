@@ -17,13 +17,23 @@ from agentmem.errors import InvalidInput
 from agentmem.protocols import TokenCounter
 
 
-def sentence_ends(text: str) -> Iterator[int]:
+def sentence_ends(text: str, *, stop: int | None = None) -> Iterator[int]:
     """The positions right after each sentence, its closing quotes and brackets included.
 
     Lazy and linear. A blank line is no end of its own, nor is the end of the
-    text: there has to be a mark.
+    text: there has to be a mark, and one before `stop`; nothing far behind it is read.
     """
-    yield from _ends(require_text(text, "text"), len(text))
+    require_text(text, "text")
+    stop = len(text) if stop is None else stop
+    start = 0
+    for found in CANDIDATE.finditer(text, 0, stop):
+        match: re.Match[str] | None = found
+        if found.end() == stop < len(text):
+            match = CANDIDATE.match(text, found.start())
+        end = end_at(text, match, start) if match else None
+        if end is not None:
+            yield end
+            start = end
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -33,7 +43,7 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     follows the last end is a span too: every visible character is in one span.
     """
     require_text(text, "text")
-    ends = _ends(text, len(text))
+    ends = sentence_ends(text)
     breaks = (match.start() for match in BLANK_LINE.finditer(text))
     end, gap = next(ends, None), next(breaks, None)
     start = 0
@@ -64,7 +74,7 @@ def truncate_at_sentence(text: str, limit_tokens: int, count: TokenCounter) -> s
     too_long, too_many = _first_overflow(text, limit_tokens, count)
     if too_many <= limit_tokens:
         return text
-    ends = [end for end in _ends(text, too_long) if end <= too_long]
+    ends = [end for end in sentence_ends(text, stop=too_long) if end <= too_long]
     return text[: _last_fitting(text, ends, limit_tokens, count, (too_long, too_many))]
 
 
@@ -121,16 +131,3 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     if stripped:
         first = start + len(piece) - len(piece.lstrip())
         yield first, first + len(stripped)
-
-
-def _ends(text: str, stop: int) -> Iterator[int]:
-    """Sentence ends whose mark stands before `stop`; nothing far behind it is read."""
-    start = 0
-    for found in CANDIDATE.finditer(text, 0, stop):
-        match: re.Match[str] | None = found
-        if found.end() == stop < len(text):
-            match = CANDIDATE.match(text, found.start())
-        end = end_at(text, match, start) if match else None
-        if end is not None:
-            yield end
-            start = end

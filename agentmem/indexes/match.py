@@ -155,14 +155,6 @@ class Match:
             return self._best(*self._all_scored(n), n)
         return self._best(*self._contenders(used, n), n)
 
-    def scores_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.float64]:
-        """The score of each row, 0 for one that holds no word or is not in scope."""
-        positions, here = self._positions_of(rows)
-        scores = np.zeros(len(positions), dtype=np.float64)
-        if here.any():
-            scores[here] = self._score(positions[here])
-        return scores
-
     def counts_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.uint8]:
         """How often each row holds each word of the query: one line a row, one column a word."""
         positions, here = self._positions_of(rows)
@@ -186,13 +178,6 @@ class Match:
             if postings.size:
                 counts[there, number] = _counts_at(postings, wanted)
         return counts
-
-    def lengths_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.int32]:
-        """How long each row is, 0 for one that is not here."""
-        positions, here = self._positions_of(rows)
-        lengths = np.zeros(len(positions), dtype=np.int32)
-        lengths[here] = self._columns.length.take(positions[here])
-        return lengths
 
     def _positions_of(
         self, rows: NDArray[Any] | Sequence[int]

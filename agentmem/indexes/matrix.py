@@ -124,10 +124,6 @@ class Matrix:
             return np.zeros((0, self.dimensions), dtype=np.float32)
         return np.concatenate(parts)
 
-    @property
-    def bytes_reserved(self) -> int:
-        return sum(block.nbytes for _, block in self._blocks)
-
 
 def _by_block(
     blocks: Sequence[_Block], slots: NDArray[np.int64]

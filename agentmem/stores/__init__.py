@@ -1,4 +1,4 @@
-"""Where memories are kept: one protocol, a SQLite file, and a dictionary for tests."""
+"""Where memories are kept: one protocol, and SQLite in a file or in memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentmem.stores.base import Store
-    from agentmem.stores.memory import MemoryStore
     from agentmem.stores.sqlite import SqliteStore
 
-__all__ = ["MemoryStore", "SqliteStore", "Store"]
+__all__ = ["SqliteStore", "Store"]
 
 _WHERE = {
-    "MemoryStore": "agentmem.stores.memory",
     "SqliteStore": "agentmem.stores.sqlite",
     "Store": "agentmem.stores.base",
 }

@@ -25,39 +25,8 @@ _FIRST_MOMENT = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_MOMENT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 NO_POSITION = 1 << 62
 """Stands for "no position": after all that have one, in the order they came."""
+_REMEDY = "Use agentmem.preparing.prepare()."
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
-
-
-def make_entry(
-    memory: Memory,
-    *,
-    terms: NDArray[np.uint64] | None = None,
-    frequencies: NDArray[np.uint16] | None = None,
-    text_flags: int = 0,
-    vectors: Mapping[EmbedderId, NDArray[np.float32]] | None = None,
-) -> Entry:
-    """`memory` ready to be stored; `terms` and `frequencies` as `core.lexical.hash_terms` gives.
-
-    `text_flags` are eight bits about the text that ranking looks at.
-    """
-    import numpy as np
-
-    if terms is None or frequencies is None:
-        terms, frequencies = np.empty(0, np.uint64), np.empty(0, np.uint16)
-    if terms.shape != frequencies.shape or terms.ndim != 1:
-        raise InvalidInput(
-            "terms", terms.shape, "and frequencies differ in size", remedy="Pass both as counted."
-        )
-    return Entry(
-        memory=memory,
-        terms=terms.astype("<u8", copy=False).tobytes(),
-        frequencies=frequencies.astype("<u2", copy=False).tobytes(),
-        length=int(frequencies.sum(dtype=np.int64)),
-        text_flags=text_flags,
-        vectors=tuple(
-            (embedder, pack_vector(embedder, v)) for embedder, v in (vectors or {}).items()
-        ),
-    )
 
 
 def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
@@ -178,7 +147,10 @@ def check_entry(entry: Entry) -> None:
             require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
     if len(entry.terms) != 4 * len(entry.frequencies) or len(entry.frequencies) % 2:
         raise InvalidInput(
-            "terms", len(entry.terms), "and frequencies differ", remedy="Use make_entry()."
+            "terms",
+            len(entry.terms),
+            "and frequencies differ",
+            remedy=_REMEDY,
         )
     if type(entry.length) is not int or entry.length < 0:
         require_count(entry.length, "length")
@@ -188,7 +160,7 @@ def check_entry(entry: Entry) -> None:
         if len(vector) != 4 * embedder.dimensions:
             raise BadVector(
                 f"{len(vector) // 4} numbers are not a vector of {embedder}.",
-                remedy="Use make_entry(), which checks vectors.",
+                remedy="Use agentmem.stores.entries.pack_vector(), which checks vectors.",
             )
 
 
@@ -250,7 +222,7 @@ def check_entries(entries: Sequence[Entry]) -> None:
     seen: set[str] = set()
     for entry in entries:
         if not isinstance(entry, Entry):
-            raise InvalidInput("entry", entry, "is not an Entry", remedy="Use make_entry().")
+            raise InvalidInput("entry", entry, "is not an Entry", remedy=_REMEDY)
         check_entry(entry)
         if entry.memory.id in seen:
             raise DuplicateRecord(entry.memory.id)

@@ -33,7 +33,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A memory with what is needed to find it, as it is written; see `make_entry`."""
+    """A memory with what is needed to find it, as it is written; see `agentmem.preparing`."""
 
     memory: Memory
     terms: bytes = b""

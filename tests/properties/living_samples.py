@@ -10,10 +10,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from agentmem.core.living.merging import (
+    MERGE_SIMILARITY,
+    MergeVerdict,
+    read_for_merging,
+    same_readings,
+)
 from agentmem.manager import MemoryManager
 from agentmem.preparing import prepare_all
 from agentmem.settings import Settings
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Memory, Scope, Usage
 from tests.properties.store_model import fresh_folder
@@ -100,7 +106,7 @@ def opened_memory(
 ) -> Iterator[MemoryManager]:
     """A memory with these in it, at the moment `NOW`."""
     folder = fresh_folder() if sqlite else None
-    store = MemoryStore() if folder is None else SqliteStore(folder / "store.db")
+    store = SqliteStore(":memory:") if folder is None else SqliteStore(folder / "store.db")
     manager = MemoryManager(
         store,
         embedder=HashEmbedder() if embedder else None,
@@ -137,3 +143,11 @@ def contents(manager: MemoryManager) -> dict[str, Any]:
         "contradictions": [manager.store.contradictions.all(scope) for scope in (ANN, BOB)],
         "history": [manager.store.history(one.scope, one.id) for one in feed.texts(rows).values()],
     }
+
+
+def same_meaning(
+    first: str, second: str, similarity: float, *, threshold: float = MERGE_SIMILARITY
+) -> MergeVerdict:
+    """Whether two texts that nobody read before say the same."""
+    one, other = read_for_merging(first), read_for_merging(second)
+    return same_readings(one, other, similarity, threshold=threshold)

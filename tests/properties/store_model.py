@@ -22,12 +22,12 @@ from hypothesis.stateful import (
 from agentmem.core.filters import Selection, parse_filter, selected
 from agentmem.core.scope import visible
 from agentmem.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
-from agentmem.stores import MemoryStore, SqliteStore, Store
-from agentmem.stores.entries import make_entry
+from agentmem.stores import SqliteStore, Store
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.packing import place_of
 from agentmem.stores.values import ERASED, Entry, IndexRows, Source
 from agentmem.types import Memory, Scope
+from tests.entries import make_entry
 from tests.properties.store_strategies import (
     IDS,
     SPACES,
@@ -566,4 +566,4 @@ class SqliteMachine(StoreMachine):
 
 class MemoryMachine(StoreMachine):
     def open(self) -> Store:
-        return MemoryStore()
+        return SqliteStore(":memory:")

@@ -13,9 +13,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from agentmem.protocols import EmbedderId
-from agentmem.stores.entries import make_entry
 from agentmem.stores.values import Entry
 from agentmem.types import Memory, Scope, Usage
+from tests.entries import make_entry
 from tests.properties.strategies import instants, texts, units
 
 IDS = ("a", "A", "\u00e9", "e\u0301", "\x00", "0190-7", "b", "c", "d", "e")

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from agentmem.background import Worker
 from agentmem.core.retrying import retry_delay
 from agentmem.job_running import MOST_ATTEMPTS
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import ManualClock
 from agentmem.types import Scope
 
@@ -66,7 +66,7 @@ class NothingIsLost(RuleBasedStateMachine):
     def begin(self, capacity: int) -> None:
         self.capacity = capacity
         self.clock = ManualClock()
-        self.store = MemoryStore()
+        self.store = SqliteStore(":memory:")
         self.book = Book()
         self.workers = 0
         self.open()

@@ -14,7 +14,7 @@ from agentmem.core.living.import_formats import detect_source, reader_of
 from agentmem.core.living.import_values import Foreign, Found
 from agentmem.errors import FileRefused
 from agentmem.manager import MemoryManager
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 
@@ -89,7 +89,9 @@ def test_every_export_is_counted_and_taken_once(export: tuple[Foreign, Any]) -> 
     items = list(reader_of(source)(value))
     with (
         tempfile.TemporaryDirectory() as folder,
-        MemoryManager(MemoryStore(), embedder=HashEmbedder(), clock=ManualClock()) as memory,
+        MemoryManager(
+            SqliteStore(":memory:"), embedder=HashEmbedder(), clock=ManualClock()
+        ) as memory,
     ):
         path = Path(folder, "export.json")
         path.write_text(json.dumps(value), encoding="utf-8")

@@ -14,7 +14,6 @@ from agentmem.core.lexical import (
     analyse,
     analyse_query,
     bm25,
-    hash_query,
     hash_terms,
     idf,
     pack_terms,
@@ -58,8 +57,6 @@ def test_a_question_has_a_bounded_number_of_terms(text: str, limit: int) -> None
     assert len(terms) <= limit
     assert len({term for term, _ in terms}) == len(terms)
     assert all(weight >= 1 for _, weight in terms)
-    hashes, weights = hash_query(text, max_terms=limit)
-    assert len(hashes) == len(weights) == len(terms)
 
 
 @given(WORDS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentmem.core.living.consolidation import plan_consolidation
 from agentmem.core.living.extraction import extract
 from agentmem.core.living.keys import fact_key
-from agentmem.core.living.merging import choose_survivor, merge_metadata, same_meaning
+from agentmem.core.living.merging import choose_survivor, merge_metadata
 from agentmem.core.living.plans import (
     Compress,
     ConsolidationSettings,
@@ -36,6 +36,7 @@ from agentmem.core.living.records import (
 )
 from agentmem.types import Memory, Scope, Usage
 from tests.properties.counters import quarter_characters
+from tests.properties.living_samples import same_meaning
 from tests.properties.strategies import texts, units
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ import agentmem
 from agentmem.config import LoopConfig
 from agentmem.loop import AgentLoopResult, run_agent_loop_sync
 from agentmem.manager import MemoryManager
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
 from tests.properties.strategies import texts
 
@@ -87,7 +87,7 @@ def test_whatever_fails_the_answer_is_the_same(  # noqa: PLR0917 - drawn by name
     if not goal.strip():
         goal = "What?"
     faults = Faults(broken, after=after, error=error)
-    store = FaultyStore(MemoryStore(), faults)
+    store = FaultyStore(SqliteStore(":memory:"), faults)
     memory = MemoryManager(store, embedder=embedder, clock=ManualClock())
     memory.add("Deploys go out on Thursdays at 10:00.", user_id="sam")
     faults.on = True

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.message_parts import has_image
 from agentmem.core.packages import ContentPackage, ScoreWeights, score
-from agentmem.core.vision import needs_vision, vision_reason
 from agentmem.errors import AgentMemError
-from tests.properties.conversations import IMAGE, conversations, packages, users
-from tests.properties.strategies import instants, texts, units
+from tests.properties.conversations import packages
+from tests.properties.strategies import instants, units
 
 weights = st.builds(
     ScoreWeights,
@@ -64,14 +62,3 @@ def test_a_package_refuses_what_is_not_a_sane_number(field: str, value: object) 
     fields: dict[str, Any] = {"id": "a", "type": "x", "content": "", "tokens": 5, field: value}
     with pytest.raises(AgentMemError, match=field):
         ContentPackage(**fields)
-
-
-@given(texts(), users(), conversations())
-def test_vision_is_decided_for_any_text_and_always_when_an_image_is_carried(
-    text: str, message: dict[str, Any], history: list[dict[str, Any]]
-) -> None:
-    """B2 Vision rule. Any message gets an answer, the same one every time, and one that carries an image always needs vision."""
-    assert needs_vision(text, history=history) == needs_vision(text, history=history)
-    carrying = {"role": "user", "content": [{"type": "text", "text": text}, IMAGE]}
-    assert vision_reason(carrying, history=history) == "attached"
-    assert (vision_reason(message) == "attached") == has_image(message)

@@ -99,6 +99,32 @@ def test_a_better_match_never_scores_lower(
         assert rank(raised, question, model=model).scores[row] >= before - 1e-6
 
 
+@given(cases(), st.data())
+def test_a_better_match_is_never_overtaken_by_another(
+    case: tuple[Evidence, Question, EmbedderId | None], data: st.DataObject
+) -> None:
+    """S3 Fusion is monotone. Raising a page's term count or cosine lets no other page overtake it."""
+    evidence, question, embedder = case
+    evidence = replace(evidence, conversation=np.zeros_like(evidence.conversation))
+    row = data.draw(st.integers(0, len(evidence.lengths) - 1))
+    model = model_for(embedder)
+
+    def beaten(judged: Evidence) -> set[int]:
+        scores = rank(judged, question, model=model).scores
+        return set(np.flatnonzero(scores < scores[row]).tolist())
+
+    before = beaten(evidence)
+    if question.terms:
+        frequencies = evidence.frequencies.copy()
+        frequencies[row, data.draw(st.integers(0, len(question.terms) - 1))] += 1
+        assert before <= beaten(replace(evidence, frequencies=frequencies))
+    if evidence.cosine is not None:
+        assume(not np.isnan(evidence.cosine[row]))
+        cosine = evidence.cosine.copy()
+        cosine[row] += np.float32(data.draw(st.floats(0, 1)))
+        assert before <= beaten(replace(evidence, cosine=cosine))
+
+
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(
     case: tuple[Evidence, Question, EmbedderId | None], random: Any

@@ -20,12 +20,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from agentmem.core.filters import Selection, parse_filter
 from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
-from agentmem.stores import MemoryStore, SqliteStore, Store
-from agentmem.stores.entries import make_entry
+from agentmem.stores import SqliteStore, Store
 from agentmem.stores.jsonl import export_jsonl
 from agentmem.stores.sqlite.schema import MIGRATIONS
 from agentmem.stores.values import Artifact, Entry, IndexFile, SnapshotRecord, Source
 from agentmem.types import Memory, Scope
+from tests.entries import make_entry
 from tests.properties.store_model import (
     MemoryMachine,
     SqliteMachine,
@@ -52,7 +52,7 @@ def both_stores() -> Iterator[tuple[Store, Store]]:
     """An empty store of each kind."""
     folder = fresh_folder()
     try:
-        with SqliteStore(folder / "store.db") as sqlite, MemoryStore() as memory:
+        with SqliteStore(folder / "store.db") as sqlite, SqliteStore(":memory:") as memory:
             yield sqlite, memory
     finally:
         shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from agentmem.core.living.tiers import SHARES
 from agentmem.core.strip import strip
 from agentmem.manager import MemoryManager
 from agentmem.predicting import unpack
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 
@@ -52,7 +52,7 @@ owned = st.lists(
 
 
 def opened() -> MemoryManager:
-    return MemoryManager(MemoryStore(), embedder=HashEmbedder(), clock=ManualClock())
+    return MemoryManager(SqliteStore(":memory:"), embedder=HashEmbedder(), clock=ManualClock())
 
 
 def put(memory: MemoryManager, number: int, record: Any, user: str, visibility: Any) -> str:
@@ -140,7 +140,7 @@ def test_what_is_erased_is_predicted_no_more(
     lessons: list[Any], erased: set[int], everything: bool
 ) -> None:
     """H3 Nothing learned of the erased. After an erasure no predictor holds an erased id, and none ever holds the words of a signal."""
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock()) as memory:
         ids = [memory.add(f"text number {n}", user_id="ana").items[0].id for n in range(5)]
         predictions = memory.runtime.predictions
@@ -172,7 +172,7 @@ def test_what_is_erased_is_predicted_no_more(
             assert "okapi" not in written
 
 
-def kept_settings(store: MemoryStore) -> dict[str, str]:
+def kept_settings(store: SqliteStore) -> dict[str, str]:
     found = {}
     for part in range(256):
         shard = store.settings.get(f"predictors {part:02x}")

@@ -18,7 +18,7 @@ SECTIONS = {
     "C": "Text: cutting, chunks, content",
     "B": "Packages and budgets",
     "K": "The block",
-    "S": "Time, citations, fusion",
+    "S": "Time, citations, both legs",
     "R": "Words and ranking",
     "I": "Indexes",
     "D": "The store",

@@ -10,7 +10,6 @@ import numpy as np
 from agentmem.core.filters import Selection, parse_filter
 from agentmem.protocols import EmbedderId
 from agentmem.stores import Store
-from agentmem.stores.entries import make_entry
 from agentmem.stores.values import (
     Artifact,
     Entry,
@@ -20,6 +19,7 @@ from agentmem.stores.values import (
     Source,
 )
 from agentmem.types import Memory, Scope
+from tests.entries import make_entry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Scope(user_id="ann")

@@ -15,8 +15,8 @@ import agentmem
 from agentmem.errors import StoreBusy
 from agentmem.litellm_loader import import_litellm
 from agentmem.manager import MemoryManager
+from agentmem.stores import SqliteStore
 from agentmem.stores.base import Store
-from agentmem.stores.memory import MemoryStore
 from agentmem.testing import FaultyStore, HashEmbedder, ScriptedModel
 from agentmem.types import Scope
 from tests.noted_memory import references
@@ -157,7 +157,7 @@ def test_a_store_that_fails_at_every_call_changes_no_answer(
     server: ChatServer, error: Exception
 ) -> None:
     failing = False
-    store = FaultyStore(MemoryStore(), lambda path: error if failing else None)
+    store = FaultyStore(SqliteStore(":memory:"), lambda path: error if failing else None)
     memory = MemoryManager(cast(Store, store), embedder=HashEmbedder())
     memory.add(FACT, user_id="ann")
     failing = True

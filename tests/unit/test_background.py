@@ -18,7 +18,6 @@ from agentmem.clock import SystemClock
 from agentmem.core.waiting import Entry, Waiting
 from agentmem.errors import StoreBusy
 from agentmem.stores.base import Store
-from agentmem.stores.memory import MemoryStore
 from agentmem.stores.sqlite import SqliteStore
 from agentmem.testing import ManualClock
 from agentmem.types import Scope
@@ -52,7 +51,9 @@ class Seen:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "m.db")
+    made: Store = (
+        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "m.db")
+    )
     yield made
     made.close()
 
@@ -356,14 +357,14 @@ def test_a_kind_without_handler_waits_for_one(store: Store, clock: ManualClock) 
     ],
 )
 def test_nonsense_is_refused_without_raising(kind: Any, payload: Any, options: Any) -> None:
-    worker = Worker(MemoryStore(), clock=ManualClock())
+    worker = Worker(SqliteStore(":memory:"), clock=ManualClock())
     assert not worker.submit(kind, payload, **options)
     assert worker.state.dropped == 1
     assert worker.state.last_error
 
 
 def test_a_payload_that_is_not_json_runs_but_cannot_be_kept(clock: ManualClock) -> None:
-    worker = worker_of(MemoryStore(), clock, seen := Seen())
+    worker = worker_of(SqliteStore(":memory:"), clock, seen := Seen())
     worker.submit("page", {"n": object()})
     assert worker.flush()
     assert len(seen.payloads) == 1
@@ -377,7 +378,7 @@ def test_a_payload_that_is_not_json_runs_but_cannot_be_kept(clock: ManualClock) 
 def test_a_broken_store_does_not_stop_the_work(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
 
     def busy(*_: Any, **__: Any) -> Any:
         raise StoreBusy("Somebody writes.")
@@ -395,7 +396,7 @@ def test_a_broken_store_does_not_stop_the_work(
 
 
 def test_jobs_of_somebody_else_are_run_or_marked_broken(clock: ManualClock) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     store.jobs.enqueue("page", {"n": 1}, at=clock.now())
     store.jobs.enqueue("page", {"job": 1, "scope": 7}, at=clock.now())
     store.jobs.enqueue("other", {"n": 3}, at=clock.now())
@@ -408,7 +409,7 @@ def test_jobs_of_somebody_else_are_run_or_marked_broken(clock: ManualClock) -> N
 
 
 def test_a_job_that_kills_its_process_is_given_up(clock: ManualClock) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     store.jobs.enqueue("page", {"n": 1}, at=clock.now())
     for _ in range(5):
         assert store.jobs.claim(at=clock.now(), lease_seconds=1)

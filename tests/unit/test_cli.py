@@ -602,3 +602,15 @@ def test_the_command_that_takes_learning_back_can_be_copied(
     monkeypatch.setenv("AGENTMEM_STORE", str(tmp_path / "another.db"))
     assert "Deleted: 1 memories" in cli(*command[1:]).out
     assert not (tmp_path / "another.db").exists()
+
+
+def test_ages_are_told_to_people_and_dates_to_pipes(cli: Cli) -> None:
+    known = cli.add("The deploy runs on Thursday")
+    today = cli("get", known, "--json").json["created_at"][:10]
+    for args in (("list",), ("search", "deploy")):
+        assert "just now" in cli(*args, columns=80).out
+        assert today not in cli(*args, columns=80).out
+        assert today in cli(*args).out
+        assert "just now" not in cli(*args).out
+    assert f"{today}T" in cli("get", known, columns=80).out
+    assert "(just now)" in cli("get", known, columns=80).out

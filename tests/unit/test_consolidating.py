@@ -18,7 +18,7 @@ from agentmem.living.model_help import Spend
 from agentmem.living.schedule import Nightly, run_nightly, seconds_until
 from agentmem.manager import MemoryManager
 from agentmem.settings import Settings
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.stores.revisions import Revision
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 from agentmem.types import Scope
@@ -34,7 +34,9 @@ STORY = (
 
 @pytest.fixture(params=["memory", "sqlite"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryManager]:
-    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    store = (
+        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    )
     with MemoryManager(
         store,
         embedder=HashEmbedder(),

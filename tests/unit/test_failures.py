@@ -11,7 +11,7 @@ from agentmem.core.breaker import BreakerSettings
 from agentmem.core.sentences import sentence_ends
 from agentmem.loop import AgentLoopResult, run_agent_loop_sync
 from agentmem.manager import MemoryManager
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
 
 FACT = "Deploys go out on Thursdays at 10:00."
@@ -33,7 +33,7 @@ def run(memory: MemoryManager, goal: str = QUESTION, **options: Any) -> AgentLoo
 
 def filled(store: Any = None, **options: Any) -> MemoryManager:
     options = {"embedder": HashEmbedder(), "clock": ManualClock(), **options}
-    memory = MemoryManager(store or MemoryStore(), **options)
+    memory = MemoryManager(store or SqliteStore(":memory:"), **options)
     memory.add(FACT, user_id="sam")
     memory.preferences.add("I prefer short answers", user_id="sam")
     return memory
@@ -96,7 +96,7 @@ def test_indexing_that_fails_leaves_the_answer_and_is_told_by_the_worker() -> No
     def fails(name: str) -> Exception | None:
         return OSError("disk") if broken and name in {"put", "replace_source"} else None
 
-    memory = filled(FaultyStore(MemoryStore(), fails))
+    memory = filled(FaultyStore(SqliteStore(":memory:"), fails))
     broken = True
     result = run(memory, pages=[("https://wiki.example/", "A page.")])
     memory.flush(0.2)
@@ -115,7 +115,7 @@ def test_preferences_over_budget_are_cut_to_it() -> None:
 
 
 def test_one_preference_over_budget_is_cut_at_a_sentence() -> None:
-    memory = MemoryManager(MemoryStore(), embedder=HashEmbedder(), clock=ManualClock())
+    memory = MemoryManager(SqliteStore(":memory:"), embedder=HashEmbedder(), clock=ManualClock())
     long = "I prefer short answers. " + "They must be kind, and they must be true as well. " * 30
     memory.preferences.add(long.strip(), user_id="sam")
     turn = memory.turn(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from agentmem.core.history import current_index, group_turns
+from agentmem.core.history import group_turns
 from agentmem.core.message_parts import media_parts, text_of
 from agentmem.core.packages import ContentPackage
 from agentmem.core.trimming import TrimPlan, trim
 from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
+from agentmem.types import Message
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
@@ -68,6 +70,11 @@ def trimmed(messages: Messages, limit: int, **options: Any) -> TrimPlan:
 
 def groups(messages: Messages) -> list[tuple[int, ...]]:
     return [unit.indices for unit in group_turns(messages, whole_turns=False)]
+
+
+def current_index(messages: Sequence[Message]) -> int | None:
+    found = [u.indices for u in group_turns(messages, whole_turns=False) if u.current]
+    return found[0][-1] if found else None
 
 
 def test_parallel_calls_and_their_results_are_one_group() -> None:

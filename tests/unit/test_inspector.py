@@ -348,8 +348,8 @@ def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryMa
 
 
 def _store_raw(memory: MemoryManager, text: str, name: str, **fields: Any) -> None:
-    from agentmem.stores.entries import make_entry
     from agentmem.types import Memory
+    from tests.entries import make_entry
 
     memory.store.put([make_entry(Memory(id=name, text=text, created_at=NOW, scope=ANN, **fields))])
 

@@ -14,7 +14,7 @@ from agentmem import Episode
 from agentmem.config import LoopConfig
 from agentmem.living.settling import Settler
 from agentmem.manager import MemoryManager
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Scope
 
@@ -28,7 +28,9 @@ SAID = (
 
 @pytest.fixture(params=["memory", "sqlite"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryManager]:
-    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    store = (
+        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    )
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock(NOW)) as made:
         yield made
 
@@ -123,7 +125,7 @@ def superseded(memory: MemoryManager, folder: Path) -> None:
 
 def taken_in(memory: MemoryManager, folder: Path) -> None:
     path = folder / "export.jsonl"
-    with MemoryManager(MemoryStore(), embedder=None, clock=ManualClock(NOW)) as other:
+    with MemoryManager(SqliteStore(":memory:"), embedder=None, clock=ManualClock(NOW)) as other:
         other.add(PORTS[1], user_id="ann")
         other.export_jsonl(path)
     memory.import_jsonl(path, user_id="ann")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.assembly import build_block, fit_block
-from agentmem.core.context import ContextBlock, Pointer, Source
+from agentmem.core.assembly import build_block
+from agentmem.core.context import Pointer, Source
 from agentmem.core.knowledge import Candidate, fill_knowledge
 from agentmem.core.sentences import truncate_at_sentence
 from agentmem.errors import InvalidInput, InvalidNumber
@@ -108,13 +108,7 @@ def test_when_nothing_fits_there_is_no_block() -> None:
     assert built.text is None
     assert built.tokens == 0
     assert [fate.outcome for fate in built.profile] == ["dropped"]
-    block = ContextBlock(user_profile=("likes tea",))
-    assert fit_block(block, 10, characters, secret=SECRET) is None
-    assert fit_block(ContextBlock(), 10**6, characters, secret=SECRET) is None
-    fitted = fit_block(block, 10**6, characters, secret=SECRET)
-    assert fitted == block
-    assert fitted is not None
-    assert fitted.total_tokens > 0
+    assert build_block(secret=SECRET, limit_tokens=10**6, count=characters).block is None
 
 
 def test_a_counter_of_whole_messages_is_asked() -> None:

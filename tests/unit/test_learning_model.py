@@ -21,7 +21,7 @@ from agentmem.living.asking import Spend
 from agentmem.living.learning import Learned
 from agentmem.manager import MemoryManager
 from agentmem.model_errors import refuses_parameter
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 from tests.servers.chat import ChatServer
 from tests.unit.cli_running import Cli
@@ -57,7 +57,7 @@ HEAP = record("error", value="The importer kept dying", fix="raising the heap to
 @pytest.fixture(params=["memory", "sqlite"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryManager]:
     path = None if request.param == "memory" else tmp_path / "store.db"
-    store = MemoryStore() if path is None else SqliteStore(path)
+    store = SqliteStore(":memory:") if path is None else SqliteStore(path)
     with MemoryManager(
         store, embedder=HashEmbedder(), clock=ManualClock(NOW), path=path
     ) as made:  # fmt: skip

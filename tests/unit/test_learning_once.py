@@ -17,7 +17,7 @@ from agentmem.errors import AlreadyUndone, ChangedMeanwhile, InvalidScope
 from agentmem.living.learning import LEARN, Learner
 from agentmem.manager import MemoryManager
 from agentmem.preparing import prepare
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.sqlite import journal as sqlite_journal
 from agentmem.stores.values import Link
@@ -33,7 +33,7 @@ SAID = (
 
 
 def opened(path: Path | None) -> MemoryManager:
-    store = MemoryStore() if path is None else SqliteStore(path)
+    store = SqliteStore(":memory:") if path is None else SqliteStore(path)
     return MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock(NOW), path=path)
 
 

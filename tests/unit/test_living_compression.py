@@ -29,7 +29,7 @@ def test_a_text_at_four_levels() -> None:
     assert levels.index.startswith("Slow deploy: ")
     assert levels.at("compressed") == levels.compressed
     assert levels.full_tokens > levels.summary_tokens > levels.compressed_tokens
-    assert levels.compressed_tokens > levels.tokens_at("index")
+    assert levels.compressed_tokens > levels.index_tokens
 
 
 def test_a_telegram_leaves_out_what_says_nothing() -> None:

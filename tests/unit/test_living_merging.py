@@ -10,10 +10,10 @@ from agentmem.core.living.merging import (
     choose_survivor,
     merge_metadata,
     merge_usage,
-    same_meaning,
 )
 from agentmem.errors import InvalidInput
 from agentmem.types import Memory, Usage
+from tests.properties.living_samples import same_meaning
 
 NOW = datetime(2024, 5, 3, tzinfo=UTC)
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+from agentmem.core.message_parts import require_message
 from agentmem.core.packagers import (
     COMPONENTS,
     TypeRule,
     make_package,
-    package_images,
     package_media,
     package_memory,
-    package_message,
     package_preference,
     package_tool_result,
     rule_for,
@@ -184,22 +183,6 @@ def test_content_is_counted_once() -> None:
 def test_a_counter_that_misbehaves_is_named(answer: Any) -> None:
     with pytest.raises(InvalidNumber, match="count"):
         package_memory(memory(), count=lambda text: answer)
-    with pytest.raises(InvalidNumber, match="tokens"):
-        package_message({"role": "user", "content": ""}, id="u", count_message=lambda m: answer)
-
-
-def test_messages_system_prompt_and_the_current_one_are_packaged() -> None:
-    message = {"role": "user", "content": "hi"}
-    recent = package_message(message, id="1", count_message=lambda m: 4)
-    current = package_message(message, id="2", count_message=lambda m: 4, type="message-current")
-    system = package_message(
-        {"role": "system", "content": "x"}, id="3", count_message=lambda m: 4, type="system-prompt"
-    )
-    assert [(p.priority, p.can_drop) for p in (recent, current, system)] == [
-        (9, True),
-        (10, False),
-        (10, False),
-    ]
 
 
 def test_media_tool_results_and_preferences_have_their_place() -> None:
@@ -216,22 +199,6 @@ def test_something_that_is_no_media_is_refused() -> None:
         package_media({"type": "text", "text": "x"}, id="i", count_media=lambda part: 1)
     with pytest.raises(InvalidInput, match="Memory"):
         package_memory("tea", count=len)  # type: ignore[arg-type]  # what a caller may do
-
-
-def test_images_are_packaged_only_when_the_message_needs_vision() -> None:
-    counted: list[object] = []
-
-    def count_media(part: object) -> int:
-        counted.append(part)
-        return 85
-
-    assert package_images([IMAGE], message="Tell me a joke", count_media=count_media) == ()
-    assert counted == []
-    made = package_images(
-        [IMAGE, IMAGE], message="What is in this picture?", count_media=count_media
-    )
-    assert [p.type for p in made] == ["media-image"] * 2
-    assert len({p.id for p in made}) == 2
 
 
 def test_a_new_type_needs_one_row_only() -> None:
@@ -261,11 +228,11 @@ def test_a_new_type_needs_one_row_only() -> None:
 )
 def test_messages_no_provider_takes_are_refused(message: Any) -> None:
     with pytest.raises(InvalidMessage) as caught:
-        package_message(message, id="m", count_message=lambda m: 1)
+        require_message(message)
     assert caught.value.remedy
 
 
 @pytest.mark.parametrize("content", ["\ud800", [{"type": "text", "text": "\ud800"}], ["\ud800"]])
 def test_messages_that_are_not_unicode_are_refused(content: Any) -> None:
     with pytest.raises(InvalidText, match="surrogate"):
-        package_message({"role": "user", "content": content}, id="m", count_message=lambda m: 1)
+        require_message({"role": "user", "content": content})

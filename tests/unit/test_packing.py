@@ -113,20 +113,12 @@ def test_preferences_have_their_own_budget() -> None:
     assert plan.token_budgets.preference_tokens == 50
 
 
-def test_images_are_considered_only_when_the_message_needs_vision() -> None:
-    plan = packed(media=[IMAGE])
-    assert (plan.media, plan.vision) == ((), None)
-    assert plan.notes == ("1 media not considered: the message does not need vision",)
-    plan = packed(media=[IMAGE], current="What is in this picture?")
-    assert (plan.media, plan.vision) == ((IMAGE,), "mentioned")
-    plan = packed(media=[IMAGE], current="What is in this picture?", window_tokens=180)
+def test_media_goes_in_if_it_fits() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}
+    assert packed(media=[IMAGE, sound]).media == (IMAGE, sound)
+    plan = packed(media=[IMAGE], window_tokens=180)
     assert plan.media == ()
     assert plan.notes == ("none of the media fits",)
-
-
-def test_sound_is_considered_without_vision() -> None:
-    sound = {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}
-    assert packed(media=[IMAGE, sound]).media == (sound,)
 
 
 def test_media_without_a_way_to_count_it_is_refused() -> None:

@@ -170,16 +170,6 @@ def test_they_hold_in_every_run_and_clear_takes_them_all(memory: agentmem.Memory
     assert texts(prefs) == []
 
 
-def test_the_text_for_a_prompt_keeps_to_its_budget(memory: agentmem.MemoryManager) -> None:
-    prefs = memory.preferences
-    prefs.add("I love jazz. It must be from New Orleans and from before the war.", user_id="ana")
-    count = len
-    assert prefs.format_for_context(1_000, count=count, user_id="ana").startswith("- I love jazz.")
-    assert prefs.format_for_context(20, count=count, user_id="ana") == "- I love jazz."
-    assert prefs.format_for_context(3, count=count, user_id="ana") == ""
-    assert prefs.format_for_context(user_id="nobody") == ""
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_nothing_is_no_preference(memory: agentmem.MemoryManager, text: str) -> None:
     with pytest.raises(InvalidInput):

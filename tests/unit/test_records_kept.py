@@ -13,7 +13,7 @@ from agentmem import Artifact, Episode, Fact, Pattern, Workflow
 from agentmem.core.living.records import Record, from_memory
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,9 @@ RECORDS: tuple[Record, ...] = (
 
 @pytest.fixture(params=["memory", "sqlite"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryManager]:
-    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    store = (
+        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    )
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock(NOW)) as made:
         yield made
 

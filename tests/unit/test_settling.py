@@ -15,7 +15,7 @@ from agentmem.config import LoopConfig
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.living.learning import LEARNED_FROM
 from agentmem.manager import MemoryManager
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Scope
 from tests.unit.cli_running import Cli
@@ -26,7 +26,7 @@ LIMITS = ("The API limit is 900 requests per minute.", "The API limit is 600 req
 
 
 def opened(path: Path | None, **options: Any) -> MemoryManager:
-    store = MemoryStore() if path is None else SqliteStore(path)
+    store = SqliteStore(":memory:") if path is None else SqliteStore(path)
     return MemoryManager(
         store, embedder=HashEmbedder(), clock=ManualClock(NOW), path=path, **options
     )

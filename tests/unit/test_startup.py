@@ -37,9 +37,9 @@ NOT_FOR_INSPECT = (
     "agentmem.core.extractive", "agentmem.core.image_rules", "agentmem.core.living.prediction",
     "agentmem.core.living.records", "agentmem.core.living.tiers", "agentmem.core.living.workflows",
     "agentmem.core.preferences",
-    "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay", "agentmem.core.vision",
+    "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay",
     "agentmem.embedders.minilm", "agentmem.extracting", "agentmem.indexer", "agentmem.loop",
-    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl", "agentmem.stores.memory",
+    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl",
     "agentmem.tiering", "agentmem.tools", "agentmem.web", "agentmem.working",
 )  # fmt: skip
 

@@ -31,11 +31,12 @@ from agentmem.errors import (
     StoreFull,
 )
 from agentmem.protocols import EmbedderId
-from agentmem.stores import MemoryStore, SqliteStore, Store
-from agentmem.stores.entries import make_entry, name_id
+from agentmem.stores import SqliteStore, Store
+from agentmem.stores.entries import name_id
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.values import ERASED, Artifact, Entry, IndexFile, Link, SnapshotRecord, Source
 from agentmem.types import Memory, Scope, Usage
+from tests.entries import make_entry
 from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
 ALL = Selection(reader=ANN)
@@ -43,7 +44,9 @@ ALL = Selection(reader=ANN)
 
 @pytest.fixture(params=["sqlite", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    made: Store = (
+        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    )
     yield made
     made.close()
 
@@ -53,7 +56,7 @@ def ids(store: Store, selection: Selection = ALL) -> list[str]:
 
 
 def test_both_stores_give_the_same_answers(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "store.db") as one, MemoryStore() as two:
+    with SqliteStore(tmp_path / "store.db") as one, SqliteStore(":memory:") as two:
         fill(one)
         fill(two)
         left, right = everything(one), everything(two)
@@ -466,8 +469,6 @@ def test_an_index_file_made_before_an_erasure_is_not_kept(store: Store) -> None:
     assert store.feed.index_file("words.idx") is None
     assert not store.feed.keep_index_file(file)
     assert store.feed.keep_index_file(replace(file, seq=store.feed.seq()))
-    store.feed.drop_index_file("words.idx")
-    assert store.feed.index_file("words.idx") is None
 
 
 def test_a_log_that_was_cut_tells_indexes_to_begin_again(
@@ -552,24 +553,6 @@ def test_two_embedders_of_one_name_are_two_spaces(store: Store) -> None:
     assert store.feed.vectors(other)[1].tolist() == [[1.0] * 8]
 
 
-def test_the_dictionary_store_scores_slowly_and_plainly() -> None:
-    with MemoryStore() as store:
-        terms = {"cat": [1, 2], "dog": [2, 3], "none": []}
-        rows = store.put(
-            make_entry(
-                Memory(id=name, text=name, created_at=NOW),
-                terms=np.array(hashes, np.uint64),
-                frequencies=np.ones(len(hashes), np.uint16),
-                vectors={SPACE: np.eye(8, dtype=np.float32)[number]},
-            )
-            for number, (name, hashes) in enumerate(terms.items())
-        )
-        cat, dog, none = store.lexical_scores([1], rows)
-        assert cat > dog == none == 0
-        assert store.lexical_scores([1], rows[2:]) == [0.0]
-        assert store.vector_scores(SPACE, np.eye(8, dtype=np.float32)[1], rows) == [0, 1, 0]
-
-
 def test_names_have_stable_numbers() -> None:
     assert name_id("") == 0
     assert name_id("Ann") == name_id("Ann") != name_id("ann")
@@ -599,7 +582,7 @@ def test_importing_twice_changes_nothing(tmp_path: Path, store: Store) -> None:
 
 def test_the_same_content_under_other_ids_is_left_out(tmp_path: Path, store: Store) -> None:
     path = tmp_path / "out.jsonl"
-    with MemoryStore() as other:
+    with SqliteStore(":memory:") as other:
         other.put([entry("x", "same", content_hash="h"), entry("y", "new", content_hash="h")])
         export_jsonl(other, path)
     store.put([entry("a", "same", content_hash="h")])
@@ -619,7 +602,10 @@ def test_a_pipe_that_takes_no_export_is_a_typed_error(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "open", refuse)
-    with MemoryStore() as store, pytest.raises(kind, match=re.escape(str(pipe))) as refused:
+    with (
+        SqliteStore(":memory:") as store,
+        pytest.raises(kind, match=re.escape(str(pipe))) as refused,
+    ):
         export_jsonl(store, pipe)
     assert type(refused.value) is kind
     assert pipe.is_fifo()
@@ -637,7 +623,7 @@ def test_an_export_that_cannot_clean_up_says_what_went_wrong_first(
 
     monkeypatch.setattr(os, "open", refuse(number))
     monkeypatch.setattr(Path, "unlink", refuse(errno.EROFS))
-    with MemoryStore() as store, pytest.raises(kind, match=r"out\.jsonl") as raised:
+    with SqliteStore(":memory:") as store, pytest.raises(kind, match=r"out\.jsonl") as raised:
         export_jsonl(store, tmp_path / "out.jsonl")
     assert type(raised.value) is kind
 

@@ -23,7 +23,7 @@ from agentmem.core.strip import strip
 from agentmem.errors import InvalidInput, InvalidNumber
 from agentmem.loop import run_agent_loop_sync
 from agentmem.manager import MemoryManager
-from agentmem.stores.memory import MemoryStore
+from agentmem.stores import SqliteStore
 from agentmem.stores.values import Link
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
 from agentmem.types import Scope
@@ -197,7 +197,7 @@ def test_what_makes_no_sense_is_refused(memory: MemoryManager, options: dict[str
 
 
 def test_a_part_that_fails_is_left_out_and_named(memory: MemoryManager) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock()) as whole:
         keep(whole, LEDGER)
         broken: Any = FaultyStore(
@@ -298,7 +298,7 @@ def test_failing_tiers_leave_the_turn_with_what_search_found(
 )  # fmt: skip
 def test_whatever_fails_the_loop_with_tiers_gives_its_answer(broken: str) -> None:
     store: Any = FaultyStore(
-        MemoryStore(), lambda name: OSError("disk") if name == broken else None
+        SqliteStore(":memory:"), lambda name: OSError("disk") if name == broken else None
     )
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock()) as memory:
         result = run_agent_loop_sync(

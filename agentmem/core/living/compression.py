@@ -58,10 +58,6 @@ class Levels:
         """The text at `level`."""
         return str(getattr(self, level))
 
-    def tokens_at(self, level: Level) -> int:
-        """The tokens of the text at `level`."""
-        return int(getattr(self, f"{level}_tokens"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelText:

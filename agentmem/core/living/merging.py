@@ -68,15 +68,6 @@ def read_for_merging(text: str) -> MergeReading:
     return MergeReading(text=text, essentials=read_essentials(text), reading=read_statement(text))
 
 
-def same_meaning(
-    first: str, second: str, similarity: float, *, threshold: float = MERGE_SIMILARITY
-) -> MergeVerdict:
-    """Whether `first` and `second`, this similar, say the same; the order does not matter (L4)."""
-    return same_readings(
-        read_for_merging(first), read_for_merging(second), similarity, threshold=threshold
-    )
-
-
 def same_readings(
     first: MergeReading,
     second: MergeReading,
@@ -84,7 +75,7 @@ def same_readings(
     *,
     threshold: float = MERGE_SIMILARITY,
 ) -> MergeVerdict:
-    """As `same_meaning`, for texts that were read before."""
+    """Whether two texts, this similar, say the same; the order does not matter (L4)."""
     require_number(similarity, "similarity")
     require_number(threshold, "threshold", low=0.0, high=1.0)
 

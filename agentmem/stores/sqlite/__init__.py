@@ -24,6 +24,7 @@ from agentmem.stores.rules import Sameness, check_source_entries, split_new, wip
 from agentmem.stores.sqlite import erasing, reading, upkeep, writing
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.feed import SqliteFeed
+from agentmem.stores.sqlite.in_memory import MemoryDatabase
 from agentmem.stores.sqlite.journal import SqliteJournal
 from agentmem.stores.sqlite.names import FEW, NameCache, visible_owners
 from agentmem.stores.sqlite.opening import Connect, connect_sqlite
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHECKED_BELOW_BYTES = 8 << 20
+IN_MEMORY = ":memory:"
 
 
 class SqliteStore:
@@ -55,6 +57,7 @@ class SqliteStore:
     `durability="full"`, a power cut; with "normal" a power cut may take the last
     writes, never the file. Threads may share one store, processes may each open
     it. Files below `checked_below_bytes` are checked completely when opened.
+    `":memory:"` is a store without a file that ends with this object.
     """
 
     def __init__(
@@ -69,14 +72,15 @@ class SqliteStore:
         migrations: tuple[Step, ...] = MIGRATIONS,
     ) -> None:
         self._closed = True  # until there is something to close
-        self.path = Path(require_path(path)).absolute()
+        in_memory = path == IN_MEMORY
+        self.path = Path(IN_MEMORY) if in_memory else Path(require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
         require_number(busy_seconds, "busy_seconds", low=0)
         self._names = NameCache()
         require_count(checked_below_bytes, "checked_below_bytes")
-        self._database = Database(
+        self._database = (MemoryDatabase if in_memory else Database)(
             self.path,
-            durability=durability,
+            durability="normal" if in_memory else durability,
             busy_seconds=busy_seconds,
             connect=connect,
             new_secret=lambda: random_bytes(32),
@@ -392,7 +396,8 @@ class SqliteStore:
 
     def __del__(self) -> None:
         if not self._closed and self._database.has_connections():
-            warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
+            if not self._database.in_memory:
+                warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
             self.close()
 
 

@@ -141,7 +141,7 @@ def clean_files(database: Database, *, wait_seconds: float) -> bool:
         found = read.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
     if not found:
         return True
-    for name in json.loads(found[0][2]):
+    for name in [] if database.in_memory else json.loads(found[0][2]):
         files.remove_bytes(database.path.with_name(name))
     try:
         database.vacuum(wait_seconds=wait_seconds)

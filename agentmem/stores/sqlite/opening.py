@@ -41,6 +41,8 @@ def connect_sqlite(uri: str) -> Connection:
 class OpenFile:
     """The file, opened when it is first needed; its connections are used by `Database`."""
 
+    in_memory = False
+
     def __init__(
         self,
         path: Path,

@@ -67,6 +67,10 @@ class SqliteUpkeep:
             )
 
     def _bytes(self, read: Read) -> int:
+        if self._database.in_memory:
+            ((pages,),) = read.execute("PRAGMA page_count")
+            ((size,),) = read.execute("PRAGMA page_size")
+            return int(pages * size)
         names = [row[1] for row in read.rows(INDEX_FILES, "")]
         path = self._database.path
         total = 0
