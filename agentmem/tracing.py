@@ -33,7 +33,7 @@ from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.types import Scope
 
 if TYPE_CHECKING:
-    from agentmem.core.waiting import Late
+    from agentmem.core.lazy import Lazy
 
 _log = logging.getLogger(__name__)
 
@@ -127,18 +127,18 @@ class Trace:
 
     def record(self, snapshot: Snapshot) -> None:
         """Keep `snapshot`, soon; never raises."""
-        from agentmem.core.waiting import Late
+        from agentmem.core.lazy import Lazy
 
         self._submit(
             snapshot.scope,
             snapshot.id,
-            lambda: {"snapshot": Late(lambda: to_fields(snapshot), characters=_size(snapshot))},
+            lambda: {"snapshot": Lazy(lambda: to_fields(snapshot), characters=_size(snapshot))},
         )
 
-    def record_late(self, snapshot_id: str, made: Late, scope: Scope) -> None:
+    def record_late(self, snapshot_id: str, made: Lazy, scope: Scope) -> None:
         """Keep the snapshot that `made` gives when the background asks for it; never raises."""
 
-        from agentmem.core.waiting import Late
+        from agentmem.core.lazy import Lazy
 
         def fields() -> Any:
             return None if made.value is None else to_fields(made.value)
@@ -146,7 +146,7 @@ class Trace:
         self._submit(
             scope,
             snapshot_id,
-            lambda: {"snapshot": Late(fields, characters=made.characters)},
+            lambda: {"snapshot": Lazy(fields, characters=made.characters)},
         )
 
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
@@ -231,7 +231,7 @@ class Trace:
             _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
 
     def _handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        from agentmem.core.waiting import made
+        from agentmem.core.lazy import made
 
         try:
             if "outcome" in payload:

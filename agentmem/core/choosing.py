@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from agentmem.core.assembly import BuiltBlock
 from agentmem.core.block import Pointer, source_of
 from agentmem.core.citations import Citation
-from agentmem.core.content import content_hash
+from agentmem.core.conversation import read_conversation
 from agentmem.core.knowledge import Candidate
 from agentmem.core.lexical import STOP_WORDS
 from agentmem.core.living.serving import served_text
-from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
 from agentmem.core.values import dataclass
 from agentmem.types import EMPTY, Hit, Memory
@@ -42,7 +41,7 @@ class Chosen:
 
 def choose(
     hits: Sequence[Hit],
-    messages: Sequence[dict[str, Any]],
+    messages: Iterable[Any],
     *,
     top_k: int,
     threshold: float,
@@ -54,7 +53,7 @@ def choose(
     not said again. Of the rest the `top_k` best at or above the threshold, in
     the order of their scores times `factors`.
     """
-    said = {content_hash(text_of(m)) for m in messages if m.get("content")}
+    conversation = read_conversation(messages)
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
@@ -77,7 +76,7 @@ def choose(
             passed_over.append((hit, "only what stands around it matches"))
         elif memory.kind == "message" and hit.lexical is None and not says_something(memory.text):
             passed_over.append((hit, "says nothing without what stands around it"))
-        elif memory.content_hash in said:
+        elif conversation.says(memory.text):
             passed_over.append((hit, "already in the conversation"))
         elif memory.kind == "message" and not matches_itself(hit) and answers >= MOST_ANSWERS:
             passed_over.append((hit, "one more answer to a like question"))
