@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+COUNTED_FIRST = 8
+"""So many of the longest messages are counted at first, where it is not known what fits."""
 _ENDLESS = 1 << 40
 """A window that everything fits."""
 
@@ -198,7 +200,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     sent: Sequence[Mapping[str, Any]] = ask.messages
     if ask.trim and plan.value is not None:
         sent = plan.value.messages
-    messages = steps.run(
+    messages: list[dict[str, Any]] | None = steps.run(
         "inject",
         lambda: inject(
             sent,
@@ -207,10 +209,10 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             role=ask.config.reference_role,
             placement=ask.config.placement,
         ),
-        [dict(message) for message in sent],
+        None,
     )
     return Context(
-        messages=messages,
+        messages=[dict(message) for message in sent] if messages is None else messages,
         text=text,
         shows_knowledge=bool(chosen.candidates if built is None else built.knowledge.shown),
         hits=hits,
@@ -238,20 +240,28 @@ def _without_old_blocks(ask: Ask) -> Ask:
 
 
 def _room(ask: Ask, tokenizer: Tokenizer, window: Window, steps: Steps) -> Room:
-    """What the block may take; far from the window's end that is known without counting."""
+    """What the block may take. Far from the window's end that is known without counting a token;
+    nearer, the longest messages are counted until it is known."""
 
     def measure() -> Room:
-        room = _room_beside(ask, tokenizer, window, tokenizer.message_at_most)
-        return room if room.full else _room_beside(ask, tokenizer, window, tokenizer.count_message)
+        tool_tokens = _tool_tokens(ask, tokenizer)
+        tokens = tokenizer.messages_at_most(ask.messages)
+        room = _room_beside(ask, window, tokens, tool_tokens)
+        longest = sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
+        counted, more = 0, COUNTED_FIRST
+        while not room.full and counted < len(tokens):
+            for at in longest[counted : counted + more]:
+                tokens[at] = tokenizer.count_message(ask.messages[at])
+            counted, more = counted + more, 2 * more
+            room = _room_beside(ask, window, tokens, tool_tokens)
+        return room
 
     return steps.run("budget", measure, Room())
 
 
-def _room_beside(
-    ask: Ask, tokenizer: Tokenizer, window: Window, count: Callable[[Mapping[str, Any]], int]
-) -> Room:
+def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: int) -> Room:
+    """The room beside messages that cost so many tokens each."""
     asked = ask.messages.asked
-    counted = [count(message) for message in ask.messages]
     query = 0 if asked is None else counted[asked]
     system = sum(
         tokens
@@ -261,7 +271,7 @@ def _room_beside(
     return room_for(
         window_tokens=window.tokens,
         reserve_tokens=window.reserve_tokens,
-        system_tokens=system + _tool_tokens(ask, tokenizer),
+        system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
         preference_budget=ask.config.preference_budget,

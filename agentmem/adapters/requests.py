@@ -63,15 +63,16 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     spliced: list[Any] = []
     done = 0
     seen = 0
+    mine = view.messages.messages
     for message in built:
-        while seen < len(view.messages) and view.messages[seen] != message:
-            if not is_ours(view.messages[seen]):
-                break
+        same = seen < len(mine) and mine[seen] == message
+        while not same and seen < len(mine) and is_ours(mine[seen]):
             place = view.places[seen]
             spliced += view.items[done:place]
             done = place + 1
             seen += 1
-        if seen < len(view.messages) and view.messages[seen] == message:
+            same = seen < len(mine) and mine[seen] == message
+        if same:
             place = view.places[seen]
             spliced += view.items[done : place + 1]
             done = place + 1
@@ -83,8 +84,8 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
             spliced.append(dict(message))
         else:
             return None
-    for at in range(seen, len(view.messages)):
-        if not is_ours(view.messages[at]):
+    for at in range(seen, len(mine)):
+        if not is_ours(mine[at]):
             return None
         spliced += view.items[done : view.places[at]]
         done = view.places[at] + 1

@@ -111,16 +111,20 @@ class Conversation(Sequence[dict[str, Any]]):
     def says(self, text: str) -> bool:
         """Whether a message says exactly this, but for white space at the ends of lines."""
         wanted = normalise(text)
-        return wanted in self._texts.value.get(len(wanted), ())
+        return any(
+            normalise(said) == wanted for said in self._texts.value.get(_first_word(wanted), ())
+        )
 
     # -- worked out when asked for -------------------------------------------------------
 
-    def _find_texts(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+    def _find_texts(self) -> dict[str, list[str]]:
+        """What is said, by how it begins: to bring all of it to one form would take too long."""
+        found: dict[str, list[str]] = {}
         for message in self.messages:
-            if message.get("content"):
-                text = normalise(text_of(message))
-                found.setdefault(len(text), []).append(text)
+            content = message.get("content")
+            if content:
+                text = content if type(content) is str else text_of(message)
+                found.setdefault(_first_word(text), []).append(text)
         return found
 
     def _find_place(self) -> int:
@@ -195,6 +199,12 @@ def as_dict(message: Any, at: int) -> dict[str, Any]:
             )
         message = dump(exclude_none=True)
     return dict(require_message(message, f"messages[{at}]"))
+
+
+def _first_word(text: str) -> str:
+    """How a text begins, whatever white space stands before it; the same for equal contents."""
+    start = (text if text.isascii() else normalise(text)).lstrip()[:20].split(None, 1)
+    return start[0] if start else ""
 
 
 def _run_up_to(end: int, ours: frozenset[int]) -> frozenset[int]:
