@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 DEFAULT_MODEL = "gpt-4o"
 """Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
+NOTABLE = 0.01
+"""By so much has a correction to change before it is written; the rest is written at the end."""
 LEARN_CITED = "learn what was cited"
 LEARN_WORKFLOW = "learn a workflow"
 SETTLE_SECONDS = 10.0
@@ -73,6 +75,7 @@ class Runtime:
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
+        self._saved_ratios: dict[str, float] = {}
         self.problems: tuple[str, ...] = ()
 
     @cached_property
@@ -251,10 +254,16 @@ class Runtime:
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
         from agentmem.core.lazy import made
 
-        estimated = made(payload["estimated"])
+        estimated, model = made(payload["estimated"]), payload["model"]
         if estimated:
-            self.tokenizer(payload["model"])[0].observe(estimated, payload["actual"])
-            self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
+            learned = self.tokenizer(model)[0].observe(estimated, payload["actual"])
+            saved = self._saved_ratios.get(model, 0.0)
+            if abs(learned.ratio - saved) > NOTABLE * saved:  # most calls teach nothing new
+                self._save_corrections()
+                self._saved_ratios[model] = learned.ratio
+
+    def _save_corrections(self) -> None:
+        self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
@@ -304,6 +313,8 @@ class Runtime:
         self.blocks.clear()
         self._profiles.clear()
         self._without_results.clear()
+        if "trace" in self.__dict__:
+            self.trace.forget()
         with self._lock:
             shown = [self._shown.get(key) for key in self._shown_keys]
         for prints in shown:  # an answer may still repeat what was erased while it was made
@@ -350,15 +361,17 @@ class Runtime:
             self.nightly.close()
         if "worker" in self.__dict__:
             self.worker.close()
+        if self._saved_ratios:
+            self._quietly(self._save_corrections)
         if "predictions" in self.__dict__:
-            self._save_quietly()
+            self._quietly(self.predictions.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()
 
-    def _save_quietly(self) -> None:
+    def _quietly(self, save: Callable[[], object]) -> None:
         try:
-            self.predictions.save()
+            save()
         except Exception as error:  # noqa: BLE001 - closing goes on; a few lessons are lost
             _log.warning("What was learned last could not be saved: %s", error)
 

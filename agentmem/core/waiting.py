@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from agentmem.core.charsets import sound_values
-from agentmem.core.lazy import Lazy, made
+from agentmem.core.lazy import Lazy
 from agentmem.core.values import dataclass
 from agentmem.types import Scope
 
@@ -273,7 +273,7 @@ def from_stored(
 
 def as_json(value: Any) -> Any:
     """A value of a payload as JSON: bytes and sets of bytes become hexadecimal digits."""
-    value = made(value)
+    value = value.written if isinstance(value, Lazy) else value
     if isinstance(value, bytes):
         return {_BYTES: value.hex()}
     if isinstance(value, set | frozenset) and all(isinstance(item, bytes) for item in value):
