@@ -79,7 +79,7 @@ def test_a_snapshot_that_still_waits_is_written_once_with_its_outcome(
     trace.complete("s1", Outcome(answer="yes"), scope=ANN)
     assert worker.state.queued == 1
     found = trace.get("s1", scope=ANN)
-    assert found.outcome is not None and found.outcome.answer == "yes"
+    assert found.outcome == Outcome(answer="yes")
     assert worker.state.done == 1
 
 
