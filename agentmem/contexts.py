@@ -30,6 +30,7 @@ from agentmem.core.injection import inject
 from agentmem.core.lazy import Lazy
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
+from agentmem.core.packagers import make_package
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.room import Room, room_for
 from agentmem.core.snapshot import Snapshot
@@ -48,8 +49,6 @@ T = TypeVar("T")
 
 COUNTED_FIRST = 8
 """So many of the longest messages are counted at first, where it is not known what fits."""
-_ENDLESS = 1 << 40
-"""A window that everything fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +181,17 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     at, snapshot_id = runtime.now(), runtime.new_id()
     message_id = ask.message_id or runtime.new_id()
     counted = Lazy(lambda: build("count") if built is None else built)
-    plan = Lazy(lambda: _pack(ask, counted.value, tokenizer, window, steps, now=at))
+    plan = Lazy(
+        lambda: _pack(
+            ask,
+            counted.value,
+            tokenizer,
+            window,
+            steps,
+            offered=len(chosen.candidates),
+            now=at,
+        )
+    )
 
     def trace() -> Snapshot | None:
         block, packed = counted.value, plan.value
@@ -294,31 +303,28 @@ def _pack(
     window: Window,
     steps: Steps,
     *,
+    offered: int,
     now: datetime,
 ) -> ContextPlan | None:
-    """The whole request, counted, and trimmed if it may be."""
-    messages = list(ask.messages)
-    asked = ask.messages.asked
-    if asked is None:
+    """The whole request, counted, and trimmed if it may be; of `offered` memories."""
+    if ask.messages.asked is None:
         return None
-    first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
+    tools = _tool_tokens(ask, tokenizer)
+    packages = packages_of(built)
+    if tools:
+        packages.append(make_package("tool-schema", "", id="tool-schema", tokens=tools))
 
     def pack(window_tokens: int = window.tokens) -> ContextPlan:
         # What cannot be read was said when the messages were counted for the budget.
         plan = pack_context(
-            system=messages[0] if first_is_system else None,
-            history=messages[int(first_is_system) : asked],
-            current=messages[asked],
-            steps=messages[asked + 1 :],
+            ask.messages,
             window_tokens=window_tokens,
             reserve_tokens=window.reserve_tokens,
-            extra=packages_of(built),
-            count=tokenizer,
             count_message=lambda message: tokenizer.count_message(message, warn=False),
-            count_media=lambda part: tokenizer.count_part(part, warn=False),
-            tool_schema_tokens=_tool_tokens(ask, tokenizer),
+            packages=packages,
+            memories_asked=offered,
             now=now,
-            memories_asked=0,
+            as_they_are=not ask.trim,
         )
         if window_tokens == window.tokens:
             return plan
@@ -338,16 +344,26 @@ def _pack(
             return pack(error.needed_tokens + window.reserve_tokens)
 
     def as_it_is() -> ContextPlan:
-        try:
-            plan = pack()
-        except BudgetError as error:
+        plan = pack()
+        error = _too_large(plan)
+        if error is not None:
             steps.note(f"the messages alone do not fit the window: {error}")
-            return pack(_ENDLESS)
-        return plan if list(plan.messages) == messages else pack(_ENDLESS)
+        return plan
 
     if ask.trim:
         return _timed(steps, "pack", trimmed)
     return _timed(steps, "plan", as_it_is)  # which nothing that is sent waits for
+
+
+def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
+    """What a provider will say of a request from which no earlier message could be left out."""
+    fixed = [p for p in plan.report.kept if p.type != "message-recent"]
+    needed, limit = sum(package.tokens for package in fixed), plan.report.limit_tokens
+    if needed <= limit:
+        return None
+    largest = sorted(fixed, key=lambda package: -package.tokens)
+    items = tuple(f"{package.id} {package.tokens:,}" for package in largest)
+    return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
 def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextPlan | None:

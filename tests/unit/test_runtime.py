@@ -128,11 +128,11 @@ def test_plan_and_snapshot_may_be_asked_for_at_once(
     begun, both = threading.Event(), threading.Event()
     pack, packed = contexts.pack_context, []
 
-    def slow_pack(**options: Any) -> Any:
+    def slow_pack(*given: Any, **options: Any) -> Any:
         begun.set()
         assert both.wait(5)
         packed.append(1)
-        return pack(**options)
+        return pack(*given, **options)
 
     monkeypatch.setattr(contexts, "pack_context", slow_pack)
     messages = Conversation([{"role": "user", "content": "Is tea green?"}])
