@@ -344,11 +344,14 @@ class Turn:
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]
+        listened = self.config.detect_preferences
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.index_messages_async(
                 Late(tell, characters=sum(map(len, texts))),
                 session=session_of(self.scope, runtime.now()),
                 scope=self.scope,
+                trace=self.snapshot_id,
+                heard=[one.id for one in self.preferences] if listened else None,
             )
         if self.config.learn_facts and said:
             payload: dict[str, Any] = {"messages": said}

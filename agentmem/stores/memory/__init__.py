@@ -16,6 +16,7 @@ from agentmem.core.filters import Selection, selected
 from agentmem.core.scope import visible
 from agentmem.errors import RecordNotFound, StoreClosed
 from agentmem.protocols import EmbedderId
+from agentmem.stores.derived import derived_rows
 from agentmem.stores.entries import (
     check_entries,
     require_ids,
@@ -217,29 +218,58 @@ class MemoryStore:
         )
         return self.delete_all(selection, at=at)
 
+    def to_erase(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
+        """What `erase` would remove: the memories with these ids, and what was made of them."""
+        with self._open() as state:
+            rows = self._find(state, scope, require_ids(ids), deleted=None)
+            return self._with_derived(state, rows, scope)
+
+    def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
+        """What `erase_all` would remove."""
+        with self._open() as state:
+            return self._with_derived(state, self._to_erase(selection), selection.reader)
+
     def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
-        """Remove memories for good, all or none (P26)."""
+        """Remove memories for good, all or none, with what was made of them (P26)."""
         require_instant(at, "at")
         with self._open() as state:
             rows = self._find(state, scope, require_ids(ids), deleted=None)
-            return self._erase(state, rows, at=at)
+            return self._erase(state, rows, at=at, reader=scope)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included."""
         require_instant(at, "at")
         with self._open() as state:
-            rows = self._select(replace(selection, deleted=True, superseded=True, forgotten=True))
-            all_of = selection.reader if wipes_owner(selection) else None
-            return self._erase(state, rows, at=at, all_of=all_of)
+            reader = selection.reader
+            all_of = reader if wipes_owner(selection) else None
+            rows = self._to_erase(selection)
+            return self._erase(state, rows, at=at, reader=reader, all_of=all_of)
+
+    def _to_erase(self, selection: Selection) -> list[int]:
+        return self._select(replace(selection, deleted=True, superseded=True, forgotten=True))
+
+    def _with_derived(self, state: State, rows: Sequence[int], reader: Scope) -> tuple[Memory, ...]:
+        more = derived_rows(state, rows, reader)
+        return tuple(state.entries[row].memory for row in (*rows, *more))
 
     def _erase(
-        self, state: State, rows: Sequence[int], *, at: datetime, all_of: Scope | None = None
+        self,
+        state: State,
+        rows: Sequence[int],
+        *,
+        at: datetime,
+        reader: Scope | None = None,
+        all_of: Scope | None = None,
     ) -> Receipt:
+        asked = len(rows)
+        if reader is not None:
+            rows = [*rows, *derived_rows(state, rows, reader)]
         before = state.previous_rows()
         gone = {row: state.entries[row].memory for row in rows}
         ids = {memory.id for memory in gone.values()}
         state.forget_empty_sources(rows, without=set(rows))
         vectors = sum(state.drop_vectors(row) for row in rows)
+        said = [*gone.values(), *(v.memory for row in rows for v in state.history.get(row, ()))]
         versions = sum(len(state.history.pop(row, ())) for row in rows)
         for row, memory in gone.items():
             del state.entries[row], state.row_of[memory.id]
@@ -253,13 +283,14 @@ class MemoryStore:
                 self._rewrite(state, row, replace(entry.memory, **named))  # type: ignore[arg-type]  # both are texts
         for kept in state.history.values():
             kept[:] = [replace(v, memory=_without(v.memory, ids)) for v in kept]
-        counts = state.forget_mentions(list(gone.values()), all_of=all_of)
+        counts = state.forget_mentions(list(gone.values()), said=said, all_of=all_of)
         state.log("erase", rows)
         state.log_moved(before)
         state.erased_seq = len(state.changes)
         files, state.index_files = tuple(state.index_files), {}
         return Receipt(
             ids=tuple(memory.id for memory in gone.values()),
+            derived=tuple(gone[row].id for row in rows[asked:]),
             vectors=vectors,
             versions=versions,
             snapshots=counts["snapshots"],

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from agentmem.core.quoting import Names, Quotes, texts_in
 from agentmem.core.scope import visible
-from agentmem.core.snapshot_codec import TEXT_PREFIX
+from agentmem.core.snapshot_codec import TEXT_PREFIX, said_mention
 from agentmem.core.values import dataclass
 from agentmem.errors import (
     StoreClosed,
@@ -38,11 +39,6 @@ from agentmem.stores.values import (
     Version,
 )
 from agentmem.types import Memory, Scope, Visibility
-
-if TYPE_CHECKING:
-    pass
-
-_LEAST_TEXT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,18 +154,51 @@ class State:
             if not left:
                 self.sources.pop(key, None)
 
-    def forget_mentions(self, gone: Sequence[Memory], *, all_of: Scope | None) -> dict[str, int]:
-        """Remove what names or quotes erased memories, and what else `all_of` owns."""
+    # -- how memories came from each other (`Origins`) -----------------------------------
+
+    def memory(self, row: int, /) -> Memory | None:
+        return self.entries[row].memory if row in self.entries else None
+
+    def merged_into(self, survivor: Memory, /) -> Iterable[int]:
+        return [r for r, e in self.entries.items() if e.memory.superseded_by == survivor.id]
+
+    def made_of(self, row: int, /) -> Iterable[tuple[int, str]]:
+        return [
+            (first, relation)
+            for family, first, second, relation in self.links
+            if family == "link" and second == row
+        ]
+
+    def sources_of(self, row: int, /) -> Iterable[tuple[int, str]]:
+        return [
+            (second, relation)
+            for family, first, second, relation in self.links
+            if family == "link" and first == row
+        ]
+
+    def forget_mentions(
+        self, gone: Sequence[Memory], *, said: Sequence[Memory], all_of: Scope | None
+    ) -> dict[str, int]:
+        """Remove what names erased memories or quotes what they `said`, and what `all_of` owns."""
         ids = [memory.id for memory in gone]
-        texts = [memory.text for memory in gone if len(memory.text) >= _LEAST_TEXT]
+        exact = {*ids, *map(said_mention, ids)}
+        names = Names(ids)
+        quotes = Quotes(
+            text
+            for one in said
+            for text in (one.text, one.summary, one.compressed, one.index)
+            if text is not None
+        )
         users = {memory.scope.user_id for memory in gone}
         shared = any(memory.visibility != "private" for memory in gone)
 
-        def mentioned(written: str, scope: Scope) -> bool:
-            needles = [i for i in ids if len(i) >= _LEAST_TEXT]
-            needles += texts if shared or scope.user_id in users else []
-            mine = all_of is not None and may_see("private", scope, all_of)
-            return mine or any(json.dumps(n)[1:-1] in written for n in needles)
+        def mentioned(written: Any, scope: Scope) -> bool:
+            if all_of is not None and may_see("private", scope, all_of):
+                return True
+            texts = list(texts_in(written))
+            if any(map(names.are_in, texts)):
+                return True
+            return (shared or scope.user_id in users) and any(map(quotes.are_in, texts))
 
         counts = {}
         for name, table in (("snapshots", self.snapshots), ("artifacts", self.artifacts)):
@@ -177,14 +206,14 @@ class State:
                 key
                 for key, record in table.items()
                 if mentioned(_written(record), record.scope)
-                or not set(ids).isdisjoint(getattr(record, "mentions", ()))
+                or not exact.isdisjoint(getattr(record, "mentions", ()))
             ]
             counts[name] = sum(
                 name != "snapshots" or not key.startswith(TEXT_PREFIX) for key in doomed
             )
             for key in doomed:
                 del table[key]
-        jobs = [n for n, job in self.jobs.items() if mentioned(json.dumps(job[0].payload), job[4])]
+        jobs = [n for n, job in self.jobs.items() if mentioned(job[0].payload, job[4])]
         for number in jobs:
             del self.jobs[number]
         rows = set(self.entries)
@@ -196,11 +225,10 @@ class State:
         return {**counts, "jobs": len(jobs)}
 
 
-def _written(record: SnapshotRecord | Artifact) -> str:
+def _written(record: SnapshotRecord | Artifact) -> Any:
     if isinstance(record, SnapshotRecord):
-        return json.dumps([record.id, dict(record.data)])
-    text = record.data.decode("utf-8", "replace")
-    return json.dumps([record.id, text, dict(record.metadata)])
+        return [record.id, record.data]
+    return [record.id, record.data.decode("utf-8", "replace"), record.metadata]
 
 
 def may_see(visibility: Visibility, owner: Scope, reader: Scope) -> bool:
