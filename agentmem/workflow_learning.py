@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agentmem.core.content import content_hash
@@ -18,7 +19,7 @@ from agentmem.core.living.workflows import (
     same_workflow,
 )
 from agentmem.core.strip import strip
-from agentmem.errors import InvalidInput
+from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.predicting import Predictions, pack, unpack
 from agentmem.runtime import LEARN_WORKFLOW
 from agentmem.stores.derived import DERIVED
@@ -40,8 +41,13 @@ class Workflows:
         self._memory = memory
         self._predictions = predictions
 
-    def remember(self, goal: str, calls: Sequence[Call], scope: Scope) -> bool:
-        """Learn from a turn in the background; whether there was anything to learn from."""
+    def remember(
+        self, goal: str, calls: Sequence[Call], scope: Scope, *, results: Sequence[str] = ()
+    ) -> bool:
+        """Learn from a turn in the background; whether there was anything to learn from.
+
+        `results` are the ids of what the calls gave.
+        """
         run = read_run(goal, calls)
         if run is None:
             return False
@@ -49,6 +55,7 @@ class Workflows:
             "id": self._memory.ids.new(),
             "goal": run.goal,
             "said": content_hash(strip(goal)),
+            "results": list(results),
             "calls": [[call.tool, dict(call.arguments)] for call in run.calls],
         }
         return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
@@ -66,7 +73,7 @@ class Workflows:
         before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
         learned, after = learn(run, before, digest=self._predictions.digest)
         if learned is not None:
-            self._link(self._keep(learned, scope), str(payload.get("said", "")), scope)
+            self._link(self._keep(learned, scope), payload, scope)
         value = {
             "runs": [run_to_json(one) for one in after],
             "seen": [*seen, payload["id"]][-_SEEN:],
@@ -93,17 +100,15 @@ class Workflows:
         added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
         return added.ids[0]
 
-    def _link(self, workflow_id: str, said: str, scope: Scope) -> None:
-        """Note of which message a workflow has its words: it is erased with it."""
-        where = Compare(field="content_hash", operator="eq", value=said)
-        now = self._memory.clock.now()
-        for message in self._memory.store.scan(
-            Selection(reader=scope, kinds=("message",), where=where)
-        ):
-            link = Link(
-                first_id=workflow_id, second_id=message.id, relation=DERIVED, created_at=now
-            )
-            self._memory.store.links.put(scope, link)
+    def _link(self, workflow_id: str, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Note of which message and results a workflow has its words: it is erased with them."""
+        store, now = self._memory.store, self._memory.clock.now()
+        where = Compare(field="content_hash", operator="eq", value=str(payload.get("said", "")))
+        said = store.scan(Selection(reader=scope, kinds=("message",), where=where))
+        for source in (*(one.id for one in said), *payload.get("results", ())):
+            link = Link(first_id=workflow_id, second_id=source, relation=DERIVED, created_at=now)
+            with suppress(RecordNotFound):  # erased meanwhile
+                store.links.put(scope, link)
 
     def _is_older(self, memory: Memory, made: Workflow, whose: Mapping[str, str | None]) -> bool:
         record = from_memory(memory)

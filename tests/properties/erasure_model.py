@@ -51,6 +51,7 @@ class Life:
             save_indexes=False,
         )
         self.words: list[str] = []
+        self.own: set[str] = set()
         self.stated: dict[str, list[str]] = {"prefer": [], "fact": []}
 
     def word(self) -> str:
@@ -67,7 +68,7 @@ class Life:
     # -- what is said --------------------------------------------------------------------
 
     def add(self, which: int) -> None:
-        self.memory.add(f"The {self.word()} stands in room {which}.", **ANA)
+        self.own.update(self.memory.add(f"The {self.word()} is in room {which}.", **ANA).ids)
 
     def many(self, which: int) -> None:
         word = self.word()
@@ -81,9 +82,10 @@ class Life:
         self._change(which, self.memory.supersede)
 
     def _change(self, which: int, change: Any) -> None:
-        there = [m for m in self.kept() if m.superseded_by is None and m.kind not in MADE]
+        there = [m for m in self.kept() if m.superseded_by is None and not self.is_made(m)]
         if there:
-            change(there[which % len(there)].id, f"Now it is the {self.word()}.", **ANA)
+            new = change(there[which % len(there)].id, f"Now it is the {self.word()}.", **ANA)
+            self.own.add(new.id)
 
     def say(self, which: int) -> None:
         self._turn(f"The {self.word()} came in at {which}.", "I see.")
@@ -139,7 +141,7 @@ class Life:
             working.promote(results[which % len(results)].id, "fact")
 
     def pin(self, which: int) -> None:
-        made = [m for m in self.kept() if m.kind in MADE]
+        made = [m for m in self.kept() if self.is_made(m)]
         if made:
             one = made[which % len(made)]
             self.memory.update(one.id, metadata={**one.metadata, "pinned": True}, **ANA)
@@ -159,6 +161,11 @@ class Life:
             reader=READER, deleted=all_, superseded=all_, forgotten=True, visibilities=("private",)
         )
         return list(self.memory.store.scan(selection))
+
+    def is_made(self, memory: Memory) -> bool:
+        """Whether it was made of other memories, and nobody asked to keep it."""
+        by_kind = memory.kind in MADE and memory.id not in self.own
+        return by_kind and not memory.metadata.get("pinned")
 
     def says(self, memory: Memory) -> set[str]:
         """The markers a memory holds anywhere, now or before."""
@@ -184,7 +191,6 @@ class Life:
             kind = before[ids[which % len(ids)]][0].kind
             wanted = {"kind": kind} if how == "kind" else {"kind": {"in": [kind, "message"]}}
             receipt = self.memory.erase_all(filters=wanted, **ANA)
-            named = [i for i, (m, _) in before.items() if m.kind in {kind, "message"}]
         assert receipt.complete
         assert set(receipt.derived) <= set(receipt.ids)
         gone = set(receipt.ids)
@@ -195,13 +201,14 @@ class Life:
         still = set().union(*(
             said
             for i, said in left.items()
-            if before[i][0].kind not in MADE or before[i][0].metadata.get("pinned")
+            if not self.is_made(before[i][0])
         ))  # fmt: skip
         for i, said in left.items():  # what was not erased was stated elsewhere, or is pinned
             assert not said & (erased - still), (before[i][0], said)
-        for i in receipt.derived:  # and nothing went that nothing erased says
-            named_words = set().union(*(before[n][1] for n in gone - set(receipt.derived)))
-            assert before[i][1] & named_words or not before[i][1], before[i][0]
+        named_words = set().union(*(before[n][1] for n in gone - set(receipt.derived)))
+        for i in receipt.derived:  # and nothing went that has no word of what was named
+            one, said = before[i]
+            assert one.kind == "workflow" or said & named_words, one
         return erased - still
 
     def close(self) -> None:

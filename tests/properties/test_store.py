@@ -304,7 +304,7 @@ def test_erased_words_are_in_no_file(
 
 
 @given(
-    deeds=st.lists(DEED, min_size=1, max_size=8),
+    deeds=st.lists(DEED, min_size=1, max_size=6),
     how=ERASURE,
     which=st.integers(0, 99),
 )
