@@ -100,12 +100,12 @@ class Life:
     def prefer(self, which: int) -> None:
         word = self.word()
         self.stated["prefer"].append(word)
-        self._turn(f"I prefer {word} over plain tea, number {which}.", "Noted.")
+        self._turn(f"I prefer {word} over plain tea. It is day {which}.", "Noted.")
 
     def prefer_again(self, which: int) -> None:
         if self.stated["prefer"]:
             word = self.stated["prefer"][which % len(self.stated["prefer"])]
-            self._turn(f"As I said on day {which}: I prefer {word} over plain tea.", "Yes.")
+            self._turn(f"It is day {which} now. I prefer {word} over plain tea.", "Yes.")
 
     def fact(self, which: int) -> None:
         word = self.word()
