@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
+from agentmem.core.values import dataclass
+
 RUN_WORDS = 8
 """So many words in a row are a quote; of a shorter text all of it is."""
+STRIDE = 4
 LEAST_CHARACTERS = 4
 """Shorter texts stand in everything."""
 _FEW_ANCHORS = 64
@@ -29,39 +33,60 @@ _ID = re.compile(r"[\w-]{4,}")
 
 
 class Quotes:
-    """Texts to look for in other texts, all of them in one pass."""
+    """Texts to look for in other texts, all of them in one pass.
+
+    They are read when they are first looked for. Of a long text every
+    `STRIDE`th run is known, so that a quote of eleven words is always found
+    and a shorter one mostly.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._runs: dict[int, set[tuple[str, ...]]] = {}
-        self._exact: set[str] = set()
-        for text in dict.fromkeys(texts):
-            words = _words(_plain(text))
-            if sum(map(len, words)) < LEAST_CHARACTERS:
-                bare = text.strip()
-                if len(bare) >= LEAST_CHARACTERS:
-                    self._exact.add(bare)  # signs only, or signs around a letter or two
-                continue
-            length = min(len(words), RUN_WORDS)
-            self._runs.setdefault(length, set()).update(_in_a_row(words, length))
-        anchors = {max(run, key=len) for runs in self._runs.values() for run in runs}
-        self._anchors = anchors if len(anchors) <= _FEW_ANCHORS else None
-
-    def __bool__(self) -> bool:
-        return bool(self._runs or self._exact)
+        self._texts = list(texts)
 
     def are_in(self, text: str) -> bool:
         """Whether `text` repeats one of them."""
-        if any(bare in text for bare in self._exact):
+        known = self._known
+        if any(bare in text for bare in known.bare):
             return True
-        if not self._runs:
+        if not known.runs:
             return False
         plain = _plain(text)
-        if self._anchors is not None and not any(word in plain for word in self._anchors):
+        if known.anchors is not None and not any(word in plain for word in known.anchors):
             return False
         words = _words(plain)
         return any(
-            not runs.isdisjoint(_in_a_row(words, length)) for length, runs in self._runs.items()
+            not runs.isdisjoint(map(hash, _in_a_row(words, length)))
+            for length, runs in known.runs.items()
         )
+
+    @cached_property
+    def _known(self) -> _Known:
+        runs: dict[int, set[int]] = {}
+        anchors: set[str] = set()
+        bare: set[str] = set()
+        for text in dict.fromkeys(self._texts):
+            words = _words(_plain(text))
+            if sum(map(len, words)) < LEAST_CHARACTERS:  # signs, around a letter or two
+                bare |= {text.strip()} if len(text.strip()) >= LEAST_CHARACTERS else set()
+                continue
+            length = min(len(words), RUN_WORDS)
+            last = len(words) - length
+            for start in {*range(0, last, STRIDE), last}:
+                run = tuple(words[start : start + length])
+                runs.setdefault(length, set()).add(hash(run))
+                if len(anchors) <= _FEW_ANCHORS:
+                    anchors.add(max(run, key=len))
+        few = len(anchors) <= _FEW_ANCHORS
+        return _Known(runs=runs, bare=frozenset(bare), anchors=frozenset(anchors) if few else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Runs of words as hashes, by length; `anchors` are words of which every quote has one."""
+
+    runs: Mapping[int, set[int]]
+    bare: frozenset[str]
+    anchors: frozenset[str] | None
 
 
 class Names:

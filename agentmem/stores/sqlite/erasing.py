@@ -90,23 +90,18 @@ def erase_rows(
     for table in (USAGE, INDEXED, COLD, MEMORIES):
         write.delete(table, rows)
     _forget_references(write, names, ids)
+    own = set() if all_of is None else _private_owners(write, all_of)
+    owners |= own
+    runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
+    write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, "entry", runs))
     readers = _readers(write, found)
     snapshots, artifacts, jobs = (
-        _delete_mentioning(write, table, ids=ids, quotes=quotes, readers=readers)
+        _count(table, write.delete(table, _keys(write, table, "owner", own)))
+        + _delete_mentioning(write, table, ids=ids, quotes=quotes, readers=readers)
         for table in (SNAPSHOTS, ARTIFACTS, JOBS)
     )
     writing.forget_empty_sources(write, strands)
     _forget_strands(write, strands)
-    if all_of is not None:
-        own = _private_owners(write, all_of)
-        owners |= own
-        snapshots += _count(
-            SNAPSHOTS, write.delete(SNAPSHOTS, _keys(write, SNAPSHOTS, "owner", own))
-        )
-        artifacts += len(write.delete(ARTIFACTS, _keys(write, ARTIFACTS, "owner", own)))
-        jobs += len(write.delete(JOBS, _keys(write, JOBS, "owner", own)))
-        runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
-        write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, "entry", runs))
     _forget_owners(write, owners)
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
     write.log("erase", rows)
