@@ -103,6 +103,8 @@ class Indexer:
         known: Collection[bytes] = (),
         scope: Scope | None = None,
         metadata: Mapping[str, Any] = EMPTY,
+        trace: str = "",
+        heard: Sequence[str] | None = None,
         **whose: str | None,
     ) -> bool:
         """Remember what was said, in the background; whether it was taken. Never raises.
@@ -110,7 +112,9 @@ class Indexer:
         Only what the user and the assistant said themselves: tool results and
         instructions are left out, and so are our own blocks; with `known`
         fingerprints also their echoes (P21). A message without a date gets
-        the present moment, unless the messages are made `Lazy`.
+        the present moment, unless the messages are made `Lazy`. `trace` is the
+        snapshot of the turn they are of, `heard` the preferences that were new in
+        it (None: nobody listened); both are erased with the messages.
         """
         try:
             moment = self._memory.clock.now().isoformat()
@@ -124,6 +128,8 @@ class Indexer:
                 "session": require_text(session, "session"),
                 "known": known if isinstance(known, set | frozenset) else frozenset(known),
                 "metadata": dict(metadata),
+                "trace": require_text(trace, "trace"),
+                "heard": None if heard is None else list(heard),
             }
             owner = scope_of(whose) if scope is None else scope
         except (AgentMemError, TypeError, ValueError) as error:
@@ -198,14 +204,22 @@ class Indexer:
     def _handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
         said = list(filter(is_talk, sound_values(made(payload["messages"]))))
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
-        if kept:
-            self._memory.add_messages(
-                kept,
-                session=payload["session"],
-                once=True,
-                metadata=payload["metadata"],
-                **names_of(scope),
-            )
+        if not kept:
+            return
+        done = self._memory.add_messages(
+            kept,
+            session=payload["session"],
+            once=True,
+            metadata=payload["metadata"],
+            **names_of(scope),
+        )
+        runtime = self._memory.runtime
+        if payload.get("trace"):
+            runtime.trace.note_said(payload["trace"], done.ids, scope=scope)
+        heard = payload.get("heard")
+        for message, item in zip(kept, done.items, strict=True) if heard is not None else ():
+            if message["role"] == "user":
+                runtime.preferences.heard(message, item.id, scope, new=heard)
 
     def _index(
         self,

@@ -416,7 +416,7 @@ class LoopRun:
         if turn is not None:
             for outcome in self.outcomes:
                 if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
-                    turn.note_call(outcome.name, outcome.arguments)
+                    turn.note_call(outcome.name, outcome.arguments, result_id=outcome.result_id)
             turn.done(
                 answer,
                 usage=self.usage,

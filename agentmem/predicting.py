@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.core.living.gathering import plain_path
 from agentmem.core.living.prediction import Predicted, Predictor, Signal, features_of
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.errors import InvalidInput
 from agentmem.resilience import TtlCache
 from agentmem.runtime import LEARN_CITED
 from agentmem.types import Memory, Scope
@@ -193,21 +193,13 @@ class Predictions:
 
     # -- forgetting --------------------------------------------------------------------
 
-    def forget(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Take memories that are about to be erased out of every predictor that may know them."""
-        store = self._memory.store
-        gone: list[Memory] = []
-        for memory_id in ids:
-            try:
-                gone.append(store.get(scope, memory_id, deleted=True))
-            except (RecordNotFound, InvalidInput):
-                continue
-        self._forget(gone)
+    def forget(self, scope: Scope, gone: Sequence[Memory], *, everything: bool = False) -> None:
+        """Take memories that are about to be erased out of every predictor that may know them.
 
-    def forget_all(self, scope: Scope, memories: Sequence[Memory], *, everything: bool) -> None:
-        """The same for many; with `everything` nothing learned of this user is left."""
+        With `everything` nothing learned of this user is left.
+        """
         if not everything:
-            self._forget(memories)
+            self._forget(gone)
             return
         with self._lock:
             for name, project in self._registered(scope.user_id).items():
@@ -215,7 +207,7 @@ class Predictions:
                     self._remove(name, scope.user_id)
         self._signals.clear()
         self._cited.clear()
-        self._forget([memory for memory in memories if memory.visibility != "private"])
+        self._forget([memory for memory in gone if memory.visibility != "private"])
 
     def _forget(self, memories: Sequence[Memory]) -> None:
         ids = {memory.id for memory in memories}

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from agentmem import remembering
 from agentmem.core.checks import require_choice, require_text
-from agentmem.core.filters import Selection
+from agentmem.core.content import content_hash
+from agentmem.core.filters import Compare, Selection
+from agentmem.core.message_parts import text_of
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
-from agentmem.stores.values import Entry
+from agentmem.stores.derived import HEARD_IN
+from agentmem.stores.values import Entry, Link
 from agentmem.types import PREFERENCES_URL, Memory, Message, Scope
 
 if TYPE_CHECKING:
@@ -92,12 +95,51 @@ class PreferenceStore:
         return next(_preference(m) for m in self.current(scope_of(whose)) if _key(m) == same)
 
     def detect(self, messages: Iterable[Message], **whose: str | None) -> tuple[Preference, ...]:
-        """Keep what the user's own turns in `messages` state; gives what is new (P10, P22)."""
+        """Keep what the user's own turns in `messages` state; gives what is new (P10, P22).
+
+        Where such a message is remembered, what it states is erased with it.
+        """
         from agentmem.core.preferences import preferences_from_messages
         from agentmem.core.strip import strip
 
-        found = preferences_from_messages(messages, strip=strip)
-        return self._keep(found, scope_of(whose))
+        said = messages if isinstance(messages, Mapping | str) else list(messages)
+        found = preferences_from_messages(said, strip=strip)
+        kept = self._keep(found, scope_of(whose))
+        if found:
+            self._link_remembered(list(said), scope_of(whose))
+        return kept
+
+    def heard(
+        self, message: Message, message_id: str, scope: Scope, *, new: Collection[str] = ()
+    ) -> None:
+        """Note that a remembered message states the preferences `new`, and which others it states.
+
+        They are erased with it when no other message states them.
+        """
+        from agentmem.core.preference_merge import subject_key
+        from agentmem.core.preferences import preferences_from_messages
+        from agentmem.core.strip import strip
+
+        keys = {subject_key(one) for one in preferences_from_messages([message], strip=strip)}
+        if not (keys or new):
+            return
+        own = self._own(Scope(user_id=scope.user_id)) if keys else ()
+        now = self._memory.clock.now()
+        for one in dict.fromkeys((*new, *(m.id for m in own if _key(m) in keys))):
+            link = Link(first_id=one, second_id=message_id, relation=HEARD_IN, created_at=now)
+            with suppress(RecordNotFound):  # taken back or erased meanwhile
+                self._memory.store.links.put(scope, link)
+
+    def _link_remembered(self, messages: Sequence[Message], scope: Scope) -> None:
+        for message in messages:
+            if message.get("role") != "user":
+                continue
+            where = Compare(
+                field="content_hash", operator="eq", value=content_hash(text_of(message))
+            )
+            selection = Selection(reader=scope, kinds=("message",), where=where)
+            for remembered in self._memory.store.scan(selection):
+                self.heard(message, remembered.id, scope)
 
     def get_all(
         self,

@@ -18,6 +18,7 @@ from agentmem.core.payloads import Payload, from_bytes, to_payload
 from agentmem.core.working import Stored
 from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
 from agentmem.preparing import prepare
+from agentmem.stores.derived import DERIVED
 from agentmem.stores.values import Artifact, Link
 from agentmem.types import Memory, Scope
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 KIND = "tool_result"
-DERIVED = "derived_from"
 _ID_DIGITS = 15
 _ATTEMPTS = 3
 _WRITE_READS_SECONDS = 60

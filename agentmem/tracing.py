@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from agentmem.core.snapshot_codec import (
     outcome_from_fields,
     outcome_to_fields,
     pack,
+    said_mention,
     text_ids,
     to_fields,
     unpack,
@@ -155,6 +156,15 @@ class Trace:
         when they are written."""
         with self._lock:
             self._unwritten.clear()
+
+    def note_said(self, snapshot_id: str, ids: Sequence[str], *, scope: Scope = NO_SCOPE) -> None:
+        """Note which memories keep what was said in a turn: its trace is erased with them."""
+        try:
+            record = self._store.snapshots.get(scope, snapshot_id)
+        except RecordNotFound:
+            return  # erased or pruned since
+        mentions = tuple(dict.fromkeys((*record.mentions, *map(said_mention, ids))))
+        self._store.snapshots.replace(replace(record, mentions=mentions))
 
     def prune(self, *, now: datetime) -> int:
         """Remove what is past its retention; gives how many snapshots went."""

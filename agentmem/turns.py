@@ -91,6 +91,7 @@ class Turn:
         self._signals = tuple(signals)
         self._features: tuple[str, ...] = ()
         self._calls: list[Call] = []
+        self._results: list[str] = []
         try:
             given = read_conversation(messages)
             self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
@@ -271,22 +272,26 @@ class Turn:
 
         A large one is kept whole and stood in for by a few lines with its id.
         """
-        if not error:
-            self.note_call(name, arguments or {})
         kept = self._try(
             "working memory",
             lambda: self.working.keep(name, dict(arguments or {}), output, error=error),
         )
+        if not error:
+            self.note_call(name, arguments or {}, result_id="" if kept is None else kept.id)
         if kept is not None:
             return str(kept.content)
         return error or (output if isinstance(output, str) else repr(output))
 
-    def note_call(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned."""
+    def note_call(self, name: str, arguments: Mapping[str, Any], *, result_id: str = "") -> None:
+        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned.
+
+        What is learned of it is erased with the result `result_id`.
+        """
         if self.config.learn_workflows:
             from agentmem.core.living.workflows import read_call
 
             self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
+            self._results += [result_id] if result_id else []
 
     # -- afterwards --------------------------------------------------------------------
 
@@ -332,7 +337,9 @@ class Turn:
             goal = text_of(self._asked)
             self._try(
                 "workflows",
-                lambda: self.memory.runtime.workflows.remember(goal, self._calls, self.scope),
+                lambda: self.memory.runtime.workflows.remember(
+                    goal, self._calls, self.scope, results=self._results
+                ),
             )
         if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
@@ -364,11 +371,14 @@ class Turn:
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]
+        listened = self.config.detect_preferences
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.index_messages_async(
                 Lazy(tell, characters=sum(map(len, texts))),
                 session=session_of(self.scope, runtime.now()),
                 scope=self.scope,
+                trace=self.snapshot_id,
+                heard=[one.id for one in self.preferences] if listened else None,
             )
         if self.config.learn_facts and said:
             payload: dict[str, Any] = {"messages": said}

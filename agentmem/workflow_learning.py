@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from agentmem.core.content import content_hash
+from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.records import Workflow, from_memory, to_memory_fields
 from agentmem.core.living.workflows import (
     Call,
@@ -15,9 +18,12 @@ from agentmem.core.living.workflows import (
     run_to_json,
     same_workflow,
 )
-from agentmem.errors import InvalidInput
+from agentmem.core.strip import strip
+from agentmem.errors import InvalidInput, RecordNotFound
 from agentmem.predicting import Predictions, pack, unpack
 from agentmem.runtime import LEARN_WORKFLOW
+from agentmem.stores.derived import DERIVED
+from agentmem.stores.values import Link
 from agentmem.types import Memory, Scope
 
 if TYPE_CHECKING:
@@ -35,14 +41,21 @@ class Workflows:
         self._memory = memory
         self._predictions = predictions
 
-    def remember(self, goal: str, calls: Sequence[Call], scope: Scope) -> bool:
-        """Learn from a turn in the background; whether there was anything to learn from."""
+    def remember(
+        self, goal: str, calls: Sequence[Call], scope: Scope, *, results: Sequence[str] = ()
+    ) -> bool:
+        """Learn from a turn in the background; whether there was anything to learn from.
+
+        `results` are the ids of what the calls gave.
+        """
         run = read_run(goal, calls)
         if run is None:
             return False
         payload = {
             "id": self._memory.ids.new(),
             "goal": run.goal,
+            "said": content_hash(strip(goal)),
+            "results": list(results),
             "calls": [[call.tool, dict(call.arguments)] for call in run.calls],
         }
         return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
@@ -60,7 +73,7 @@ class Workflows:
         before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
         learned, after = learn(run, before, digest=self._predictions.digest)
         if learned is not None:
-            self._keep(learned, scope)
+            self._link(self._keep(learned, scope), payload, scope)
         value = {
             "runs": [run_to_json(one) for one in after],
             "seen": [*seen, payload["id"]][-_SEEN:],
@@ -74,8 +87,8 @@ class Workflows:
         except InvalidInput:
             return {}
 
-    def _keep(self, learned: Learned, scope: Scope) -> None:
-        """Remember a workflow, in place of the one it makes more general."""
+    def _keep(self, learned: Learned, scope: Scope) -> str:
+        """Remember a workflow, in place of the one it makes more general; gives its id."""
         fields = to_memory_fields(learned.workflow)
         whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}
         metadata = {**fields.metadata, "learned": True}
@@ -83,8 +96,19 @@ class Workflows:
         for memory in known:
             if self._is_older(memory, learned.workflow, whose):
                 self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
-                return
-        self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
+                return memory.id
+        added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
+        return added.ids[0]
+
+    def _link(self, workflow_id: str, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Note of which message and results a workflow has its words: it is erased with them."""
+        store, now = self._memory.store, self._memory.clock.now()
+        where = Compare(field="content_hash", operator="eq", value=str(payload.get("said", "")))
+        said = store.scan(Selection(reader=scope, kinds=("message",), where=where))
+        for source in (*(one.id for one in said), *payload.get("results", ())):
+            link = Link(first_id=workflow_id, second_id=source, relation=DERIVED, created_at=now)
+            with suppress(RecordNotFound):  # erased meanwhile
+                store.links.put(scope, link)
 
     def _is_older(self, memory: Memory, made: Workflow, whose: Mapping[str, str | None]) -> bool:
         record = from_memory(memory)

@@ -145,6 +145,7 @@ def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
         (name, f"{count:,}")
         for name, count in (
             ("Memories", len(receipt.ids)),
+            ("Made of them", len(receipt.derived)),
             ("Vectors", receipt.vectors),
             ("Versions", receipt.versions),
             ("Contexts", receipt.snapshots),
@@ -165,6 +166,7 @@ def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
 def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
     return {
         "ids": list(receipt.ids),
+        "derived": list(receipt.derived),
         "vectors": receipt.vectors,
         "versions": receipt.versions,
         "snapshots": receipt.snapshots,

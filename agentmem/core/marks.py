@@ -1,4 +1,4 @@
-"""Marks that living memory leaves in the metadata of a memory: forgotten, or put away.
+"""Marks in the metadata of a memory: forgotten or put away by living memory, pinned by somebody.
 
 They are metadata so that every store, export and history keeps them, and so
 that taking one away is all it takes to have the memory back.
@@ -22,3 +22,8 @@ def is_forgotten(memory: Memory) -> bool:
 def is_cold(memory: Memory) -> bool:
     """Whether the memory has left the hot indexes."""
     return COLD_AT in memory.metadata
+
+
+def is_pinned(memory: Memory) -> bool:
+    """Whether somebody asked to keep this memory."""
+    return memory.metadata.get("pinned") is True

@@ -24,6 +24,7 @@ from agentmem.types import EMPTY, Scope, utc
 VERSION = 1
 TEXT_PREFIX = "text:"
 MESSAGE_PREFIX = "message:"
+SAID_PREFIX = "said:"
 ERASED_TEXT = "(erased)"
 _SHARED_CHARACTERS = 80
 """Shorter texts cost more to share than to repeat."""
@@ -41,7 +42,10 @@ class SharedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A snapshot as it is kept. `mentions` names memories, shared texts and the message."""
+    """A snapshot as it is kept. `mentions` names memories, shared texts and the message.
+
+    What was said in its turn is added to them by `said_mention` once it is remembered.
+    """
 
     data: Mapping[str, Any]
     mentions: tuple[str, ...]
@@ -123,6 +127,11 @@ def pack(snapshot: Snapshot) -> Packed:
     ids = dict.fromkeys(looked["id"] for looked in data["looked_at"])
     message = [MESSAGE_PREFIX + data["message_id"]] if data["message_id"] else []
     return Packed(data=data, mentions=(*ids, *shared, *message), shared=tuple(shared.values()))
+
+
+def said_mention(memory_id: str) -> str:
+    """How the trace of a turn names a memory of what was said in it."""
+    return SAID_PREFIX + memory_id
 
 
 def unpack(data: Mapping[str, Any], texts: Mapping[str, str]) -> Snapshot:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,21 @@ from agentmem.core.filters import Compare, Selection
 from agentmem.core.living.extraction import MAX_CHARACTERS, Extracted, extract
 from agentmem.core.living.grounding import without_secrets
 from agentmem.core.living.keys import fact_key
-from agentmem.core.living.learning import Candidate, LearningPlan, is_merged, plan_learning
+from agentmem.core.living.learning import (
+    Candidate,
+    LearnedFrom,
+    LearningPlan,
+    is_merged,
+    plan_learning,
+)
 from agentmem.core.living.records import RECORD, Record, to_memory_fields
 from agentmem.core.living.timelines import held_at, in_order, key_of
 from agentmem.core.message_parts import text_of
 from agentmem.core.strip import strip
 from agentmem.core.values import dataclass
-from agentmem.errors import ChangedMeanwhile, InvalidInput
+from agentmem.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
 from agentmem.preparing import prepare_all
+from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
 from agentmem.telemetry import span
@@ -42,8 +50,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEARN = "learn"
-LEARNED_FROM = "learned from"
-"""The relation of a fact to the message that said it."""
 IMPORTANCE = 0.8
 COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a model was asked."""
@@ -176,6 +182,10 @@ class Learner:
             with span("create_memory", store_id=self._memory.telemetry_id) as told:
                 journal_id = self._apply(scope, plan)
                 told.found(len(plan.added))
+        if not report.dry_run:
+            for link in _links(plan.restated):
+                with suppress(RecordNotFound):  # erased meanwhile
+                    self._memory.store.links.put(scope, link)
         added = plan.added
         if journal_id:
             added = self._memory.store.get_many(scope, [one.id for one in added])
@@ -218,22 +228,13 @@ class Learner:
 
     def _apply(self, scope: Scope, plan: LearningPlan) -> str:
         memory = self._memory
-        links = [
-            Link(
-                first_id=one.memory_id,
-                second_id=one.source_id,
-                relation=LEARNED_FROM,
-                created_at=one.at,
-            )
-            for one in plan.links
-        ]
         revision = Revision(
             id=memory.ids.new(),
             kind=LEARN,
             before=plan.before,
             after=plan.after,
             added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
-            relations=tuple(Relation(family="link", link=link) for link in links),
+            relations=tuple(Relation(family="link", link=link) for link in _links(plan.links)),
             report={
                 "added": len(plan.added),
                 "superseded": len(plan.superseded),
@@ -318,6 +319,18 @@ def records_of(found: Extracted) -> list[Record]:
         *facts,
         *(decision.to_episode() for decision in found.decisions),
         *(fix.to_episode() for fix in found.fixes),
+    ]
+
+
+def _links(stated: Iterable[LearnedFrom]) -> list[Link]:
+    return [
+        Link(
+            first_id=one.memory_id,
+            second_id=one.source_id,
+            relation=LEARNED_FROM,
+            created_at=one.at,
+        )
+        for one in stated
     ]
 
 

@@ -29,8 +29,8 @@ from agentmem.living.contradictions import (
     read_contradiction,
     settled,
 )
-from agentmem.living.learning import LEARNED_FROM
 from agentmem.searches import Request
+from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.revisions import Relation, Revision
 from agentmem.stores.values import Link
 from agentmem.telemetry import span

@@ -125,13 +125,7 @@ class Base:
         if self._runtime is not None:
             self._runtime.forget()
 
-    def _unlearn(
-        self,
-        scope: Scope,
-        ids: Sequence[str] = (),
-        *,
-        selection: Selection | None = None,
-    ) -> None:
+    def _unlearn(self, scope: Scope, gone: Sequence[Memory], *, everything: bool = False) -> None:
         """Take what will be erased out of what was learned, before the files are cleaned (P26)."""
         from agentmem.predicting import Predictions
 
@@ -140,12 +134,7 @@ class Base:
             predictions = self._runtime.predictions
         else:
             predictions = Predictions(cast("MemoryManager", self))
-        if selection is None:
-            predictions.forget(scope, ids)
-        else:
-            predictions.forget_all(
-                scope, tuple(self.store.scan(selection)), everything=selection.is_everything
-            )
+        predictions.forget(scope, gone, everything=everything)
 
     @property
     def telemetry_id(self) -> str:

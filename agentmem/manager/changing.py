@@ -118,17 +118,16 @@ class Changing(Adding):
     def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26).
 
-        Duplicates that were merged into them, and facts learned from nothing
-        else, go with them.
+        Their merged duplicates go with them, and so does what was made of them:
+        facts and preferences that no other message states, and what a tool
+        result was promoted to. What is pinned stays. The receipt's `derived`
+        lists what went.
         """
-        from agentmem.living.derived import with_derived
-
-        ids = _ids(memory_id)
-        self._settle(scope_of(whose))
-        ids = with_derived(self.store, scope_of(whose), ids)
+        scope, ids = scope_of(whose), _ids(memory_id)
+        self._settle(scope)
         with span("delete_memory", store_id=self.telemetry_id) as told:
-            self._unlearn(scope_of(whose), ids)
-            receipt = self.store.erase(scope_of(whose), ids, at=self.clock.now())
+            self._unlearn(scope, self.store.to_erase(scope, ids))
+            receipt = self.store.erase(scope, ids, at=self.clock.now())
             told.found(len(receipt.ids))
         self._forget()
         return receipt
@@ -136,7 +135,10 @@ class Changing(Adding):
     def erase_all(
         self, *, filters: Mapping[str, Any] | None = None, **whose: str | None
     ) -> Receipt:
-        """Erase every private memory of this reader, deleted ones too, or those `filters` pass."""
+        """Erase every private memory of this reader, deleted ones too, or those `filters` pass.
+
+        What was made of them goes with them, as with `erase`.
+        """
         selection = replace(
             self._selection(whose, filters),
             visibilities=("private",),
@@ -145,7 +147,8 @@ class Changing(Adding):
         )
         self._settle(selection.reader)
         with span("delete_memory", store_id=self.telemetry_id) as told:
-            self._unlearn(selection.reader, selection=selection)
+            gone = self.store.to_erase_all(selection)
+            self._unlearn(selection.reader, gone, everything=selection.is_everything)
             receipt = self.store.erase_all(selection, at=self.clock.now())
             told.found(len(receipt.ids))
         self._forget()

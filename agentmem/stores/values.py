@@ -75,10 +75,12 @@ class Receipt:
     """What `erase` removed. `complete` means the bytes are out of every file of the store.
 
     It is false when another process was still reading an older state; the
-    rest is then done at the next open, `sync` or `erase`.
+    rest is then done at the next open, `sync` or `erase`. `derived` are those
+    of `ids` that nobody named: they were made of what was.
     """
 
     ids: tuple[str, ...]
+    derived: tuple[str, ...] = ()
     vectors: int
     versions: int
     snapshots: int

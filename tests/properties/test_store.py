@@ -26,6 +26,7 @@ from agentmem.stores.sqlite.schema import MIGRATIONS
 from agentmem.stores.values import Artifact, Entry, IndexFile, SnapshotRecord, Source
 from agentmem.types import Memory, Scope
 from tests.entries import make_entry
+from tests.properties.erasure_model import DEED, ERASURE, Life, bytes_of
 from tests.properties.store_model import (
     MemoryMachine,
     SqliteMachine,
@@ -299,6 +300,32 @@ def test_erased_words_are_in_no_file(
             ):
                 assert part.encode() not in content, file.name
     finally:
+        shutil.rmtree(folder)
+
+
+@given(
+    deeds=st.lists(DEED, min_size=1, max_size=6),
+    how=ERASURE,
+    which=st.integers(0, 99),
+)
+def test_what_was_made_of_erased_words_is_in_no_file_either(
+    deeds: list[tuple[str, int]], how: str, which: int
+) -> None:
+    """The same over a life at random: derived memories and traces go with their source."""
+    folder = fresh_folder()
+    life = Life(folder / "kept" / "memory.db")
+    try:
+        for deed, number in deeds:
+            life.do(deed, number)
+        gone = life.erase(how, which)
+        told = {word[:7].encode(): word for word in gone}
+        for moment in ("open", "closed"):
+            for name, content in bytes_of(life.path.parent, folder / moment):
+                for needle in told:
+                    assert needle not in content, (moment, name)
+            life.close()
+    finally:
+        life.close()
         shutil.rmtree(folder)
 
 

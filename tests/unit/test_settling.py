@@ -13,9 +13,9 @@ import pytest
 
 from agentmem.config import LoopConfig
 from agentmem.errors import InvalidInput, RecordNotFound
-from agentmem.living.learning import LEARNED_FROM
 from agentmem.manager import MemoryManager
 from agentmem.stores import SqliteStore
+from agentmem.stores.derived import LEARNED_FROM
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Scope
 from tests.unit.cli_running import Cli

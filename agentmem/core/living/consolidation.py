@@ -19,7 +19,6 @@ from agentmem.core.living.essentials import read_essentials
 from agentmem.core.living.merging import (
     MergeReading,
     choose_survivor,
-    is_pinned,
     merge_metadata,
     merge_usage,
     read_for_merging,
@@ -50,7 +49,7 @@ from agentmem.core.living.plans import (
 from agentmem.core.living.records import Fact, from_memory
 from agentmem.core.living.serving import WHOLE_KINDS
 from agentmem.core.living.stating import of_two_days, same_voice, stated_text
-from agentmem.core.marks import is_cold
+from agentmem.core.marks import is_cold, is_pinned
 from agentmem.core.scope import same_audience
 from agentmem.protocols import TokenCounter
 from agentmem.types import Memory, cognitive_type, require_instant

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from agentmem.core.living.settling import start_of
-from agentmem.core.living.timelines import insert_fact, key_of
+from agentmem.core.living.timelines import already_said, insert_fact, key_of
 from agentmem.core.values import dataclass
 from agentmem.types import Memory, Origin, Scope, Visibility
 
@@ -27,7 +27,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedFrom:
-    """That a new memory was learned from a message."""
+    """That a message states a memory."""
 
     memory_id: str
     source_id: str
@@ -41,13 +41,14 @@ class LearningPlan:
     `added` are as they are to be stored, later ones of the same plan counted
     in; `before` and `after` are memories that are there, as read and as they
     are to be. `superseded` are the ids whose place was taken, `known` counts
-    what adds nothing.
+    what adds nothing; `restated` are the messages that say it once more.
     """
 
     added: tuple[Memory, ...] = ()
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
     links: tuple[LearnedFrom, ...] = ()
+    restated: tuple[LearnedFrom, ...] = ()
     superseded: tuple[str, ...] = ()
     known: int = 0
 
@@ -68,42 +69,50 @@ def plan_learning(candidates: Sequence[Candidate], there: Iterable[Memory]) -> L
     read = {one.id: one for one in there}
     state = dict(read)
     timelines: dict[_Line, list[str]] = {}
-    words = {_words(one) for one in read.values()}
+    words = {_words(one): one.id for one in read.values()}
     for one in read.values():
         if not is_merged(one):
             timelines.setdefault(_line(one), []).append(one.id)
-    added: dict[str, str] = {}
+    added: dict[str, None] = {}
     superseded: list[str] = []
+    stated: list[tuple[str, str]] = []
     known = 0
     for candidate in _last_of_a_moment(candidates):
         made = candidate.memory
         if not key_of(made):
             if _words(made) in words:
                 known += 1
+                stated.append((words[_words(made)], candidate.source_id))
                 continue
-            words.add(_words(made))
+            words[_words(made)] = made.id
             state[made.id] = made
         else:
             line = timelines.setdefault(_line(made), [])
-            placed = insert_fact([state[one] for one in line], made)
+            there_already = [state[one] for one in line]
+            placed = insert_fact(there_already, made)
             if placed is None:
                 known += 1
+                held = already_said(there_already, made)
+                stated += [(held.id, candidate.source_id)] if held is not None else []
                 continue
             line.append(made.id)
             state |= {one.id: one for one in (placed.new, *placed.after)}
             if placed.new.supersedes is not None:
                 superseded.append(placed.new.supersedes)
-        added[made.id] = candidate.source_id
+        added[made.id] = None
+        stated.append((made.id, candidate.source_id))
+    links = tuple(
+        LearnedFrom(memory_id=one, source_id=source, at=state[one].created_at)
+        for one, source in dict.fromkeys(stated)
+        if source
+    )
     changed = [one for one in read.values() if state[one.id] != one]
     return LearningPlan(
         added=tuple(state[one] for one in added),
         before=tuple(changed),
         after=tuple(state[one.id] for one in changed),
-        links=tuple(
-            LearnedFrom(memory_id=one, source_id=source, at=state[one].created_at)
-            for one, source in added.items()
-            if source
-        ),
+        links=tuple(link for link in links if link.memory_id in added),
+        restated=tuple(link for link in links if link.memory_id not in added),
         superseded=tuple(superseded),
         known=known,
     )

@@ -20,6 +20,7 @@ from agentmem.core.conflicts_reading import Clause, Reading, read_statement
 from agentmem.core.conflicts_synonyms import stem_word
 from agentmem.core.conflicts_words import SPECIFIERS
 from agentmem.core.living.essentials import Essentials, has_word, read_essentials
+from agentmem.core.marks import is_pinned
 from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 from agentmem.types import Memory, Usage
@@ -115,11 +116,6 @@ def choose_survivor(first: Memory, second: Memory) -> tuple[Memory, Memory]:
     """
     ranked = sorted((first, second), key=_rank)
     return ranked[0], ranked[1]
-
-
-def is_pinned(memory: Memory) -> bool:
-    """Whether somebody asked to keep this memory."""
-    return memory.metadata.get("pinned") is True
 
 
 def merge_metadata(survivor: Memory, loser: Memory) -> Mapping[str, Any]:

@@ -44,6 +44,13 @@ def in_order(facts: Iterable[Memory]) -> list[Memory]:
     return sorted(facts, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
 
 
+def already_said(known: Iterable[Memory], new: Memory) -> Memory | None:
+    """The fact that held when `new` began and says the same, or None."""
+    earlier = [fact for fact in in_order(known) if start_of(fact) <= start_of(new)]
+    held = earlier[-1] if earlier else None
+    return held if held is not None and value_of(held) == value_of(new) else None
+
+
 def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
     """What to write so that `new` has its place among the facts of its key.
 

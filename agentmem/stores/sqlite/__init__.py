@@ -26,6 +26,7 @@ from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.in_memory import MemoryDatabase
 from agentmem.stores.sqlite.journal import SqliteJournal
+from agentmem.stores.sqlite.ledger import Row
 from agentmem.stores.sqlite.names import FEW, NameCache, visible_owners
 from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.rows import few_memories, read_memories, rows_by_key
@@ -37,6 +38,7 @@ from agentmem.stores.sqlite.side import (
     SqliteSettings,
 )
 from agentmem.stores.sqlite.snapshots import SqliteSnapshots
+from agentmem.stores.sqlite.transactions import Read
 from agentmem.stores.sqlite.verifying import check_small
 from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, require_instant
@@ -232,35 +234,59 @@ class SqliteStore:
         )
         return self.delete_all(selection, at=at)
 
+    def to_erase(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
+        """What `erase` would remove: the memories with these ids, and what was made of them."""
+        with self._database.read() as read:
+            found = writing.find(read, self._names, scope, require_ids(ids), deleted=None)
+            return tuple(m for _, m in erasing.with_derived(read, self._names, found, scope))
+
+    def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
+        """What `erase_all` would remove."""
+        if not self._database.exists():
+            return ()
+        with self._database.read() as read:
+            found = self._selected_to_erase(read, selection)
+            reader = selection.reader
+            return tuple(m for _, m in erasing.with_derived(read, self._names, found, reader))
+
     def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
-        """Remove memories for good, all or none: no file of the store holds them after (P26)."""
+        """Remove memories for good, all or none: no file of the store holds them after (P26).
+
+        Their merged duplicates and what was learned from nothing else go with
+        them; so does every trace and job that quotes one of them.
+        """
         require_instant(at, "at")
         with self._database.write() as write:
             found = writing.find(write, self._names, scope, require_ids(ids), deleted=None)
-            receipt = erasing.erase_rows(write, self._names, found, at=at)
+            receipt = erasing.erase_rows(write, self._names, found, at=at, reader=scope)
         return self._finish_erasure(receipt)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
         """Remove everything selected for good, deleted and superseded memories included.
 
-        When nothing narrows the selection, the reader's snapshots, artifacts and
-        jobs go too: nothing of that user is left.
+        What goes with a memory goes here too. When nothing narrows the
+        selection, the reader's snapshots, artifacts and jobs go as well: nothing
+        of that user is left.
         """
         require_instant(at, "at")
         if not self._database.exists():
             return erasing.erased_nothing(at)
-        everything = replace(selection, deleted=True, superseded=True, forgotten=True)
         with self._database.write() as write:
-            stored = rows_by_key(write, reading.select_rows(write, self._names, everything))
-            memories = read_memories(write, self._names, stored)
             receipt = erasing.erase_rows(
                 write,
                 self._names,
-                list(zip(stored, memories, strict=True)),
+                self._selected_to_erase(write, selection),
                 at=at,
+                reader=selection.reader,
                 all_of=selection.reader if wipes_owner(selection) else None,
             )
         return self._finish_erasure(receipt)
+
+    def _selected_to_erase(self, read: Read, selection: Selection) -> list[tuple[Row, Memory]]:
+        everything = replace(selection, deleted=True, superseded=True, forgotten=True)
+        stored = rows_by_key(read, reading.select_rows(read, self._names, everything))
+        memories = read_memories(read, self._names, stored)
+        return list(zip(stored, memories, strict=True))
 
     def _finish_erasure(self, receipt: Receipt) -> Receipt:
         self._names.clear()

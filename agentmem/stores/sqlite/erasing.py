@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from agentmem.core.snapshot_codec import TEXT_PREFIX
+from agentmem.core.quoting import Names, Quotes, texts_in
+from agentmem.core.snapshot_codec import TEXT_PREFIX, said_mention
 from agentmem.errors import StoreBusy
+from agentmem.stores.derived import DERIVED, STATED_IN, derived_rows
 from agentmem.stores.sqlite import files, writing
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.ledger import Row
 from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
-from agentmem.stores.sqlite.rows import COLUMN, read_memories
+from agentmem.stores.sqlite.rows import COLUMN, read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
     ARTIFACTS,
     COLD,
@@ -37,16 +39,23 @@ from agentmem.stores.sqlite.schema import (
 )
 from agentmem.stores.sqlite.side import set_value
 from agentmem.stores.sqlite.snapshots import plain_data
-from agentmem.stores.sqlite.transactions import Write
+from agentmem.stores.sqlite.transactions import Read, Write
 from agentmem.stores.values import ERASED, Receipt
 from agentmem.types import Memory, Scope
 
 _PENDING = "erase_pending"
-_SEARCHED_TEXTS = 200
-_LEAST_TEXT = 4
 _REFERENCES = """
     WHERE supersedes = ?1 OR superseded_by = ?1
 """
+
+
+def with_derived(
+    read: Read, names: NameCache, found: Sequence[tuple[Row, Memory]], reader: Scope
+) -> list[tuple[Row, Memory]]:
+    """`found`, and after it what goes with it."""
+    origins = _Origins(read, names, found)
+    more = derived_rows(origins, [row[0] for row, _ in found], reader)
+    return [*found, *(origins.found[row] for row in more)]
 
 
 def erase_rows(
@@ -55,18 +64,24 @@ def erase_rows(
     found: Sequence[tuple[Row, Memory]],
     *,
     at: datetime,
+    reader: Scope | None = None,
     all_of: Scope | None = None,
 ) -> Receipt:
     """Take memories out of every table; the files are cleaned afterwards by `clean_files`.
 
-    With `all_of`, the snapshots, artifacts and jobs that reader owns go too.
+    With a `reader`, what was made of them goes too, as far as the reader sees
+    it. With `all_of`, so do the snapshots, artifacts and jobs that reader owns.
     """
+    named = len(found)
+    if reader is not None:
+        found = with_derived(write, names, found, reader)
     rows = [row[0] for row, _ in found]
     ids = [memory.id for _, memory in found]
     moved = writing.followers(write, [writing.place(row) for row, _ in found])
     owners = {row[COLUMN["owner"]] for row, _ in found}
     strands = {row[COLUMN["strand"]] for row, _ in found} - {None}
     vectors = writing.remove_vectors(write, rows)
+    quotes = Quotes(_texts(write, found))
     versions = write.delete(HISTORY, _keys(write, HISTORY, "row", rows))
     write.delete(LINKS, _keys(write, LINKS, "first", rows))
     write.delete(LINKS, _keys(write, LINKS, "second", rows))
@@ -75,23 +90,18 @@ def erase_rows(
     for table in (USAGE, INDEXED, COLD, MEMORIES):
         write.delete(table, rows)
     _forget_references(write, names, ids)
-    texts, readers = _texts(found), _readers(write, found)
+    own = set() if all_of is None else _private_owners(write, all_of)
+    owners |= own
+    runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
+    write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, "entry", runs))
+    readers = _readers(write, found)
     snapshots, artifacts, jobs = (
-        _delete_mentioning(write, table, ids=ids, texts=texts, readers=readers)
+        _count(table, write.delete(table, _keys(write, table, "owner", own)))
+        + _delete_mentioning(write, table, ids=ids, quotes=quotes, readers=readers)
         for table in (SNAPSHOTS, ARTIFACTS, JOBS)
     )
     writing.forget_empty_sources(write, strands)
     _forget_strands(write, strands)
-    if all_of is not None:
-        own = _private_owners(write, all_of)
-        owners |= own
-        snapshots += _count(
-            SNAPSHOTS, write.delete(SNAPSHOTS, _keys(write, SNAPSHOTS, "owner", own))
-        )
-        artifacts += len(write.delete(ARTIFACTS, _keys(write, ARTIFACTS, "owner", own)))
-        jobs += len(write.delete(JOBS, _keys(write, JOBS, "owner", own)))
-        runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
-        write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, "entry", runs))
     _forget_owners(write, owners)
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
     write.log("erase", rows)
@@ -102,6 +112,7 @@ def erase_rows(
     set_value(write, _PENDING, json.dumps(sorted(names_left | {row[1] for row in index_files})))
     return Receipt(
         ids=tuple(ids),
+        derived=tuple(ids[named:]),
         vectors=vectors,
         versions=len(versions),
         snapshots=snapshots,
@@ -178,17 +189,21 @@ def _keys(write: Write, table: Table, column: str, rows: Collection[int]) -> lis
     return [key for (key,) in found]
 
 
-def _texts(found: Sequence[tuple[Row, Memory]]) -> list[str]:
-    """Texts to look for inside other records; for large erasures, the ids have to do."""
-    if len(found) > _SEARCHED_TEXTS:
-        return []
-    texts = [
-        text
-        for _, memory in found
-        for text in (memory.text, memory.summary, memory.compressed, memory.index)
-        if text is not None and len(text) >= _LEAST_TEXT
-    ]
-    return list(dict.fromkeys(texts))
+def _texts(read: Read, found: Sequence[tuple[Row, Memory]]) -> Iterator[str]:
+    """What to look for inside other records: the texts of memories, and what they said before."""
+    for _, memory in found:
+        for text in (memory.text, memory.summary, memory.compressed, memory.index):
+            if text is not None:
+                yield text
+    versions = read.execute(
+        f"SELECT data FROM history WHERE row IN {INTEGERS}",  # noqa: S608 # our own names
+        (integers([row[0] for row, _ in found]),),
+    )
+    for (data,) in versions:
+        kept = json.loads(data)
+        for name in ("text", "summary", "compressed", "index"):
+            if isinstance(kept.get(name), str):
+                yield kept[name]
 
 
 def _readers(write: Write, found: Sequence[tuple[Row, Memory]]) -> set[int]:
@@ -199,35 +214,42 @@ def _readers(write: Write, found: Sequence[tuple[Row, Memory]]) -> set[int]:
 
 
 def _delete_mentioning(
-    write: Write, table: Table, *, ids: Sequence[str], texts: Sequence[str], readers: set[int]
+    write: Write, table: Table, *, ids: Sequence[str], quotes: Quotes, readers: set[int]
 ) -> int:
-    """Remove records that name one of `ids`, or that are `readers`' and quote one of `texts`."""
-    named = [_escaped(memory_id) for memory_id in ids if len(memory_id) >= _LEAST_TEXT]
-    quoted = [_escaped(text) for text in texts]
-    plain = [text.encode() for text in texts]
-    owner, exact = table.columns.index("owner"), set(ids)
+    """Remove records that name one of `ids`, or that are `readers`' and quote an erased text."""
+    names = Names(ids)
+    owner, exact = table.columns.index("owner"), {*ids, *map(said_mention, ids)}
     gone = []
     for row in write.rows(table, ""):
-        written = [value for value in row if isinstance(value, str)]
+        written = [_value(value) for value in row if isinstance(value, str)]
         if table is SNAPSHOTS:
-            written.append(plain_data(row[5]))
-        needles = [*named, *quoted] if row[owner] in readers else named
+            written.append(json.loads(plain_data(row[5])))
+        texts = list(texts_in(written))
         if (
-            (table is SNAPSHOTS and exact.intersection(json.loads(row[4])))
-            or any(needle in value for value in written for needle in needles)
-            or (row[owner] in readers and table is ARTIFACTS and any(n in row[-1] for n in plain))
+            (table is SNAPSHOTS and not exact.isdisjoint(json.loads(row[4])))
+            or any(map(names.are_in, texts))
+            or (row[owner] in readers and any(map(quotes.are_in, texts)))
+            or (
+                row[owner] in readers
+                and table is ARTIFACTS
+                and quotes.are_in(row[-1].decode("utf-8", "replace"))
+            )
         ):
             gone.append(row[0])
     return _count(table, write.delete(table, gone))
 
 
+def _value(written: str) -> Any:
+    """A column as JSON has it, or else the text itself."""
+    try:
+        return json.loads(written)
+    except ValueError:
+        return written
+
+
 def _count(table: Table, gone: Sequence[Row]) -> int:
     """How many records went; texts that snapshots share are not records of their own."""
     return sum(table is not SNAPSHOTS or not row[1].startswith(TEXT_PREFIX) for row in gone)
-
-
-def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _forget_references(write: Write, names: NameCache, ids: Sequence[str]) -> None:
@@ -279,3 +301,41 @@ def _has(write: Write, table: Table, owner: int) -> bool:
     return bool(
         write.execute(f"SELECT 1 FROM {table.name} WHERE owner = ? LIMIT 1", (owner,))  # noqa: S608 # our own names
     )
+
+
+class _Origins:
+    """`Origins` over the file, in one transaction."""
+
+    def __init__(self, read: Read, names: NameCache, found: Sequence[tuple[Row, Memory]]) -> None:
+        self._read = read
+        self._names = names
+        self.found = {row[0]: (row, memory) for row, memory in found}
+        self._made: dict[int, list[tuple[int, str]]] = {}
+        self._sources: dict[int, list[tuple[int, str]]] = {}
+        for link in read.rows(
+            LINKS, "WHERE family = 'link' AND relation IN (?, ?, ?)", (DERIVED, *STATED_IN)
+        ):
+            _, _, first, second, relation, *_ = link
+            self._made.setdefault(second, []).append((first, relation))
+            self._sources.setdefault(first, []).append((second, relation))
+
+    def memory(self, row: int, /) -> Memory | None:
+        if row not in self.found:
+            self._add(rows_by_key(self._read, [row]))
+        kept = self.found.get(row)
+        return None if kept is None else kept[1]
+
+    def merged_into(self, survivor: Memory, /) -> Iterable[int]:
+        rows = self._read.rows(MEMORIES, "WHERE superseded_by = ?", (survivor.id,))
+        self._add(rows)
+        return [row[0] for row in rows]
+
+    def made_of(self, row: int, /) -> Iterable[tuple[int, str]]:
+        return self._made.get(row, ())
+
+    def sources_of(self, row: int, /) -> Iterable[tuple[int, str]]:
+        return self._sources.get(row, ())
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        memories = read_memories(self._read, self._names, rows)
+        self.found |= {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}

@@ -246,15 +246,15 @@ def newer_than(write: Write, memory_id: str) -> list[str]:
 
 
 def find(
-    write: Write, names: NameCache, scope: Scope, ids: Sequence[str], *, deleted: bool | None
+    read: Read, names: NameCache, scope: Scope, ids: Sequence[str], *, deleted: bool | None
 ) -> list[tuple[Row, Memory]]:
     """The rows of `ids` the reader may see; `deleted` asks for those only, or (None) for all."""
-    rows = rows_by_id(write, ids)
+    rows = rows_by_id(read, ids)
     for memory_id in ids:
         if memory_id not in rows:
             raise RecordNotFound(memory_id)
     wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids)]
-    found = list(zip(wanted, read_memories(write, names, wanted), strict=True))
+    found = list(zip(wanted, read_memories(read, names, wanted), strict=True))
     for _, memory in found:
         hidden = deleted is not None and (memory.deleted_at is not None) != deleted
         if hidden or not visible(memory, scope):
