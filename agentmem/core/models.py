@@ -97,8 +97,8 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
 
     OpenAI's models have their own. Llama 3, Qwen and DeepSeek were built from
     cl100k_base's method and vocabulary, so it is near and rather above; Gemini
-    and unknown models are counted with it too. Vocabularies of about 32,000
-    (Llama 2, the first Mistrals) are nearer to p50k_base.
+    and unknown models are counted with it too. Claude and vocabularies of about
+    32,000 (Llama 2, the first Mistrals) are nearer to p50k_base.
     """
     name = canonical(model)
     family = family_of(model)
@@ -110,7 +110,7 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
         if _R50K.search(name):
             return "p50k_base", False
         return "cl100k_base", not name.startswith("text-davinci")
-    if family == "llama2" or _SMALL.search(name):
+    if family in ("claude", "llama2") or _SMALL.search(name):
         return "p50k_base", False
     return "cl100k_base", False
 
