@@ -552,24 +552,6 @@ def test_two_embedders_of_one_name_are_two_spaces(store: Store) -> None:
     assert store.feed.vectors(other)[1].tolist() == [[1.0] * 8]
 
 
-def test_the_dictionary_store_scores_slowly_and_plainly() -> None:
-    with MemoryStore() as store:
-        terms = {"cat": [1, 2], "dog": [2, 3], "none": []}
-        rows = store.put(
-            make_entry(
-                Memory(id=name, text=name, created_at=NOW),
-                terms=np.array(hashes, np.uint64),
-                frequencies=np.ones(len(hashes), np.uint16),
-                vectors={SPACE: np.eye(8, dtype=np.float32)[number]},
-            )
-            for number, (name, hashes) in enumerate(terms.items())
-        )
-        cat, dog, none = store.lexical_scores([1], rows)
-        assert cat > dog == none == 0
-        assert store.lexical_scores([1], rows[2:]) == [0.0]
-        assert store.vector_scores(SPACE, np.eye(8, dtype=np.float32)[1], rows) == [0, 1, 0]
-
-
 def test_names_have_stable_numbers() -> None:
     assert name_id("") == 0
     assert name_id("Ann") == name_id("Ann") != name_id("ann")

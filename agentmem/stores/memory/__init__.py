@@ -15,7 +15,6 @@ from agentmem.core.checks import require_count, require_text
 from agentmem.core.filters import Selection, selected
 from agentmem.core.scope import visible
 from agentmem.errors import RecordNotFound, StoreClosed
-from agentmem.protocols import EmbedderId
 from agentmem.stores.entries import (
     check_entries,
     require_ids,
@@ -390,40 +389,6 @@ class MemoryStore:
 
         with self._open() as state:
             return np.asarray(state.visible_owners(scope), dtype=np.int32)
-
-    # Searching, slowly
-
-    def lexical_scores(self, terms: Collection[int], rows: Sequence[int]) -> list[float]:
-        """The BM25 score of each of `rows` among themselves for these term hashes."""
-        import numpy as np
-        from rank_bm25 import BM25Okapi
-
-        with self._open() as state:
-            documents = [
-                np.repeat(
-                    np.frombuffer(state.entries[row].terms, "<u8"),
-                    np.frombuffer(state.entries[row].frequencies, "<u2"),
-                ).tolist()
-                for row in rows
-            ]
-        if not any(documents):
-            return [0.0] * len(rows)
-        return [float(score) for score in BM25Okapi(documents).get_scores(list(terms))]
-
-    def vector_scores(
-        self, embedder: EmbedderId, query: NDArray[np.float32], rows: Sequence[int]
-    ) -> list[float]:
-        """The cosine of each row's vector with `query`; -1 for a row that has none."""
-        import numpy as np
-
-        with self._open() as state:
-            vectors = state.vectors.get(embedder, {})
-            scores = []
-            for row in rows:
-                vector = np.frombuffer(vectors.get(row, b""), "<f4").astype(np.float64)
-                norm = float(np.linalg.norm(vector) * np.linalg.norm(query))
-                scores.append(float(vector @ query) / norm if len(vector) and norm else -1.0)
-            return scores
 
     # Closing
 
