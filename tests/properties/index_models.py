@@ -106,8 +106,11 @@ class ReferenceBM25(rank_bm25.BM25Okapi):  # type: ignore[misc]  # the package h
     has the one without, which ours is for PRIOR_ROWS more rows.
     """
 
+    corpus_size: int
+
     def _calc_idf(self, nd: dict[str, int]) -> None:
-        rows, self.corpus_size = self.corpus_size, self.corpus_size + PRIOR_ROWS
+        rows = self.corpus_size
+        self.corpus_size += PRIOR_ROWS
         rank_bm25.BM25L._calc_idf(self, nd)
         self.corpus_size = rows
 
