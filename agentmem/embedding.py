@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentmem.core.probes import PROBES
 from agentmem.core.ranking import measure_background
 from agentmem.core.values import dataclass
+from agentmem.data import read_lists
 from agentmem.errors import BadVector, EmbedderError, EmbedderFailed
 from agentmem.preparing import Packed, text_to_embed
 from agentmem.protocols import Embedder, EmbedderId
@@ -118,7 +118,7 @@ class Embedding:
         with self._lock:
             if embedder.id not in self._backgrounds:
                 try:
-                    vectors = ask_documents(embedder, PROBES)
+                    vectors = ask_documents(embedder, _probes())
                 except EmbedderError as error:
                     self._note(error)
                     return None
@@ -350,7 +350,7 @@ class Embedding:
 def _works(embedder: Embedder) -> bool:
     """Whether it answers at all: then it is the text that it does not take."""
     try:
-        ask_documents(embedder, PROBES[:1])
+        ask_documents(embedder, _probes()[:1])
     except EmbedderError:
         return False
     return True
@@ -386,3 +386,12 @@ def ask_query(embedder: Embedder, text: str) -> NDArray[np.float32]:
     if vector.shape != (embedder.id.dimensions,) or not np.isfinite(vector).all():
         raise EmbedderFailed(f"The embedder {embedder.id} gave a vector of shape {vector.shape}.")
     return vector
+
+
+def _probes() -> list[str]:
+    """Short texts about unrelated things: what an embedder says of them is its background.
+
+    Scores must not depend on what other people stored, so the scale of an
+    embedder's cosines is measured on these and not on a store's own vectors.
+    """
+    return read_lists("probes.txt")["texts"]

@@ -14,7 +14,7 @@ from typing import Any
 from agentmem.core.estimate import EncodingName
 from agentmem.core.models import Family
 from agentmem.core.text_runs import CUT_TOKENS, split_runs
-from agentmem.litellm_loader import environment, tokenizer_folder
+from agentmem.litellm_loader import claude_tokenizer, environment
 from agentmem.protocols import TokenCounter
 
 _URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
@@ -24,6 +24,7 @@ SHA256 = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
 }
+OUR_RANKS = Path(__file__).with_name("data") / "encodings"
 # The tokenizers litellm takes for these families, if somebody has downloaded them before.
 HUGGING_FACE = {
     "llama2": "hf-internal-testing/llama-tokenizer",
@@ -51,9 +52,9 @@ def family_counter(family: Family) -> TokenCounter | None:
 
 
 def rank_file(name: EncodingName) -> Path | None:
-    """The undamaged rank file of an encoding: tiktoken's own copy, else litellm's."""
+    """The undamaged rank file of an encoding: tiktoken's own copy, else ours."""
     key = hashlib.sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
-    for folder in (_tiktoken_cache(), tokenizer_folder()):
+    for folder in (_tiktoken_cache(), OUR_RANKS):
         path = folder / key if folder else None
         if path is None:
             continue
@@ -98,9 +99,7 @@ def _tiktoken_encoding(name: EncodingName) -> Any:
 
 def _tokenizer_file(family: Family) -> Path | None:
     if family == "claude":
-        folder = tokenizer_folder()
-        path = folder / "anthropic_tokenizer.json" if folder else None
-        return path if path and path.is_file() else None
+        return claude_tokenizer()
     repository = HUGGING_FACE.get(family)
     if repository is None:
         return None

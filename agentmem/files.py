@@ -17,7 +17,7 @@ from agentmem.core.charsets import sound
 from agentmem.core.checks import require_count, require_path
 from agentmem.core.file_kinds import binary_remedy, first_heading, kind_of, text_format
 from agentmem.core.page_text import looks_like_html, one_line
-from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
+from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, MissingExtra
 from agentmem.pages import Page, decode_page, to_markdown
 from agentmem.types import Document
 
@@ -116,8 +116,11 @@ def facts_of(page: Page) -> dict[str, str]:
 
 def _read_pdf(data: bytes, *, name: str) -> tuple[str, str]:
     """The text of a PDF under one heading a page, so that every chunk knows its page."""
-    import pypdf
-    from pypdf.errors import PyPdfError
+    try:
+        import pypdf
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise MissingExtra("pypdf", extra="pdf", purpose="Reading a PDF") from error
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports every oddity of a file
     parts: list[str] = []

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from agentmem.core.models import LEAST_WINDOW_TOKENS, ModelLimits
+from agentmem.errors import MissingExtra
 
 _TABLE = "model_prices_and_context_window_backup.json"
-_TOKENIZERS = Path("litellm_core_utils", "tokenizers")
+_CLAUDE = Path("litellm_core_utils", "tokenizers", "anthropic_tokenizer.json")
 _environment = threading.RLock()
 
 
@@ -32,10 +33,11 @@ def litellm_folder() -> Path | None:
     return Path(places[0]) if places else None
 
 
-def tokenizer_folder() -> Path | None:
-    """Where litellm keeps rank files and the Claude tokenizer, or `None`."""
+def claude_tokenizer() -> Path | None:
+    """Anthropic's tokenizer file in litellm's wheel, or `None`."""
     folder = litellm_folder()
-    return folder / _TOKENIZERS if folder and (folder / _TOKENIZERS).is_dir() else None
+    path = folder / _CLAUDE if folder else None
+    return path if path and path.is_file() else None
 
 
 @lru_cache(maxsize=1)
@@ -129,8 +131,10 @@ def environment(**values: str) -> Iterator[None]:
                     os.environ[name] = value
 
 
-def import_litellm() -> Any:
+def import_litellm(purpose: str = "Asking a model by its name") -> Any:
     """The litellm module, imported quietly and without touching the network.
+
+    `MissingExtra`, with what it is for, when it is not installed.
 
     It costs seconds of CPU, so nothing that only counts calls this. A litellm
     that the caller imported before is returned as it is; otherwise it reads its
@@ -145,6 +149,10 @@ def import_litellm() -> Any:
         warnings.simplefilter("ignore")
         try:
             import litellm
+        except ModuleNotFoundError as error:
+            if error.name != "litellm":
+                raise
+            raise MissingExtra("litellm", extra="litellm", purpose=purpose) from None
         finally:
             if cache is None:
                 os.environ.pop("TIKTOKEN_CACHE_DIR", None)

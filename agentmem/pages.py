@@ -14,7 +14,7 @@ from typing import Any, Literal
 from agentmem.core.charsets import charsets_of, decode, sound
 from agentmem.core.page_text import hidden_selectors, hides, keeps_structure, one_line, tidy
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidText
+from agentmem.errors import InvalidText, MissingExtra
 from agentmem.page_writing import HtmlElement, write_markdown
 
 _log = logging.getLogger(__name__)
@@ -80,17 +80,18 @@ def _guess(data: bytes, charset: str) -> str:
         except (UnicodeDecodeError, LookupError):
             continue
         return name
-    try:
-        from charset_normalizer import from_bytes
-    except ImportError:
-        return "cp1252"
+    from charset_normalizer import from_bytes
+
     best = from_bytes(data[:20_000]).best() if len(data) >= LEAST_TO_GUESS else None
     return best.encoding if best is not None else "cp1252"
 
 
 def _parse(html: str) -> HtmlElement | None:
-    from lxml import etree
-    from lxml import html as lxml_html
+    try:
+        from lxml import etree
+        from lxml import html as lxml_html
+    except ImportError as error:
+        raise MissingExtra("lxml", extra="web", purpose="Reading HTML") from error
 
     parser = lxml_html.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True

@@ -4,7 +4,7 @@
     tokenizer.count_messages([{"role": "user", "content": "Hello"}])
 
 Nothing here opens a connection: encodings, windows and prices come from files
-that tiktoken and litellm brought along.
+that came with this package and with litellm, where that is installed.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         return shared, encoding, own
     warnings.warn(
         f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
-        "Install litellm, or put the file into TIKTOKEN_CACHE_DIR.",
+        "Reinstall agentmem-loop, or put the file into TIKTOKEN_CACHE_DIR.",
         ApproximateCountWarning,
         stacklevel=3,
     )
@@ -357,7 +357,7 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
 
 
 def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
-    profile = "p50k_base" if family_of(model) == "claude" else encoding_of(model)[0]
+    profile = encoding_of(model)[0]
     estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
     return estimated, f"estimate:{profile}", False
 

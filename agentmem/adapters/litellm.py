@@ -36,7 +36,7 @@ from agentmem.core.replies import get
 from agentmem.litellm_loader import import_litellm
 from agentmem.types import Scope
 
-import_litellm()
+import_litellm("Memory as a litellm callback")
 
 from litellm.integrations.custom_logger import CustomLogger  # noqa: E402  # quietly, by the line above
 

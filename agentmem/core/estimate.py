@@ -2,7 +2,7 @@
 
 The text is cut the way byte-pair encodings cut it (words with the space before
 them, groups of three digits, runs of marks, whitespace) and every piece is
-priced from `token_tables`. What a piece may cost more than its price is summed
+priced from `data/token_prices.json`. What a piece may cost more than its price is summed
 as a variance, and the estimate lies some deviations above the expected count,
 so a document comes out slightly too large rather than too small.
 """
@@ -13,18 +13,12 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from functools import lru_cache
-from typing import Literal, get_args
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple, get_args
 
 from agentmem.core.checks import require_choice, require_text
 from agentmem.core.patterns import compile_late
-from agentmem.core.token_tables import (
-    COMMON_MARKS,
-    COMMON_WORDS,
-    PAIRS,
-    SCRIPT_PRICES,
-    SCRIPT_STARTS,
-)
+from agentmem.data import read_json
 
 EncodingName = Literal["o200k_base", "cl100k_base", "p50k_base"]
 
@@ -58,6 +52,29 @@ _DEVIATIONS = 2.5
 _CJK_START = 0x4E00
 _EAST_ASIAN = "\u2e80"
 _RARE_IDEOGRAPH = (2.3, 2.9, 3.0)
+
+
+class _Prices(NamedTuple):
+    """What the file holds; it tells what the figures mean."""
+
+    words: frozenset[str]
+    marks: frozenset[str]
+    pairs: tuple[str, ...]
+    starts: tuple[int, ...]
+    scripts: tuple[tuple[int, ...], ...]
+
+
+@cache
+def _prices() -> _Prices:
+    found = read_json("token_prices.json")
+    return _Prices(
+        words=frozenset(" ".join(found["words"]).split()),
+        marks=frozenset(" ".join(found["marks"]).split()),
+        pairs=tuple(found["pairs"]),
+        starts=tuple(int(script["from"], 16) for script in found["scripts"]),
+        scripts=tuple(tuple(script["hundredths"]) for script in found["scripts"]),
+    )
+
 
 Piece = tuple[float, float, bool, bool]
 """Price, variance, is it a listed word, is it an unlisted one."""
@@ -117,7 +134,7 @@ def _price(piece: str, profile: int) -> Piece:
         return _price_blank(body, profile), 0.08, False, False
     if len(body) == 1:
         return (1.0 if first < "\x7f" else 2.0), 0.02, False, False
-    if body in COMMON_MARKS:
+    if body in _prices().marks:
         return (1.15 if profile == 2 else 1.0), 0.02, False, False
     if len(set(body)) == 1:
         return 1 + len(body) / 12, 0.3, False, False
@@ -130,14 +147,15 @@ def _price_word(word: str, profile: int) -> Piece:
         return (1.0 if word.isascii() else rare), 0.02, False, False
     lower = word.lower()
     capitals = word.isupper()
-    if not capitals and lower in COMMON_WORDS:
+    if not capitals and lower in _prices().words:
         return _COMMON[profile], 0.01 if word == lower else 0.04, True, False
-    row, tenths, accents = len(PAIRS) - 1, 0, 0
+    pairs = _prices().pairs
+    row, tenths, accents = len(pairs) - 1, 0, 0
     for letter in lower:
         column = ord(letter) - ord("a")
         if not 0 <= column < 26:
             column, accents = 26, accents + (3 if letter >= _RARE_LATIN else 1)
-        tenths += ord(PAIRS[row][column]) - ord("0")
+        tenths += ord(pairs[row][column]) - ord("0")
         row = column
     cost = tenths / 10 * (_CAPITALS[profile] if capitals else 1) + _ACCENT[profile] * accents
     cost = max(1.0, cost)
@@ -166,16 +184,16 @@ def _price_blank(blank: str, profile: int) -> float:
 
 
 def _price_script(run: str, profile: int, *, spaced: bool) -> Piece:
+    starts, scripts = _prices().starts, _prices().scripts
     total, previous = 0.0, -1
     for character in run:
-        script = bisect_right(SCRIPT_STARTS, ord(character)) - 1
-        if SCRIPT_STARTS[script] == _CJK_START and not _is_common_ideograph(character):
+        script = bisect_right(starts, ord(character)) - 1
+        if starts[script] == _CJK_START and not _is_common_ideograph(character):
             total, previous = total + _RARE_IDEOGRAPH[profile], -1
             continue
-        prices = SCRIPT_PRICES[script]
-        total += prices[2 * profile + (script == previous)] / 100
+        total += scripts[script][2 * profile + (script == previous)] / 100
         previous = script
-    first = SCRIPT_PRICES[bisect_right(SCRIPT_STARTS, ord(run[0])) - 1][2 * profile]
+    first = scripts[bisect_right(starts, ord(run[0])) - 1][2 * profile]
     if spaced:  # encodings that know few words of a script spend a token on the space
         total += 1.0 if first >= 200 or run[0] >= _EAST_ASIAN else 0.3
     return total, 0.12 * len(run), False, False

@@ -13,16 +13,17 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from functools import cache
 from math import sqrt
 
 from agentmem.core.answer_cues import answer_kinds, answer_likeness
-from agentmem.core.answer_words import COMMON, say_alike
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.lexical import STOP_WORDS, analyse, analyse_query, idf
 from agentmem.core.patterns import compile_late
 from agentmem.core.sentences import sentences
 from agentmem.core.showing import show_quote
 from agentmem.core.values import dataclass
+from agentmem.data import read_lists
 from agentmem.errors import InvalidInput
 
 MOST_CHARACTERS = 400_000
@@ -244,7 +245,8 @@ def _score(
 ) -> list[_Scored]:
     kinds = answer_kinds(question)
     ordered = list(asked)
-    asked = {term: weight * (_COMMON if term in COMMON else 1.0) for term, weight in asked.items()}
+    common = _common_terms()
+    asked = {term: weight * (_COMMON if term in common else 1.0) for term, weight in asked.items()}
     vectors = _matches(asked, units)
     frequency = {term: sum(term in vector for vector in vectors) for term in ordered}
     worth = {term: asked[term] * idf(frequency[term], len(units)) for term in ordered}
@@ -385,3 +387,30 @@ def _says_the_same(first: _Unit, second: _Unit) -> bool:
     return len(one & other) >= _SAME * max(1, min(len(one), len(other))) and (
         len(one & other) >= 0.5 * len(one | other)
     )
+
+
+def say_alike(one: str, other: str) -> bool:
+    """Whether two terms, as `analyse` gives them, are forms of one verb or say nearly the same.
+
+    "choose" and "chose" are, and "tall" and "height".
+    """
+    families = _families()
+    return one in families and not families[one].isdisjoint(families.get(other, ()))
+
+
+@cache
+def _families() -> dict[str, frozenset[int]]:
+    """The families of words that each term belongs to, by their number."""
+    lists = read_lists("answer_words.txt")
+    table: dict[str, set[int]] = {}
+    for number, family in enumerate([*lists["irregular"], *lists["alike"]]):
+        for word in family.split():
+            for term in analyse(word)[:1]:
+                table.setdefault(term, set()).add(number)
+    return {term: frozenset(numbers) for term, numbers in table.items()}
+
+
+@cache
+def _common_terms() -> frozenset[str]:
+    words = " ".join(read_lists("answer_words.txt")["common"]).split()
+    return frozenset(term for word in words for term in analyse(word))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.estimate import EncodingName
-from agentmem.core.model_tables import WINDOWS
 from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
+from agentmem.data import read_lists
 from agentmem.errors import InvalidText
 
 Family = Literal[
@@ -97,8 +98,8 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
 
     OpenAI's models have their own. Llama 3, Qwen and DeepSeek were built from
     cl100k_base's method and vocabulary, so it is near and rather above; Gemini
-    and unknown models are counted with it too. Vocabularies of about 32,000
-    (Llama 2, the first Mistrals) are nearer to p50k_base.
+    and unknown models are counted with it too. Claude and vocabularies of about
+    32,000 (Llama 2, the first Mistrals) are nearer to p50k_base.
     """
     name = canonical(model)
     family = family_of(model)
@@ -110,7 +111,7 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
         if _R50K.search(name):
             return "p50k_base", False
         return "cl100k_base", not name.startswith("text-davinci")
-    if family == "llama2" or _SMALL.search(name):
+    if family in ("claude", "llama2") or _SMALL.search(name):
         return "p50k_base", False
     return "cl100k_base", False
 
@@ -139,16 +140,26 @@ def find_limits(model: str, listed: Mapping[str, ModelLimits]) -> ModelLimits | 
         if name in listed:
             return listed[name]
     tight = canonical(model)
-    known = [key for key in WINDOWS if _holds(tight, key)]
+    windows = _windows()
+    known = [key for key in windows if _holds(tight, key)]
     if known:
         best = max(known, key=lambda key: (tight.startswith(key), len(key)))
-        window, max_output = WINDOWS[best]
-        return ModelLimits(window=window, max_output=max_output)
+        return windows[best]
     for name in names[::-1]:
         same = [limits for key, limits in listed.items() if key.rpartition("/")[2] == name]
         if same:
             return min(same, key=lambda limits: (limits.window, limits.max_output))
     return None
+
+
+@cache
+def _windows() -> Mapping[str, ModelLimits]:
+    """Our own table: limits by canonical name."""
+    found = {}
+    for lines in read_lists("windows.txt").values():
+        for name, window, max_output in map(str.split, lines):
+            found[name] = ModelLimits(window=int(window), max_output=int(max_output))
+    return found
 
 
 def _holds(name: str, key: str) -> bool:

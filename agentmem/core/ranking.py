@@ -11,11 +11,11 @@ means "a person would call it related".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import exp, log1p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentmem.core.features import (
     FEATURES,
@@ -37,6 +37,7 @@ from agentmem.core.rows import (
     row_flags,
 )
 from agentmem.core.values import dataclass
+from agentmem.data import read_json
 from agentmem.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -193,11 +194,25 @@ def model_for(
     brought to its scale by `background`: their own mean and spread between
     unrelated rows, from `measure_background`.
     """
-    from agentmem.core.ranking_weights import MODELS
-
+    models = fitted_models()
     if embedder is None:
-        return MODELS["none"]
-    if embedder.name in MODELS:
-        return MODELS[embedder.name]
+        return models["none"]
+    if embedder.name in models:
+        return models[embedder.name]
     mean, spread = background or USUAL_BACKGROUND
-    return replace(MODELS["minilm"], cosine_mean=mean, cosine_spread=spread)
+    return replace(models["minilm"], cosine_mean=mean, cosine_spread=spread)
+
+
+@cache
+def fitted_models() -> Mapping[str, Model]:
+    """Models by the embedder they were fitted for, as benchmarks/fit_ranking.py wrote them."""
+    return {name: _read_model(found) for name, found in read_json("ranking.json").items()}
+
+
+def _read_model(found: Mapping[str, Any]) -> Model:
+    weights = {name: tuple(found[name]) for name in ("conversation", "page")}
+    curves = {
+        name: Curve(**{**found[name], "gate": tuple(found[name]["gate"])})
+        for name in ("conversation_curve", "page_curve")
+    }
+    return Model(**{**found, **weights, **curves})

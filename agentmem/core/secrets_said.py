@@ -20,10 +20,15 @@ KNOWN_KEYS = {
     ),
 }
 """Keys told by how they begin."""
-_MORE_KEYS = re.compile(
-    r"(?<![\w-])(?:gh[opsu]_\w{30,}|glpat-[\w-]{18,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z\d]{16})"
-    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY|://[^\s/:@]{1,64}:[^\s/@]{1,64}@"
-)
+PRIVATE_KEY = "Private Key"
+MORE_KEYS = {
+    "Service Token": re.compile(
+        r"(?<![\w-])((?:gh[opsu]_\w{30,}|glpat-[\w-]{18,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z\d]{16}))"
+    ),
+    PRIVATE_KEY: re.compile(r"(-----BEGIN [A-Z ]{0,20}PRIVATE KEY)"),
+    "Basic Auth Credentials": re.compile(r"://[^\s/:@]{1,64}:([^\s/@]{1,64})@"),
+}
+"""What detect-secrets knows as well, and is looked for here where it is not installed."""
 # People tell an assistant their password in a sentence; detectors made for code look for quotes.
 SAID = re.compile(
     r"\b(?:(?:pass(?:word|phrase|code)|passwort|pwd|api[ _-]?key|access[ _-]?token|secret[ _-]?key)"
@@ -36,7 +41,7 @@ SAID = re.compile(
 
 def secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand in `text`, with the words that tell them; in no order."""
-    for pattern in (*KNOWN_KEYS.values(), _MORE_KEYS, SAID):
+    for pattern in (*KNOWN_KEYS.values(), *MORE_KEYS.values(), SAID):
         for match in pattern.finditer(text):
             yield match.span()
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from unicodedata import category, normalize
 
-from agentmem.core.abbreviations import (
-    ABBREVIATIONS,
-    CAPITALISED_ABBREVIATIONS,
-    NUMBER_ABBREVIATIONS,
-    WORDS_AFTER_ORDINAL,
-)
 from agentmem.core.graphemes import extends
 from agentmem.core.patterns import compile_late
+from agentmem.data import read_lists
 
 # Marks that end a sentence only before white space, and those that always do: Unicode's
 # Sentence_Terminal for living scripts, with the Tibetan shad.
@@ -60,6 +56,13 @@ _JOINS_A_LETTER = "&=/_"
 _WORD_OF_ONE = compile_late(rf"{_NO_SPACE_SCRIPTS.pattern}|[\uac00-\ud7a3]")
 _LONGEST_WORD = 24
 _FAR_BACK = 200
+
+
+@cache
+def _abbreviations() -> dict[str, frozenset[str]]:
+    """Words by how their full stop is to be read; see the file."""
+    lists = read_lists("abbreviations.txt")
+    return {name: frozenset(" ".join(lines).split()) for name, lines in lists.items()}
 
 
 def end_at(text: str, match: re.Match[str], sentence_start: int) -> int | None:
@@ -212,11 +215,11 @@ def _is_abbreviation(text: str, mark: int, following: str) -> bool:
             return text[first - 2 : first - 1] == "."  # J.-P., but not vitamin-C.
         return not before or before not in _JOINS_A_LETTER
     folded = last.casefold()
-    if folded in ABBREVIATIONS:
+    if folded in _abbreviations()["always"]:
         return True
-    if folded in CAPITALISED_ABBREVIATIONS and last[:1].isupper():
+    if folded in _abbreviations()["capitalised"] and last[:1].isupper():
         return True
-    if folded in NUMBER_ABBREVIATIONS and (
+    if folded in _abbreviations()["before numbers"] and (
         following[:1].isdigit() or (following != "I" and _ROMAN.fullmatch(following) is not None)
     ):
         return True
@@ -235,4 +238,4 @@ def _is_ordinal(text: str, mark: int, following: str) -> bool:
     first = mark
     while first > 0 and mark - first < 3 and text[first - 1].isdigit():
         first -= 1
-    return 0 < mark - first <= 2 and following.casefold() in WORDS_AFTER_ORDINAL
+    return 0 < mark - first <= 2 and following.casefold() in _abbreviations()["after ordinals"]

@@ -1,28 +1,38 @@
-"""A document's parts, from its lines: headings, paragraphs, list items, fences, tables, code.
+"""A document's parts: headings, paragraphs, list items, fences, tables, code.
 
-One pass over the lines. A full Markdown parser costs seconds a megabyte and
-minutes on a long list (docs/decisions/0003-chunking.md); a chunker only needs
-to know where a part begins and ends.
+Markdown is read by markdown-it, by its rules for blocks alone; a chunker only
+needs to know where a part begins and ends.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from agentmem.core.patterns import compile_late
 
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
 BlockKind = Literal["heading", "text", "item", "fence", "table", "code", "turn"]
 
-_ATX = compile_late(r"[ ]{0,3}(#{1,6})(?=[ \t]|$)")
-_FENCE = compile_late(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+_KINDS: dict[str, BlockKind] = {
+    "heading_open": "heading",
+    "paragraph_open": "text",
+    "blockquote_open": "text",
+    "html_block": "text",
+    "hr": "text",
+    "list_item_open": "item",
+    "fence": "fence",
+    "table_open": "table",
+    "code_block": "code",
+}
+
 _ITEM = compile_late(r"([ \t]*)([-*+•‣◦]|\d{1,9}[.)])([ \t]+|$)")
-_RULE = compile_late(r"[ ]{0,3}(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)$")
-_UNDERLINE = compile_late(r"[ ]{0,3}(=+|-+)[ \t]*$")
-_TABLE_RULE = compile_late(
-    r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$"
-)
+_LINE_END = compile_late(r"\r\n?|\n")
+_BULLET = compile_late(r"(?m)^([ \t]*)[•‣◦](?=[ \t])")
 _LINK = compile_late(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
 _DEFINITION = compile_late(
     r"(?:@|(?:export |default |public |private |protected |static |abstract |async |final |pub"
@@ -83,112 +93,58 @@ class _Open:
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:
-    """The parts of a Markdown text in order, each with the headings it stands under."""
-    lines = lines_of(text)
+    """The parts of a Markdown text in order, each with the headings it stands under.
+
+    What stands in a quotation or in an item is part of it. Lines that give no
+    part of their own, such as the address of a link, are text.
+    """
+    lines = list(_markdown_lines(text))
+
+    def part(first: int, last: int, kind: BlockKind, path: tuple[str, ...]) -> Iterator[Block]:
+        """The lines as one part, without the blank ones around them."""
+        while first < last and not lines[first].text.strip():
+            first += 1
+        while first < last and not lines[last - 1].text.strip():
+            last -= 1
+        if first < last:
+            end = lines[last - 1].start + len(lines[last - 1].text)
+            yield Block(lines[first].start, end, kind, path)
+
+    done = _front_matter_lines(lines)
+    yield from part(0, done, "fence", ())
     stack: list[tuple[int, str]] = []
     path: tuple[str, ...] = ()
-    opened: _Open | None = None
-    fence = ""
-    blank_before = True
+    # Bullets that people paste are lists too; the copy has the lengths of the text.
+    below = text[lines[done].start :] if done < len(lines) else ""
+    rest = "\n" * done + _BULLET.sub(r"\1-", below)
+    tokens = _markdown().parse(rest)
+    for at, token in enumerate(tokens):
+        kind = _KINDS.get(token.type)
+        if kind is None or token.map is None or token.level != (kind == "item"):
+            continue
+        first, last = token.map
+        yield from part(done, first, "text", path)
+        if kind == "heading":
+            path = _enter(stack, int(token.tag[1]), tokens[at + 1].content)
+        yield from part(first, last, kind, path)
+        done = last
+    yield from part(done, len(lines), "text", path)
 
-    def closed(block: _Open) -> Block:
-        return Block(block.start, block.end, block.kind, path)
 
-    number = _front_matter_lines(lines)
-    if number:
-        yield Block(0, lines[number - 1].start + len(lines[number - 1].text), "fence")
-    for number in range(number, len(lines)):  # noqa: B020  # goes on after the front matter
-        line = lines[number]
-        bare = line.text.strip()
-        if fence and bare and opened is not None and _width(line.text) < opened.indent:
-            fence = ""  # the item ends, and its fence with it
-        if fence and opened is not None:
-            opened.take(line)
-            if bare.startswith(fence) and not bare.strip(fence[0]):
-                fence = ""
-                if opened.kind == "fence":
-                    yield closed(opened)
-                    opened = None
-            continue
-        if not bare:
-            blank_before = True
-            if opened is not None and opened.kind in ("text", "table"):
-                yield closed(opened)
-                opened = None
-            continue
-        was_blank, blank_before = blank_before, False
-        first = bare[0]
-        if first.isalpha() and opened is not None and opened.kind == "text":
-            opened.take(line)  # by far the most lines
-            if "|" not in bare:
-                continue
-        indent = _width(line.text)
-        if opened is not None and opened.kind == "code":
-            if indent >= 4:
-                opened.take(line)
-                continue
-            yield closed(opened)
-            opened = None
-        if opened is not None and opened.kind == "item" and indent >= opened.indent:
-            opened.take(line)
-            match = _FENCE.match(line.text) if first in "`~" else None
-            fence = match.group(1) if match else ""
-            continue
-        if first == "#" and (heading := _ATX.match(line.text)):
-            if opened is not None:
-                yield closed(opened)
-                opened = None
-            path = _enter(stack, len(heading.group(1)), line.text[heading.end() :])
-            yield Block(line.start, line.start + len(line.text), "heading", path)
-            blank_before = True
-            continue
-        if first in "`~" and indent < 4 and (match := _FENCE.match(line.text)):
-            if opened is not None:
-                yield closed(opened)
-            opened, fence = _Open("fence", line), match.group(1)
-            continue
-        if (
-            opened is not None
-            and opened.kind == "text"
-            and _underlines(line.text, text[opened.start])
-        ):
-            title = " ".join(text[opened.start : opened.end].split())
-            path = _enter(stack, 1 if first == "=" else 2, title)
-            yield Block(opened.start, line.start + len(line.text), "heading", path)
-            opened, blank_before = None, True
-            continue
-        if first in "-*_" and _RULE.match(line.text):
-            if opened is not None:
-                yield closed(opened)
-            opened = _Open("text", line)
-            yield closed(opened)
-            opened, blank_before = None, True
-            continue
-        if (item := _ITEM.match(line.text)) and _begins_item(item, opened):
-            if opened is not None:
-                yield closed(opened)
-            opened = _Open("item", line, _item_indent(item))
-            continue
-        if "|" in bare and number + 1 < len(lines) and _opens_table(lines[number + 1].text):
-            if opened is not None:
-                if opened.kind == "text" and opened.end == line.start + len(line.text):
-                    opened.end = _end_before(lines, number)
-                if opened.end > opened.start:
-                    yield closed(opened)
-            opened = _Open("table", line)
-            continue
-        if opened is not None and opened.kind == "table" and "|" not in bare:
-            yield closed(opened)
-            opened = None
-        if opened is not None and opened.kind == "item" and was_blank:
-            yield closed(opened)
-            opened = None
-        if opened is None:
-            opened = _Open("code" if indent >= 4 else "text", line)
-        else:
-            opened.take(line)
-    if opened is not None:
-        yield closed(opened)
+def _markdown_lines(text: str) -> Iterator[Line]:
+    """The lines as Markdown counts them, with a carriage return alone as an end."""
+    start = 0
+    for end in _LINE_END.finditer(text):
+        yield Line(start, text[start : end.start()])
+        start = end.end()
+    yield Line(start, text[start:])
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table").disable("inline")
 
 
 def plain_blocks(text: str) -> Iterator[Block]:
@@ -277,28 +233,6 @@ def _item_indent(item: re.Match[str]) -> int:
     """How far a line must be indented to belong to this item."""
     space = len(item.group(3))
     return _width(item.group(1)) + len(item.group(2)) + (space if 1 <= space <= 4 else 1)
-
-
-def _begins_item(item: re.Match[str], opened: _Open | None) -> bool:
-    """In the middle of a paragraph only a bullet or a first number starts a list."""
-    if _width(item.group(1)) >= 4 and (opened is None or opened.kind != "item"):
-        return False
-    if opened is None or opened.kind != "text":
-        return True
-    return bool(item.group(3)) and (not item.group(2)[0].isdigit() or int(item.group(2)[:-1]) == 1)
-
-
-def _underlines(line: str, paragraph_first: str) -> bool:
-    """Whether the line makes a heading of the paragraph above it; a quotation is none."""
-    return paragraph_first != ">" and _UNDERLINE.match(line) is not None
-
-
-def _opens_table(line: str) -> bool:
-    return "-" in line and "|" in line and _TABLE_RULE.match(line) is not None
-
-
-def _end_before(lines: list[Line], number: int) -> int:
-    return lines[number - 1].start + len(lines[number - 1].text) if number else 0
 
 
 def _front_matter_lines(lines: list[Line]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.embedders.vectors import check_texts, to_unit
-from agentmem.errors import EmbedderFailed, MissingExtra
+from agentmem.errors import EmbedderFailed
 from agentmem.protocols import EmbedderId
 
 if TYPE_CHECKING:
@@ -107,8 +107,5 @@ def _field(item: Any, name: str, default: Any) -> Any:
 def _import_embedding() -> Callable[..., Any]:
     from agentmem.litellm_loader import import_litellm
 
-    try:
-        function: Callable[..., Any] = import_litellm().embedding
-    except ImportError as error:
-        raise MissingExtra("litellm", extra="litellm", purpose="A hosted embedder") from error
+    function: Callable[..., Any] = import_litellm("A hosted embedder").embedding
     return function

@@ -94,6 +94,10 @@ class _Found:
             self.examples.append(example)
 
 
+_OUR_SECRETS = (
+    "Of secrets, only keys that begin in a known way and passwords in sentences or addresses were "
+    "looked for. For more: pip install 'agentmem-loop[secrets]'"
+)
 _MEANINGS: dict[Trouble, str] = {
     "duplicates": "say the same as another memory of the same owner",
     "echoes": "hold a block that was injected by agentmem itself",
@@ -150,7 +154,7 @@ def audit(
     _contradictions(memory, [scope] if scope is not None else list(owners), found["contradicted"])
     notes: tuple[str, ...] = ()
     if not secrets.available():
-        notes = ("Secrets were not looked for: install them with pip install detect-secrets.",)
+        notes = (_OUR_SECRETS,)
     return AuditReport(
         at=now,
         memories=seen,

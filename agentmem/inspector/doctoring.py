@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 _NEEDED = (
-    "numpy", "faiss-cpu", "tiktoken", "litellm", "wordllama", "pydantic", "typer", "rich",
+    "numpy", "faiss-cpu", "tiktoken", "wordllama", "pydantic", "typer", "rich",
 )  # fmt: skip
 _OPTIONAL = {
-    "detect-secrets": "looks for secrets in `agentmem audit`",
-    "opentelemetry-api": "spans of memory operations",
-    "onnxruntime": "the minilm embedder",
+    "litellm": ("litellm", "models by their names"),
+    "ddgs": ("web", "search of the web"),
+    "lxml": ("web", "reading of HTML"),
+    "pypdf": ("pdf", "reading of PDF"),
+    "detect-secrets": ("secrets", "thorough look for secrets in `agentmem audit`"),
+    "opentelemetry-api": ("otel", "spans of memory operations"),
+    "onnxruntime": ("minilm", "minilm embedder"),
 }
+"""Packages with their extra and what is missing without them."""
 _RESTORE = "Restore a backup, or export what can be read: agentmem export{store} FILE."
 DEFAULT_EMBEDDER = "wordllama"
 _LEAST_SQLITE = (3, 37, 0)
@@ -116,12 +121,14 @@ def _environment() -> Iterator[Check]:
         else ", ".join(f"{name} {_version(name)}" for name in _NEEDED),
         remedy=f"pip install {' '.join(missing)}" if missing else "",
     )
-    absent = {name: use for name, use in _OPTIONAL.items() if _version(name) is None}
+    absent = {name: told for name, told in _OPTIONAL.items() if _version(name) is None}
+    extras = ",".join(dict.fromkeys(extra for extra, _ in absent.values()))
     yield Check(
         name="optional packages",
         state="ok",
-        found="; ".join(f"without {name}: no {use}" for name, use in absent.items()) or "all there",
-        remedy=f"pip install {' '.join(absent)}" if absent else "",
+        found="; ".join(f"without {name}: no {use}" for name, (_, use) in absent.items())
+        or "all there",
+        remedy=f"pip install 'agentmem-loop[{extras}]'" if absent else "",
     )
 
 

@@ -36,7 +36,7 @@ def examine_model(model: str) -> Check:
             name=NAME,
             state="fail",
             found=f"{shown} cannot be asked: litellm cannot be imported ({error})",
-            remedy="pip install litellm",
+            remedy="pip install 'agentmem-loop[litellm]'",
         )
     provider, address = _provider(litellm, model)
     if not provider:

@@ -1,4 +1,8 @@
-"""Find keys, tokens and passwords in text with detect-secrets, without its network checks."""
+"""Find keys, tokens and passwords in text with detect-secrets, without its network checks.
+
+Where that package is not installed, our own patterns look alone: keys that
+begin in a known way, private keys, passwords in addresses and in sentences.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,13 @@ from functools import lru_cache
 from typing import Any
 
 from agentmem.core.personal_data import mask
-from agentmem.core.secrets_said import KNOWN_KEYS, SAID
+from agentmem.core.secrets_said import KNOWN_KEYS, MORE_KEYS, PRIVATE_KEY, SAID
 
 LONGEST_LINE = 2_000
 LONGEST_TEXT = 100_000
 # A public address is not a secret, and prose has many numbers that look like one.
 _LEFT_OUT = frozenset({"IPPublicDetector"})
 _BY_NAME = "KeywordDetector"
-_PRIVATE_KEY = "Private Key"
 
 # The detectors are slow, and most lines have nothing that any of them could find: a long word,
 # an address with a password, or one of these. Looking for plain words is a hundred times faster
@@ -49,15 +52,13 @@ def _plugins() -> tuple[Any, ...] | None:
 
 
 def available() -> bool:
-    """Whether secrets can be looked for."""
+    """Whether detect-secrets is there to look."""
     return _plugins() is not None
 
 
 def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
     """Each secret in `text` (its first 100,000 characters) with what sort it is, none twice."""
     plugins = _plugins()
-    if plugins is None:
-        return ()
     text = text[:LONGEST_TEXT]
     if not _worth_a_look(text):
         return ()
@@ -67,7 +68,7 @@ def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
             continue
         for start in range(0, len(line), LONGEST_LINE):
             for kind, secret in _of_piece(line[start : start + LONGEST_LINE + 200], plugins):
-                whole = _with_its_body(text, secret) if kind == _PRIVATE_KEY else secret
+                whole = _with_its_body(text, secret) if kind == PRIVATE_KEY else secret
                 found.setdefault(whole, kind)
     return tuple((kind, secret) for secret, kind in found.items())
 
@@ -101,10 +102,10 @@ def _like_a_key(word: str) -> bool:
     return size >= _LONG_WORD and (size >= _LONGER_WORD or _DIGIT.search(word) is not None)
 
 
-def _of_piece(piece: str, plugins: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+def _of_piece(piece: str, plugins: tuple[Any, ...] | None) -> Iterator[tuple[str, str]]:
     named, keyed = _names_one(piece), _may_hold_a_key(piece)
     assigned = named and _NAMED.search(piece) and _ASSIGNED.search(piece)
-    for plugin in plugins:
+    for plugin in plugins or ():
         if not (assigned if type(plugin).__name__ == _BY_NAME else keyed):
             continue
         for secret in plugin.analyze_string(piece):
@@ -112,7 +113,8 @@ def _of_piece(piece: str, plugins: tuple[Any, ...]) -> Iterator[tuple[str, str]]
                 whole = _whole(piece, str(secret)) if hasattr(plugin, "denylist") else str(secret)
                 yield str(plugin.secret_type), whole
     if keyed:
-        for kind, pattern in KNOWN_KEYS.items():
+        ours = KNOWN_KEYS if plugins is not None else KNOWN_KEYS | MORE_KEYS
+        for kind, pattern in ours.items():
             yield from ((kind, match[1]) for match in pattern.finditer(piece))
     if named:
         for match in SAID.finditer(piece):

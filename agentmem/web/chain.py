@@ -15,7 +15,7 @@ from agentmem.core.breaker import Breaker, BreakerSettings, allow, fail, succeed
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_line
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput, RateLimited, SearchFailed, WebSearchError
+from agentmem.errors import InvalidInput, MissingExtra, RateLimited, SearchFailed, WebSearchError
 from agentmem.protocols import Clock
 from agentmem.resilience import TtlCache
 from agentmem.web.callables import as_web
@@ -183,7 +183,7 @@ class SearchChain:
             except Exception as error:
                 self._report(service, ticket, failed=True)
                 problem = _problem(error, self._timeout_seconds)
-                if attempt + 1 == self._attempts or isinstance(error, InvalidInput):
+                if attempt + 1 == self._attempts or isinstance(error, InvalidInput | MissingExtra):
                     raise SearchFailed(problem) from error
                 problems.append(_told(service, problem))
                 continue
@@ -243,6 +243,8 @@ def _problem(error: Exception, timeout_seconds: float) -> str:
         return f"no answer within {timeout_seconds:g} seconds."
     if isinstance(error, WebSearchError | InvalidInput):
         return error.message
+    if isinstance(error, MissingExtra):
+        return str(error)
     return f"{type(error).__name__}: {error}"
 
 

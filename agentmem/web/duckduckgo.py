@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agentmem.core.checks import require_choice, require_number
-from agentmem.errors import InvalidInput, RateLimited, SearchFailed, WebSearchError
+from agentmem.errors import InvalidInput, MissingExtra, RateLimited, SearchFailed
 from agentmem.threads import in_thread
 from agentmem.web.protocol import WebResult
 from agentmem.web.reading import read_results
@@ -113,7 +113,5 @@ def _import() -> tuple[Any, Any, Any]:
         from ddgs import DDGS, exceptions
         from ddgs.engines import ENGINES
     except ImportError as error:
-        raise WebSearchError(
-            "Searching DuckDuckGo needs the package ddgs.", remedy="Install it: pip install ddgs"
-        ) from error
+        raise MissingExtra("ddgs", extra="web", purpose="Searching DuckDuckGo") from error
     return DDGS, exceptions, ENGINES["text"]

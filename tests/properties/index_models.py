@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import rank_bm25
 from hypothesis import strategies as st
 
+from agentmem.core.lexical import PRIOR_ROWS
 from agentmem.indexes.batch import IndexRows
 from agentmem.indexes.scope import RowScope
 
@@ -95,6 +97,22 @@ def bm25_scores(
         if total > 0.0:
             scores[row] = total
     return scores
+
+
+class ReferenceBM25(rank_bm25.BM25Okapi):  # type: ignore[misc]  # the package has no types
+    """BM25 as another hand wrote it.
+
+    Okapi's own idf has a floor for words that half of the rows hold. `BM25L`
+    has the one without, which ours is for PRIOR_ROWS more rows.
+    """
+
+    corpus_size: int
+
+    def _calc_idf(self, nd: dict[str, int]) -> None:
+        rows = self.corpus_size
+        self.corpus_size += PRIOR_ROWS
+        rank_bm25.BM25L._calc_idf(self, nd)
+        self.corpus_size = rows
 
 
 def best(scores: Mapping[int, float], n: int) -> list[tuple[int, float]]:

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from agentmem.core.lexical import analyse, analyse_query, hash_query, hash_terms
 from agentmem.errors import StoreCorrupt
 from agentmem.indexes import match as match_module
 from agentmem.indexes import segments as segments_module
@@ -25,6 +26,7 @@ from agentmem.indexes.scope import EVERYTHING, RowScope
 from agentmem.indexes.vector import VectorIndex
 from agentmem.protocols import EmbedderId
 from tests.properties.index_models import (
+    ReferenceBM25,
     Row,
     batch,
     best,
@@ -351,9 +353,9 @@ class VectorMachine(RuleBasedStateMachine):
 
     @rule(ids=st.lists(st.integers(1, 16), max_size=10), seed=st.integers(0, 30))
     def add_vectors(self, ids: list[int], seed: int) -> None:
-        given_vectors = [vector_of(seed + at) for at in range(len(ids))]
-        self.index.add(ids, np.array(given_vectors, dtype=np.float32).reshape(len(ids), 8))
-        self.vectors |= dict(zip(ids, given_vectors, strict=True))
+        rankedvectors = [vector_of(seed + at) for at in range(len(ids))]
+        self.index.add(ids, np.array(rankedvectors, dtype=np.float32).reshape(len(ids), 8))
+        self.vectors |= dict(zip(ids, rankedvectors, strict=True))
 
     @rule(ids=st.lists(st.integers(-1, 18), max_size=3))
     def delete(self, ids: list[int]) -> None:
@@ -435,3 +437,44 @@ def load(path: Path, digest: str, table: RowTable) -> None:
         load_postings(path, digest, **SMALL)
     else:
         load_vectors(path, digest, embedder=EMBEDDER, table=table, background=False)
+
+
+# -- another hand's BM25 ------------------------------------------------------------------
+
+SAID = st.lists(
+    st.sampled_from(("cat", "Cats", "dog", "the", "tea", "green tea", "Oslo", "42", "snake_case"))
+    | st.text(max_size=6),
+    max_size=12,
+).map(" ".join)
+
+
+@pytest.mark.usefixtures("path")
+@given(
+    mine=st.lists(SAID, min_size=1, max_size=12),
+    others=st.lists(SAID, max_size=8),
+    question=SAID,
+)
+@example(mine=["cat"], others=[], question="cat")
+@example(mine=["cat dog", "cat", "cat cat tea", ""], others=["dog"] * 5, question="cat dog")
+def test_scores_are_those_of_rank_bm25(mine: list[str], others: list[str], question: str) -> None:
+    """Over one reader's rows the index has the order and the scores of rank-bm25."""
+    drawn: list[Row] = []
+    for number, text in enumerate([*mine, *others], start=1):
+        hashes, counts = (column.tolist() for column in hash_terms(text))
+        words = tuple(zip(hashes, counts, strict=True))
+        owner = int(number > len(mine))
+        drawn.append(Row(row=number, owner=owner, words=words, length=sum(counts)))
+    asked, _ = hash_query(question)
+    query = dict.fromkeys(asked.tolist(), 1.0)
+    ranked = found(filled(drawn), query, len(mine), RowScope(owners=frozenset({0})))
+
+    terms = [analyse(text) for text in mine]
+    expected = [0.0] * len(mine)
+    if any(terms):
+        expected = ReferenceBM25(terms, k1=K1, b=B).get_scores(
+            [term for term, _ in analyse_query(question)]
+        )
+    scores = {row: float(score) for row, score in enumerate(expected, start=1) if score > 0}
+    assert dict(ranked) == pytest.approx(scores, rel=1e-9)
+    in_order = [scores[row] for row, _ in ranked]
+    assert all(one >= two * (1 - 1e-9) for one, two in pairwise(in_order))

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.graphemes import is_boundary
+from agentmem.core.graphemes import boundary_at_or_before
 from agentmem.core.sentences import sentence_ends, sentences, truncate_at_sentence
 from tests.properties.counters import cl100k, counters
 from tests.properties.strategies import texts
@@ -151,6 +151,7 @@ def test_no_cut_inside_what_is_seen_as_one_character(text: str) -> None:
     """C3 Whole characters. A place where text may be cut is a boundary of Unicode grapheme
     clusters."""
     allowed = {0, len(text)} | {match.end() for match in regex.finditer(r"\X", text)}
-    for position in range(len(text) + 1):
-        if is_boundary(text, position):
-            assert position in allowed
+    for position in range(1, len(text) + 1):
+        cut = boundary_at_or_before(text, position, start=0)
+        assert 0 < cut <= position
+        assert cut in allowed or allowed.isdisjoint(range(1, position + 1))

@@ -7,12 +7,12 @@ from datetime import date
 import pytest
 
 from agentmem.core.answer_cues import answer_kinds, answer_likeness
-from agentmem.core.answer_words import say_alike
 from agentmem.core.extractive import (
     LONGEST_SENTENCE,
     NOTHING_FOUND,
     ExtractSource,
     extract_answer,
+    say_alike,
 )
 from agentmem.core.showing import show_quote
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText

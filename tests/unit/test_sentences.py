@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.graphemes import is_boundary
+from agentmem.core.graphemes import boundary_at_or_before, extends
 from agentmem.core.sentences import sentence_ends, sentences, truncate_at_sentence
 from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
 
@@ -107,9 +107,28 @@ def test_a_megabyte_costs_about_the_limit(text: str) -> None:
     assert sum(1 for _ in sentence_ends(text)) <= len(text)
 
 
-def test_a_virama_binds_the_next_letter() -> None:
-    assert not is_boundary("क्ष", 2)
-    assert is_boundary("कष", 1)
+@pytest.mark.parametrize(
+    ("text", "position", "cut"),
+    [
+        ("aक्षि", 3, 1),  # a virama binds the next letter
+        ("कष", 1, 1),
+        ("a\r\nb", 2, 1),
+        ("ae\u0301", 2, 1),
+        ("🇫🇷🇩🇪", 3, 2),
+        ("👩\u200d👧", 2, 2),  # nothing before it to cut at
+        ("a👩\u200d👧", 3, 1),
+        ("한국", 1, 1),
+        ("a" + "\u1112\u1161\u11ab", 3, 1),
+        ("ab", 2, 2),
+    ],
+)
+def test_a_character_is_not_cut(text: str, position: int, cut: int) -> None:
+    assert boundary_at_or_before(text, position, start=0) == cut
+
+
+def test_marks_belong_to_what_stands_before_them() -> None:
+    assert all(map(extends, "\u0301\u200d\ufe0f\u0e33\u093f\U0001f3fd\U000e0067\uff9e"))
+    assert not any(map(extends, "aé。あ한👩"))
 
 
 def test_bad_input_is_named() -> None:

@@ -94,7 +94,8 @@ from pathlib import Path
 import agentmem.encodings
 from agentmem.errors import ApproximateCountWarning
 from agentmem.tokenizer import Tokenizer
-agentmem.encodings.tokenizer_folder = lambda: None
+agentmem.encodings.OUR_RANKS = Path('nowhere')
+agentmem.encodings.claude_tokenizer = lambda: None
 for model in ("gpt-4o", "claude-3-5-sonnet"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

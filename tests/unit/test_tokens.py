@@ -238,7 +238,7 @@ def test_chinese_is_cut_between_clauses() -> None:
         ("davinci-002", "openai", "cl100k_base", True),
         ("text-davinci-003", "openai", "p50k_base", True),
         ("text-curie-001", "openai", "p50k_base", False),
-        ("anthropic/claude-3-5-sonnet-20241022", "claude", "cl100k_base", False),
+        ("anthropic/claude-3-5-sonnet-20241022", "claude", "p50k_base", False),
         ("gemini/gemini-2.0-flash", "gemini", "cl100k_base", False),
         ("meta-llama/Llama-2-7b-chat-hf", "llama2", "p50k_base", False),
         ("ollama/llama3.2:3b", "llama3", "cl100k_base", False),
