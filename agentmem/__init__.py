@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from agentmem.errors import AgentMemError
     from agentmem.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
     from agentmem.manager import MemoryManager
-    from agentmem.opening import open  # noqa: A004 - `agentmem.open` is what users type
+    from agentmem.opening import (
+        open,  # noqa: A004 - `agentmem.open` is what users type
+        restore,
+    )
     from agentmem.preferences import Preference, PreferenceStore
     from agentmem.results import AddResult, SearchResults
     from agentmem.settings import Settings
@@ -57,6 +60,7 @@ _WHERE = {
     "enhanced_search": "agentmem.web",
     "enhanced_search_sync": "agentmem.web",
     "open": "agentmem.opening",
+    "restore": "agentmem.opening",
     "run_agent_loop": "agentmem.loop",
     "run_agent_loop_sync": "agentmem.loop",
     "tokenizer_for": "agentmem.tokenizer",
@@ -65,6 +69,7 @@ _WHERE = {
 
 __all__ = [  # noqa: RUF022 - what most people want comes first
     "open",
+    "restore",
     "run_agent_loop",
     "run_agent_loop_sync",
     "enhanced_search",

@@ -19,6 +19,7 @@
     │   ├── StoreFull (OSError)               no room left on the device
     │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
     │   ├── StoreCorrupt                      the file is damaged
+    │   │   └── StaleLog                      the log beside it belongs to another file
     │   ├── StoreTooNew                       written by a newer version of agentmem
     │   ├── NotAStore                         the file is something else
     │   ├── RecordNotFound (LookupError)      no such id in this scope
@@ -182,6 +183,10 @@ class StoreReadOnly(StoreError, PermissionError):
 
 class StoreCorrupt(StoreError):
     """The store's file is damaged."""
+
+
+class StaleLog(StoreCorrupt):
+    """The log beside the store was not written for this file, as after copying a backup over it."""
 
 
 class StoreTooNew(StoreError):

@@ -13,6 +13,7 @@ from agentmem.manager import MemoryManager
 from agentmem.protocols import Clock, Embedder
 from agentmem.searches import Reranker
 from agentmem.settings import Settings, default_path
+from agentmem.stores.values import Restored
 
 
 def open(  # noqa: A001 - `agentmem.open` is what users type
@@ -66,6 +67,19 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         rerank=rerank,
         load_embedder=load_embedder,
     )
+
+
+def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Restored:
+    """Put a backup in the place of the store at `path`, or of the one in the user's data folder.
+
+    The backup is read and checked first. `StoreBusy` while anybody has the store
+    open. What stood there is set aside under another name, its log included, and
+    the backup itself stays as it is.
+    """
+    from agentmem.stores.sqlite.restoring import restore as put_in_place
+
+    file = default_path() if path is None else Path(require_path(path))
+    return put_in_place(Path(require_path(backup)), file)
 
 
 def _usable(embedder: Embedder | None) -> Embedder | None:

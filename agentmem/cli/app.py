@@ -107,6 +107,8 @@ COMMANDS = (
         "Look after", "moving",
         export="Write memories to a file, one JSON object a line.",
         import_="Add memories that `export` wrote.",
+        backup="Copy the whole store while it is in use.",
+        restore="Put a backup in the place of the store.",
     ),
 )  # fmt: skip
 

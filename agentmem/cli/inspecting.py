@@ -24,7 +24,7 @@ from agentmem.cli.common import (
     resolve_id,
     screen_of,
 )
-from agentmem.errors import AgentMemError, InvalidInput
+from agentmem.errors import AgentMemError, InvalidInput, StoreError, StoreFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,13 +266,17 @@ def stats(
         say(ctx, "stats", found, render_stats)
         return
     from agentmem.inspector.page import render_page
+    from agentmem.stores.whole_files import written_whole
 
     try:
-        html.write_text(render_page(found), encoding="utf-8")
-    except OSError as error:
+        with written_whole(html) as page:
+            page.write(render_page(found))
+    except StoreFull:
+        raise
+    except StoreError as error:
         raise InvalidInput(
-            "--html", str(html), f"cannot be written ({error.strerror})", remedy="Use another."
-        ) from None
+            "--html", str(html), "cannot be written", remedy="Use another."
+        ) from error
     if common_of(ctx).json:
         say(ctx, "stats", found, render_stats)
     else:

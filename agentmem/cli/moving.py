@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import typer
 from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, close_quietly, one_line
 from agentmem.errors import FileRefused, FileUnreadable, InvalidInput
+from agentmem.stores.whole_files import new_bytes
 
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
@@ -30,6 +30,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("export")(export)
     app.command("import")(import_memories)
+    app.command()(backup)
+    app.command()(restore)
 
 
 def export(
@@ -126,6 +128,55 @@ def import_memories(
         raise typer.Exit(FAILED)
 
 
+def backup(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
+) -> None:
+    """Write a copy of the whole store, which may be in use meanwhile.
+
+    For example: agentmem backup memory-monday.db
+    """
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        memory.backup(file)
+    if at.json:
+        at.document({"file": file})
+    else:
+        at.print(f"Copied to {one_line(file)}")
+
+
+def restore(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="BACKUP", help="What `backup` wrote.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Put a backup in the place of the store. Nobody may have the store open.
+
+    The backup is checked first. The store that was there is kept under another
+    name, with its log. Copying a backup by hand leaves the old log beside it.
+
+    For example: agentmem restore memory-monday.db
+    """
+    from agentmem.opening import restore as put_in_place
+
+    at = screen_of(ctx)
+    path = common_of(ctx).path
+    if path is None:
+        raise InvalidInput(
+            "--store", "memory", "is not kept in a file", remedy="Name a file with --store."
+        )
+    if path.exists():
+        confirm(at, f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
+    done = put_in_place(file, path)
+    if at.json:
+        aside = None if done.set_aside is None else str(done.set_aside)
+        at.document({"memories": done.memories, "store": str(done.path), "set_aside": aside})
+        return
+    at.print(f"Restored: {done.memories:,} {'memory' if done.memories == 1 else 'memories'}")
+    if done.set_aside is not None:
+        at.note(f"What was there is in {one_line(str(done.set_aside))}; remove it when you like.")
+
+
 def import_foreign(
     ctx: typer.Context,
     at: Screen,
@@ -219,8 +270,7 @@ def readable(file: str) -> Iterator[Path]:
         yield Path(file)
         return
     with temporary() as path:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as copy:
+        with new_bytes(path) as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         try:
             yield path

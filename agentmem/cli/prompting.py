@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentmem.cli.output import one_line
+from agentmem.stores.whole_files import new_file
 
 if TYPE_CHECKING:
     from agentmem.cli.talking import Talk
@@ -47,8 +50,11 @@ def make_private(talk: Talk, path: Path) -> bool:
     """Make the file, or take others' rights on it away; whether it can be used."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        os.close(os.open(path, flags, 0o600))
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        if not path.exists():
+            with suppress(FileExistsError), new_file(path, replace=False):
+                pass
         path.chmod(0o600)
     except OSError as error:
         talk.at.note(f"Note: no history is kept: {one_line(str(error))}")

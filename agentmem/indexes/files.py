@@ -11,7 +11,6 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentmem.errors import StoreCorrupt, StoreFull, StoreReadOnly
+from agentmem.stores.whole_files import new_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,25 +44,16 @@ def write_arrays(
         for name, values in arrays.items()
     ]
     head = json.dumps({"header": dict(header), "arrays": described}).encode() + b"\n"
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     digest = hashlib.sha256()
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                start = MAGIC + len(head).to_bytes(8, "little") + head
-                for piece in (start, *_padded(len(start), arrays)):
-                    view = memoryview(piece)
-                    for first in range(0, len(view), PIECE_BYTES):
-                        part = view[first : first + PIECE_BYTES]
-                        digest.update(part)
-                        _write_all(file.fileno(), part)
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
+        with new_bytes(target) as file:
+            start = MAGIC + len(head).to_bytes(8, "little") + head
+            for piece in (start, *_padded(len(start), arrays)):
+                view = memoryview(piece)
+                for first in range(0, len(view), PIECE_BYTES):
+                    part = view[first : first + PIECE_BYTES]
+                    digest.update(part)
+                    _write_all(file.fileno(), part)
     except OSError as error:
         full = error.errno in {28, 122}
         kind = StoreFull if full else StoreReadOnly
@@ -171,13 +162,3 @@ def _write_all(descriptor: int, part: memoryview) -> None:
     written = 0
     while written < len(part):
         written += os.write(descriptor, part[written:])
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return  # folders cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.checks import require_text
@@ -220,6 +221,15 @@ class StoreStats:
     seq: int
     schema_version: int
     location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What `restore` did: how many memories the store has now, and where the old one is kept."""
+
+    path: Path
+    memories: int
+    set_aside: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,19 @@
-"""Write a file that a user named: whole or not at all, and into what stands there."""
+"""The one way files are written: whole or not at all, and readable for their owner only."""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from agentmem.errors import AgentMemError, StoreError, StoreFull
 
+_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -58,14 +60,76 @@ def _into(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def _in_place_of(target: Path) -> Iterator[TextIO]:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    with (
+        new_file(target) as temporary,
+        open(_write_only(temporary), "w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
+
+
+@contextmanager
+def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
+    """A new, empty file to be filled, which takes the name `target` when the block ends.
+
+    Everything that agentmem writes to a disk is written so. The file lies in the
+    same folder under a name nobody can foresee, readable for its owner only, and
+    is synced before it is renamed: `target` is the old file or the whole new one,
+    whatever happens. Without `replace`, a `target` that is there by then raises
+    `FileExistsError`. A failing block leaves nothing behind.
+    """
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600))
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        yield temporary
+        sync(temporary)
+        if replace:
+            temporary.replace(target)
+        else:
+            _link(temporary, target)
+        sync_folder(target.parent)
     finally:
-        with suppress(OSError):  # a file system that is read-only refuses even what is not there
-            temporary.unlink()
+        for suffix in ("", "-wal", "-shm", "-journal"):  # what SQLite puts beside a file
+            with suppress(OSError):  # a read-only file system refuses even what is not there
+                temporary.with_name(temporary.name + suffix).unlink()
+
+
+@contextmanager
+def new_bytes(target: Path) -> Iterator[BinaryIO]:
+    """The bytes of a `new_file`."""
+    with new_file(target) as temporary, open(_write_only(temporary), "wb") as file:
+        yield file
+
+
+def _write_only(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | _NO_LINKS)
+
+
+def _link(new: Path, path: Path) -> None:
+    """Give `new` the name `path`, unless that is taken."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        new.rename(path)
+
+
+def sync(path: Path) -> None:
+    """Make the content of a file that nobody has open survive a power cut."""
+    descriptor = os.open(path, os.O_RDWR | _NO_LINKS)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in `folder` survive a power cut, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

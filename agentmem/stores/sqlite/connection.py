@@ -210,5 +210,7 @@ class Database(OpenFile):
 
     def vacuum(self, *, wait_seconds: float | None = None) -> None:
         """Write the whole file anew, without what is unused."""
+        with self.write(wait_seconds=wait_seconds):
+            pass  # a commit of its own: what is kept in other places is another file (`logs.py`)
         with self.alone(wait_seconds=wait_seconds) as connection:
             self._retrying(lambda: connection.execute("VACUUM"), wait_seconds)

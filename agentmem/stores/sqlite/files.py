@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import stat
 import struct
 import threading
@@ -22,10 +23,12 @@ from pathlib import Path
 
 from agentmem.errors import NotAStore, StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
 from agentmem.stores.sqlite.schema import APPLICATION_ID
+from agentmem.stores.whole_files import new_file, sync_folder
 
 _MAGIC = b"SQLite format 3\x00"
 _MARK = struct.Struct("<q")
 _LOG_HEADER_BYTES = 32
+_INDEX_SUFFIX = re.compile(r"\.words|\.vectors-[0-9a-f]{12}")  # memory.db.words
 _EMPTY_TREE = b"\x00\x00"
 _OPEN: Counter[tuple[int, int]] = Counter()
 _OPEN_LOCK = threading.Lock()
@@ -34,6 +37,18 @@ _OPEN_LOCK = threading.Lock()
 def beside(path: Path, suffix: str) -> Path:
     """The store's file with this suffix, such as `-wal`."""
     return path.with_name(path.name + suffix)
+
+
+def is_index_file(path: Path, name: str) -> bool:
+    """Whether `name` is that of an index file of the store at `path`, and of nothing else."""
+    begins, rest = name[: len(path.name)], name[len(path.name) :]
+    return begins == path.name and _INDEX_SUFFIX.fullmatch(rest) is not None
+
+
+def index_files(path: Path) -> list[Path]:
+    """The index files that lie beside the store at `path`."""
+    found = (path.with_name(name) for name in os.listdir(path.parent) if is_index_file(path, name))
+    return sorted(file for file in found if not file.is_dir())
 
 
 def inspect(path: Path, *, known_version: int) -> bool:
@@ -143,48 +158,9 @@ def create(path: Path, make: Callable[[Path], None]) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    # When another process was first, its file is the one.
+    with contextlib.suppress(FileExistsError), new_file(path, replace=False) as new:
         make(new)
-        sync(new)
-        with contextlib.suppress(FileExistsError):  # another process was first
-            link(new, path)
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            beside(new, suffix).unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def link(new: Path, path: Path) -> None:
-    """Give `new` the name `path`, unless that is taken."""
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        if path.exists():
-            raise FileExistsError(path) from None
-        new.rename(path)
-
-
-def sync(path: Path) -> None:
-    """Make the content of a file that nobody has open survive a power cut."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in `folder` survive a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def remove_bytes(path: Path) -> None:

@@ -5,6 +5,9 @@ a checksum of its values, tested whenever the row is read, and the ledger holds
 for each table how many rows there are, the sum of their checksums, and the last
 key given out (keys are never given out twice). A changed row is seen when it is
 read; a row that has gone missing is seen when a whole table is read.
+
+Each ledger also names the one it was made from by its checksum, so that a log
+can be told from the log of another file (see `logs.py`).
 """
 
 from __future__ import annotations
@@ -110,6 +113,10 @@ class Ledger:
         self._written: dict[str, str] = {}
         self._changed: set[str] = set()
         self.commits = 0
+        self.previous = ""
+        """The checksum of the ledger before the last commit; "" when that is not known."""
+        self.check = ""
+        """The checksum of this ledger as it was last read or written."""
         if data is not None:
             self._read(data)
 
@@ -119,7 +126,8 @@ class Ledger:
             if hashlib.blake2b(body.encode(), digest_size=8).hexdigest() != check:
                 raise ValueError("checksum")
             commits, *tallies = body.split("|")
-            self.commits = int(commits)
+            number, _, self.previous = commits.partition(":")
+            self.commits, self.check = int(number), check
             for written in filter(None, tallies):
                 name, numbers = written.split("=")
                 self._written[name] = written
@@ -134,8 +142,14 @@ class Ledger:
             count, total, last = self.tallies[name]
             self._written[name] = f"{name}={count},{total},{last}"
         self._changed.clear()
-        body = f"{self.commits}|{'|'.join(self._written.values())}"
-        return body + "#" + hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
+        body = f"{self.commits}:{self.previous}|{'|'.join(self._written.values())}"
+        self.check = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
+        return f"{body}#{self.check}"
+
+    def step(self) -> None:
+        """Count a commit: what is written next follows what was read or written last."""
+        self.commits += 1
+        self.previous = self.check
 
     def tally(self, name: str) -> list[int]:
         """`[count, sum of checksums, last key]` of a table, or of one embedder's vectors."""

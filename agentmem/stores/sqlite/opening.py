@@ -16,9 +16,11 @@ from agentmem.stores.sqlite import files
 from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
 from agentmem.stores.sqlite.forking import note_writer
 from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
+from agentmem.stores.sqlite.logs import require_own_log
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
 from agentmem.stores.sqlite.transactions import Connection, Numbers, Write
 from agentmem.stores.values import Durability
+from agentmem.stores.whole_files import sync_folder
 
 _LONGEST_WAIT_SECONDS = 0.02
 _LEAKED: list[object] = []
@@ -153,6 +155,8 @@ class OpenFile:
                     raise
                 ledger = None  # no tables yet, or none any more
             commits = Ledger(str(ledger[0])).commits if ledger else 0
+            if ledger:
+                self._retrying(lambda: require_own_log(self.path, connection, self._connect))
         finally:
             connection.close()
         if commits < marked:
@@ -184,7 +188,7 @@ class OpenFile:
             except BaseException:
                 self._roll_back(connection)
                 raise
-            files.sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         if schema_of(connection) != _expected_schema(self._migrations):
             raise corrupt("its tables are not those of this version")
 

@@ -182,7 +182,7 @@ class Write(Read):
 
     def finish(self) -> str:
         """Write the ledger; gives it as it was written."""
-        self.ledger.commits += 1
+        self.ledger.step()
         written = self.ledger.write()
         self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
         return written

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agentmem.errors import InvalidInput, StoreCorrupt, StoreError
+from agentmem.errors import AgentMemError, InvalidInput, StoreCorrupt, StoreError
 from agentmem.stores.entries import from_microseconds, to_microseconds
 from agentmem.stores.sqlite import erasing, files
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import translated
+from agentmem.stores.sqlite.ledger import Ledger
 from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
 from agentmem.stores.sqlite.rows import read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
@@ -27,10 +27,10 @@ from agentmem.stores.sqlite.schema import (
     TABLES,
 )
 from agentmem.stores.sqlite.side import job_counts, set_value
-from agentmem.stores.sqlite.transactions import Read, vectors_tally
+from agentmem.stores.sqlite.transactions import Connection, Read, vectors_tally
 from agentmem.stores.sqlite.verifying import problems
 from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
-from agentmem.stores.whole_files import final_path
+from agentmem.stores.whole_files import final_path, new_file
 from agentmem.types import Scope
 
 _LAST_SYNC = "last_sync"
@@ -138,41 +138,19 @@ class SqliteUpkeep:
         """A consistent copy at `path`, made while others read and write; never half a file."""
         target = final_path(Path(path))
         if target.exists():
-            raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+            raise _taken(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            with self._database.read() as read, new_file(target, replace=False) as temporary:
+                write_copy(read.connection, temporary)
+        except FileExistsError:
+            raise _taken(target) from None
         except OSError as error:
+            if isinstance(error, AgentMemError):
+                raise
             raise StoreError(
                 f"{target} cannot be written ({error.strerror}).", remedy="Use another folder."
             ) from error
-        try:
-            self._copy_to(temporary)
-            temporary.replace(target)
-            files.sync_folder(target.parent)
-        finally:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                with suppress(OSError):
-                    files.beside(temporary, suffix).unlink()
-
-    def _copy_to(self, temporary: Path) -> None:
-        with self._database.read() as read:
-            source = read.connection
-            if not isinstance(source, sqlite3.Connection):
-                raise StoreError("This store's driver cannot make backups.")
-            copy = sqlite3.connect(temporary, isolation_level=None)
-            try:
-                source.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")
-                found = copy.execute("PRAGMA quick_check(1)").fetchone()
-            except sqlite3.Error as error:
-                raise translated(error, str(temporary)) from error
-            finally:
-                copy.close()
-        if found[0] != "ok":
-            raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
-        files.sync(temporary)
 
     def purge(self, *, deleted_before: datetime) -> int:
         """Remove for good what was deleted before a moment; gives how many rows went."""
@@ -196,6 +174,35 @@ class SqliteUpkeep:
         self._names.clear()
         erasing.clean_files(self._database, wait_seconds=self._database.busy_seconds)
         return len(rows)
+
+
+def write_copy(source: Connection, target: Path) -> None:
+    """Fill an empty file with what `source` sees, as a state of its own.
+
+    The copy's ledger is marked, so that a log of the original is never taken
+    for the copy's (see `logs.py`).
+    """
+    if not isinstance(source, sqlite3.Connection):
+        raise StoreError("This store's driver cannot make backups.")
+    copy = sqlite3.connect(target, isolation_level=None)
+    try:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+        written = copy.execute("SELECT data FROM ledger").fetchone()
+        ledger = Ledger(str(written[0]) if written else "")
+        ledger.previous = secrets.token_hex(8)
+        copy.execute("UPDATE ledger SET data = ?", (ledger.write(),))
+        found = copy.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise translated(error, str(target)) from error
+    finally:
+        copy.close()
+    if found[0] != "ok":
+        raise StoreCorrupt(f"The copy is damaged ({found[0]}).", remedy="Check the device.")
+
+
+def _taken(target: Path) -> InvalidInput:
+    return InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
 
 
 def _within(owner: int, owners: list[int] | None) -> bool:
