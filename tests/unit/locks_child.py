@@ -1,0 +1,72 @@
+"""A process that does one thing to a store somebody else has open.
+
+    python -m tests.unit.locks_child ACTION PATH [COUNT]
+
+`visit` opens the store, reads it and closes it again. `indexed` and `forked`
+write COUNT memories after what used to take the locks away, say so and wait to
+be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import agentmem
+from agentmem.core.filters import Selection
+from agentmem.stores import SqliteStore
+from tests.unit.store_samples import ANN, entry
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def visit(path: Path) -> None:
+    with SqliteStore(path) as store:
+        say(str(store.count(Selection(reader=ANN))))
+
+
+def wait_for_the_end() -> None:
+    sys.stdin.read()
+
+
+def indexed(path: Path, count: int) -> None:
+    memory = agentmem.open(path, embedder=None, judge_new=False)
+    memory.add("The first one", user_id="ann")
+    memory.index_path(path.parent, user_id="ann")
+    say("indexed")
+    sys.stdin.readline()  # somebody else visits the store
+    for number in range(count):
+        memory.store.put([entry(f"{number}")])
+    say("written")
+    wait_for_the_end()
+
+
+def forked(path: Path, count: int) -> None:
+    store = SqliteStore(path)
+    store.put([entry("parent")])
+    begun, begin = os.pipe()
+    if os.fork() == 0:
+        os.read(begun, 1)
+        store.put([entry("0")])
+        say(f"forked {os.getpid()}")
+        sys.stdin.readline()  # somebody else visits the store
+        for number in range(1, count):
+            store.put([entry(f"{number}")])
+        say("written")
+        wait_for_the_end()
+        os._exit(0)
+    store.close()
+    os.write(begin, b"!")
+    os.wait()
+
+
+if __name__ == "__main__":
+    where = Path(sys.argv[2])
+    if sys.argv[1] == "visit":
+        visit(where)
+    else:
+        {"indexed": indexed, "forked": forked}[sys.argv[1]](where, int(sys.argv[3]))
