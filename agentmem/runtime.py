@@ -8,6 +8,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.core.asking import read_queries
 from agentmem.core.filters import Selection
-from agentmem.errors import AgentMemWarning
+from agentmem.errors import AgentMemWarning, StoreError
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
 from agentmem.resilience import TtlCache
@@ -291,8 +292,15 @@ class Runtime:
 
         estimated = made(payload["estimated"])
         if estimated:
-            self.tokenizer(payload["model"])[0].observe(estimated, payload["actual"])
-            self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
+            counter, actual = self.tokenizer(payload["model"])[0], payload["actual"]
+            try:
+                kept = self.memory.store.settings.update(
+                    CORRECTIONS, lambda raw: _corrected(raw, counter.model, estimated, actual)
+                )
+            except StoreError:
+                counter.observe(estimated, actual)
+                raise
+            self.corrections.load(json.loads(kept or "{}"))
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
@@ -399,6 +407,15 @@ class Runtime:
             self.predictions.save()
         except Exception as error:  # noqa: BLE001 - closing goes on; a few lessons are lost
             _log.warning("What was learned last could not be saved: %s", error)
+
+
+def _corrected(raw: str | None, model: str, estimated: float, actual: float) -> str:
+    """The kept corrections with one call more, whoever taught them the others."""
+    known = Corrections()
+    with suppress(ValueError):  # what cannot be read starts anew
+        known.load(json.loads(raw or "{}"))
+    known.observe(model, estimated, actual)
+    return json.dumps(known.export())
 
 
 def _problems_of(path: Path) -> list[str]:

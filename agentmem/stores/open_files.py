@@ -25,7 +25,7 @@ from agentmem.errors import FileRefused, StoreError
 LONGEST_WAIT_SECONDS = 2.0
 """So long a fork waits for the reads and writes that are under way."""
 
-_FAMILY = ("", "-wal", "-shm", "-journal", "-mark", ".words", ".vectors", ".codes")
+_BESIDE = ("-wal", "-shm", "-journal", "-mark")
 
 Key = tuple[int, int]
 """Device and inode: the file itself, whatever its names are."""
@@ -168,7 +168,7 @@ def _owner(key: Key) -> OpenStore | None:
         if key == store.key:
             return store
     for store in _stores:
-        if any(key_of(store.path.with_name(store.path.name + end)) == key for end in _FAMILY[1:]):
+        if any(key_of(store.path.with_name(store.path.name + end)) == key for end in _BESIDE):
             return store
     return None
 

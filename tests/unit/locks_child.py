@@ -4,7 +4,7 @@
 
 `visit` opens the store, reads it and closes it again. `indexed` and `forked`
 write COUNT memories after what used to take the locks away, say so and wait to
-be killed.
+be killed. `learn` learns COUNT times in every way there is, beginning when told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 import agentmem
 from agentmem.core.filters import Selection
 from agentmem.stores import SqliteStore
-from tests.unit.store_samples import ANN, entry
+from agentmem.types import Scope
+from tests.unit.store_samples import ANN, NOW, entry
 
 
 def say(line: str) -> None:
@@ -64,9 +65,25 @@ def forked(path: Path, count: int) -> None:
     os.wait()
 
 
+def learn(path: Path, count: int) -> None:
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        runtime = memory.runtime
+        say("ready")
+        sys.stdin.readline()
+        for number in range(count):
+            runtime._observe({"model": "gpt-4o", "estimated": 100, "actual": 110}, ANN)
+            lesson = {"features": ["file:x"], "cited": ["a"], "at": NOW.isoformat()}
+            runtime.predictions.learn(lesson, ANN)
+            steps = [["read", {"path": "a"}], ["write", {"path": "b"}]]
+            goal = {"id": f"{os.getpid()}-{number}", "goal": "Copy a file", "calls": steps}
+            runtime.workflows.learn(goal, ANN)
+        other = Scope(user_id=f"{os.getpid()}")
+        runtime.predictions.set_kept("relations", "x", other)
+
+
 if __name__ == "__main__":
     where = Path(sys.argv[2])
     if sys.argv[1] == "visit":
         visit(where)
     else:
-        {"indexed": indexed, "forked": forked}[sys.argv[1]](where, int(sys.argv[3]))
+        {"indexed": indexed, "forked": forked, "learn": learn}[sys.argv[1]](where, int(sys.argv[3]))

@@ -24,8 +24,9 @@ from agentmem import MemoryManager
 from agentmem.core.filters import Selection
 from agentmem.errors import FileRefused, StoreError, StoreReplaced
 from agentmem.files import read_file
+from agentmem.predicting import _digest, unpack
 from agentmem.stores import SqliteStore
-from tests.unit.store_samples import ANN, entry
+from tests.unit.store_samples import ANN, NOW, entry
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Selection(reader=ANN)
@@ -180,13 +181,15 @@ def test_parent_and_child_each_hold_locks_after_a_fork(tmp_path: Path) -> None:
                 os._exit(0)
             finally:
                 os._exit(4)
-        os.read(locked, 1)
-        assert store.count(EVERYTHING) == 2
-        store.put([entry("after")])
-        store.close()
-        require_locked(path)  # the child's
-        os.write(say, b"!")
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        try:
+            os.read(locked, 1)
+            assert store.count(EVERYTHING) == 2
+            store.put([entry("after")])
+            store.close()
+            require_locked(path)  # the child's
+        finally:
+            os.write(say, b"!")
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     for descriptor in (heard, say, locked, tell):
         os.close(descriptor)
 
@@ -259,3 +262,52 @@ def test_a_write_to_a_log_that_was_taken_away_is_not_acknowledged(tmp_path: Path
     with SqliteStore(path) as again, pytest.raises(StoreReplaced, match="new process"):
         again.count(EVERYTHING)
     assert visit(path) == 1  # and closing changed nothing in the file
+
+
+@pytest.mark.parametrize("small_bytes", [50_000, 0], ids=["saved at once", "saved now and then"])
+def test_what_one_process_learned_stays_when_another_learned_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
+) -> None:
+    monkeypatch.setattr("agentmem.predicting.SMALL_BYTES", small_bytes)
+    path = tmp_path / "memory.db"
+    lesson = {"features": ["file:x"], "cited": ["a"], "at": NOW.isoformat()}
+    with (
+        agentmem.open(path, embedder=None, judge_new=False) as one,
+        agentmem.open(path, embedder=None, judge_new=False) as two,
+    ):
+        one.store.put([entry("a")])
+        for _ in range(7):
+            for memory in (one, two):
+                memory.runtime.predictions.learn(lesson, ANN)
+    assert learned_times(path) == pytest.approx(14)
+
+
+def learned_times(path: Path) -> float:
+    """How often the predictor heard of `file:x`."""
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        predictor = memory.runtime.predictions._load(f"predictor {_digest('ann')} {_digest(None)}")
+        return predictor._times["file:x"]
+
+
+def test_two_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.store.put([entry("a")])
+    children = [start("learn", path, "12") for _ in range(2)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate()
+        assert child.returncode == 0
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        assert memory.runtime.corrections.of("gpt-4o").calls == 24
+        kept = unpack(memory.runtime.predictions.get_kept("runs", ANN) or "")
+        assert len({run.partition("-")[0] for run in kept["seen"]}) == 2
+        shards = [memory.runtime.predictions._shard(f"{at:02x}") for at in range(256)]
+        assert sum(map(len, shards)) == 3
+    assert learned_times(path) == pytest.approx(24)

@@ -15,6 +15,7 @@ from agentmem.errors import (
     DuplicateRecord,
     RecordNotFound,
 )
+from agentmem.stores.base import Change
 from agentmem.stores.entries import write_json
 from agentmem.stores.memory.state import State, job_counts, may_see
 from agentmem.stores.retention import Kept, too_old
@@ -49,6 +50,12 @@ class MemorySettings:
                 state.settings.pop(name, None)
             else:
                 state.settings[name] = require_text(value, name)
+
+    def update(self, name: str, change: Change, /) -> str | None:
+        with self._state:
+            value = change(self.get(name))
+            self.set(name, value)
+            return value
 
     def secret(self) -> bytes:
         return bytes.fromhex(self.get("secret") or "")
