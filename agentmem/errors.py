@@ -18,6 +18,7 @@
     │   ├── StoreBusy (TimeoutError)          another writer held the file for too long
     │   ├── StoreFull (OSError)               no room left on the device
     │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
+    │   ├── StoreReplaced                     the file was deleted, moved or replaced while open
     │   ├── StoreCorrupt                      the file is damaged
     │   │   └── StaleLog                      the log beside it belongs to another file
     │   ├── StoreTooNew                       written by a newer version of agentmem
@@ -179,6 +180,10 @@ class StoreFull(StoreError, OSError):
 
 class StoreReadOnly(StoreError, PermissionError):
     """The file or its folder cannot be written."""
+
+
+class StoreReplaced(StoreError):
+    """The open store's file or log was deleted, moved or replaced; the write did not count."""
 
 
 class StoreCorrupt(StoreError):

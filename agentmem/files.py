@@ -19,6 +19,7 @@ from agentmem.core.file_kinds import binary_remedy, first_heading, kind_of, text
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, MissingExtra
 from agentmem.pages import Page, decode_page, to_markdown
+from agentmem.stores.open_files import reading
 from agentmem.types import Document
 
 LIMIT_BYTES = 20_000_000
@@ -55,13 +56,14 @@ def read_file(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Document:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """The file, to read its bytes; `FileRefused` for a folder, a device, a socket or a pipe.
+    """The file, to read its bytes; `FileRefused` for a folder, a device, a socket, a pipe, and a
+    file of a store that is open here.
 
     It never waits for somebody who writes to a pipe, not even to one that takes
     the place of a file while it is opened.
     """
     _require_file(path, os.stat(path))
-    with open(path, "rb", opener=_open_at_once) as file:
+    with reading(path, flags=getattr(os, "O_NONBLOCK", 0)) as file:  # Windows has no such flag
         _require_file(path, os.fstat(file.fileno()))
         yield file
 
@@ -69,10 +71,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 def _require_file(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise FileRefused(path, "is not a file", remedy="Name a file.")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 
 def document_of(

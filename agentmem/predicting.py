@@ -13,7 +13,7 @@ import hmac
 import json
 import threading
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,24 @@ class Prediction:
     because: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lesson:
+    """What was on and what was cited, once."""
+
+    features: tuple[str, ...]
+    cited: tuple[str, ...]
+    at: datetime
+    scope: Scope
+
+    def without(self, ids: Collection[str]) -> _Lesson:
+        """The same, as if these memories had never been."""
+        return replace(
+            self,
+            features=tuple(f for f in self.features if f.removeprefix("cited:") not in ids),
+            cited=tuple(memory_id for memory_id in self.cited if memory_id not in ids),
+        )
+
+
 class Predictions:
     """The predictors of one memory, read when they are needed."""
 
@@ -58,7 +76,7 @@ class Predictions:
         self._memory = memory
         self._lock = threading.RLock()
         self._known: dict[str, tuple[str | None, Predictor]] = {}
-        self._unsaved: dict[str, int] = {}
+        self._unsaved: dict[str, list[_Lesson]] = {}
         self._graph: tuple[str, dict[str, Any]] = ("", {})
         self.lessons = 0
         self._signals: TtlCache[tuple[Signal, ...]] = TtlCache(
@@ -135,19 +153,27 @@ class Predictions:
             cited = [memory_id for memory_id in payload["cited"] if memory_id in there]
             if not cited:
                 return
-            predictor = self._load(name)
-            predictor.observe([str(f) for f in payload["features"]], cited, now=now)
+            lesson = _Lesson(
+                features=tuple(map(str, payload["features"])),
+                cited=tuple(cited),
+                at=now,
+                scope=scope,
+            )
+            self._load(name).observe(lesson.features, lesson.cited, now=lesson.at)
+            unsaved = self._unsaved.setdefault(name, [])
+            unsaved.append(lesson)
             self.lessons += 1
-            self._unsaved[name] = self._unsaved.get(name, 0) + 1
             raw = self._known[name][0]
-            if raw is None or len(raw) <= SMALL_BYTES or self._unsaved[name] >= SAVE_EVERY:
-                self._save(name, predictor, scope)
+            if raw is None or len(raw) <= SMALL_BYTES or len(unsaved) >= SAVE_EVERY:
+                self._save(name)
+                if raw is None:
+                    self._register(name, scope)
 
     def save(self) -> None:
         """Write what was learned and not written yet."""
         with self._lock:
-            for name in [name for name, count in self._unsaved.items() if count]:
-                self._save(name, self._known[name][1], None)
+            for name in [name for name, lessons in self._unsaved.items() if lessons]:
+                self._save(name)
 
     # -- relations between files ---------------------------------------------------------
 
@@ -185,6 +211,13 @@ class Predictions:
         """Keep a setting of this user and project."""
         self._register(_name(scope), scope)
         self._memory.store.settings.set(_name(scope).replace("predictor", sort, 1), value)
+
+    def replace_kept(self, sort: str, before: str | None, value: str, scope: Scope) -> bool:
+        """Keep a setting unless it is no longer what it was `before`; whether it was kept."""
+        self._register(_name(scope), scope)
+        name = _name(scope).replace("predictor", sort, 1)
+        kept = self._memory.store.settings.update(name, lambda raw: value if raw == before else raw)
+        return kept == value
 
     def digest(self, text: str) -> str:
         """What stands for a text where the text itself must not be kept."""
@@ -225,10 +258,9 @@ class Predictions:
             for name in sorted(names):
                 if name not in self._known and settings.get(name) is None:
                     continue
-                predictor = self._load(name)
-                if predictor.knows(ids):
-                    predictor.forget(ids)
-                    self._save(name, predictor, None)
+                self._unsaved[name] = [one.without(ids) for one in self._unsaved.get(name, ())]
+                if self._load(name).knows(ids):
+                    self._save(name, forgotten=ids)
             self._cited.clear()
 
     def _remove(self, name: str, user_id: str | None) -> None:
@@ -237,15 +269,15 @@ class Predictions:
             settings.set(name.replace("predictor", sort, 1), None)
         self._known.pop(name, None)
         self._unsaved.pop(name, None)
-        part = _digest(user_id)[:2]
-        kept = {key: value for key, value in self._shard(part).items() if key != name}
-        settings.set(f"predictors {part}", json.dumps(kept) if kept else None)
+        self._change_shard(user_id, lambda known: known.pop(name, None))
 
     # -- in the store --------------------------------------------------------------------
 
     def _load(self, name: str) -> Predictor:
-        """The predictor as the store has it; another process may have taught it since."""
-        raw = self._memory.store.settings.get(name)
+        """The predictor as the store has it, and what was learned here since."""
+        return self._current(name, self._memory.store.settings.get(name))
+
+    def _current(self, name: str, raw: str | None) -> Predictor:
         known = self._known.get(name)
         if known is not None and known[0] == raw:
             return known[1]
@@ -255,24 +287,50 @@ class Predictions:
                 predictor = Predictor.from_dict(unpack(raw))
             except InvalidInput:
                 predictor = Predictor()  # it learns again
+        for lesson in self._unsaved.get(name, ()):
+            predictor.observe(lesson.features, lesson.cited, now=lesson.at)
         self._known[name] = (raw, predictor)
-        self._unsaved[name] = 0
         return predictor
 
-    def _save(self, name: str, predictor: Predictor, scope: Scope | None) -> None:
-        raw = pack(predictor.to_dict())
-        self._memory.store.settings.set(name, raw)
-        if self._known.get(name, (None,))[0] is None and scope is not None:
-            self._register(name, scope)
-        self._known[name] = (raw, predictor)
-        self._unsaved[name] = 0
+    def _save(self, name: str, *, forgotten: Collection[str] = ()) -> None:
+        """Write what was learned here to what others may have taught the predictor meanwhile."""
+
+        def change(raw: str | None) -> str:
+            unsaved = self._unsaved.get(name, [])
+            gone = self._erased(unsaved)
+            if gone:
+                self._unsaved[name] = [lesson.without(gone) for lesson in unsaved]
+                self._known.pop(name, None)
+            predictor = self._current(name, raw)
+            predictor.forget(forgotten)
+            return pack(predictor.to_dict())
+
+        raw = self._memory.store.settings.update(name, change)
+        self._known[name] = (raw, self._known[name][1])
+        self._unsaved[name] = []
+
+    def _erased(self, lessons: Iterable[_Lesson]) -> set[str]:
+        """The memories of lessons that are no longer there."""
+        gone: set[str] = set()
+        for lesson in lessons:
+            there = self._memory.store.get_many(lesson.scope, lesson.cited)
+            gone |= set(lesson.cited).difference(memory.id for memory in there)
+        return gone
 
     def _register(self, name: str, scope: Scope) -> None:
-        part = _digest(scope.user_id)[:2]
-        known = self._shard(part)
-        if name not in known:
-            known[name] = _digest(scope.project_id)
-            self._memory.store.settings.set(f"predictors {part}", json.dumps(known))
+        project = _digest(scope.project_id)
+        if name not in self._shard(_digest(scope.user_id)[:2]):
+            self._change_shard(scope.user_id, lambda known: known.setdefault(name, project))
+
+    def _change_shard(
+        self, user_id: str | None, change: Callable[[dict[str, str]], object]
+    ) -> None:
+        def changed(raw: str | None) -> str | None:
+            known = _read_shard(raw)
+            change(known)
+            return json.dumps(known) if known else None
+
+        self._memory.store.settings.update(f"predictors {_digest(user_id)[:2]}", changed)
 
     def _registered(self, user_id: str | None) -> dict[str, str]:
         digest = _digest(user_id)
@@ -280,12 +338,7 @@ class Predictions:
         return {k: v for k, v in self._shard(digest[:2]).items() if k.startswith(wanted)}
 
     def _shard(self, part: str) -> dict[str, str]:
-        raw = self._memory.store.settings.get(f"predictors {part}")
-        try:
-            found = json.loads(raw) if raw else {}
-        except ValueError:
-            found = {}
-        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        return _read_shard(self._memory.store.settings.get(f"predictors {part}"))
 
     def _digests(self, features: Iterable[str]) -> dict[str, str]:
         """Features as they are kept, to what they mean."""
@@ -349,6 +402,14 @@ def unpack(raw: str) -> dict[str, Any]:
     except (ValueError, zlib.error, RecursionError) as error:
         raise InvalidInput("setting", raw[:20], f"cannot be read ({error})") from error
     return found
+
+
+def _read_shard(raw: str | None) -> dict[str, str]:
+    try:
+        found = json.loads(raw) if raw else {}
+    except ValueError:
+        found = {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
 def _whose(scope: Scope) -> tuple[str | None, str | None]:

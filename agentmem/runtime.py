@@ -8,6 +8,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +77,7 @@ class Runtime:
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
         self._saved_ratios: dict[str, float] = {}
+        self._unsaved: list[tuple[str, float, float]] = []
         self.problems: tuple[str, ...] = ()
 
     @cached_property
@@ -256,14 +258,20 @@ class Runtime:
 
         estimated, model = made(payload["estimated"]), payload["model"]
         if estimated:
-            learned = self.tokenizer(model)[0].observe(estimated, payload["actual"])
+            actual = payload["actual"]
+            counter = self.tokenizer(model)[0]
+            learned = counter.observe(estimated, actual)
+            self._unsaved.append((counter.model, estimated, actual))
             saved = self._saved_ratios.get(model, 0.0)
             if abs(learned.ratio - saved) > NOTABLE * saved:  # most calls teach nothing new
                 self._save_corrections()
                 self._saved_ratios[model] = learned.ratio
 
     def _save_corrections(self) -> None:
-        self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
+        """Add what was learned here to what is kept, in one step, whoever learned the rest."""
+        lessons, self._unsaved = self._unsaved, []
+        kept = self.memory.store.settings.update(CORRECTIONS, lambda raw: _corrected(raw, lessons))
+        self.corrections.load(json.loads(kept or "{}"))
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
@@ -361,7 +369,7 @@ class Runtime:
             self.nightly.close()
         if "worker" in self.__dict__:
             self.worker.close()
-        if self._saved_ratios:
+        if self._unsaved:
             self._quietly(self._save_corrections)
         if "predictions" in self.__dict__:
             self._quietly(self.predictions.save)
@@ -382,6 +390,16 @@ def fingerprints_of(context: Context) -> frozenset[bytes]:
 
     block = context.built.block
     return frozenset() if block is None else fingerprints(block)
+
+
+def _corrected(raw: str | None, lessons: Sequence[tuple[str, float, float]]) -> str:
+    """The kept corrections with a few calls more, whoever taught them the others."""
+    known = Corrections()
+    with suppress(ValueError):  # what cannot be read starts anew
+        known.load(json.loads(raw or "{}"))
+    for model, estimated, actual in lessons:
+        known.observe(model, estimated, actual)
+    return json.dumps(known.export())
 
 
 def _problems_of(path: Path) -> list[str]:

@@ -66,26 +66,22 @@ class Workflows:
         run = read_run(str(payload["goal"]), calls)
         if run is None:
             return
-        kept = self._load(scope)
-        seen = [str(one) for one in kept.get("seen", ())]
-        if payload["id"] in seen:
-            return
-        before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
-        learned, after = learn(run, before, digest=self._predictions.digest)
-        if learned is not None:
-            self._link(self._keep(learned, scope), payload, scope)
-        value = {
-            "runs": [run_to_json(one) for one in after],
-            "seen": [*seen, payload["id"]][-_SEEN:],
-        }
-        self._predictions.set_kept("runs", pack(value), scope)
-
-    def _load(self, scope: Scope) -> dict[str, Any]:
-        raw = self._predictions.get_kept("runs", scope)
-        try:
-            return unpack(raw) if raw else {}
-        except InvalidInput:
-            return {}
+        while True:
+            raw = self._predictions.get_kept("runs", scope)
+            kept = _read_kept(raw)
+            seen = [str(one) for one in kept.get("seen", ())]
+            if payload["id"] in seen:
+                return
+            before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
+            learned, after = learn(run, before, digest=self._predictions.digest)
+            if learned is not None:
+                self._link(self._keep(learned, scope), payload, scope)
+            value = {
+                "runs": [run_to_json(one) for one in after],
+                "seen": [*seen, payload["id"]][-_SEEN:],
+            }
+            if self._predictions.replace_kept("runs", raw, pack(value), scope):
+                return  # nobody else learned meanwhile
 
     def _keep(self, learned: Learned, scope: Scope) -> str:
         """Remember a workflow, in place of the one it makes more general; gives its id."""
@@ -119,3 +115,10 @@ class Workflows:
             and isinstance(record, Workflow)
             and same_workflow(record, made)
         )
+
+
+def _read_kept(raw: str | None) -> dict[str, Any]:
+    try:
+        return unpack(raw) if raw else {}
+    except InvalidInput:
+        return {}

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.core.charsets import sound_values
-from agentmem.core.checks import require_choice
+from agentmem.core.checks import require_choice, require_path
 from agentmem.core.chunker import chunk
 from agentmem.core.content import content_hash
 from agentmem.core.estimate import estimate_tokens
@@ -32,6 +33,7 @@ from agentmem.errors import FileRefused
 from agentmem.importing.reading import LIMIT_BYTES, read_export
 from agentmem.preparing import prepare
 from agentmem.stores.jsonl import FORMAT
+from agentmem.stores.open_files import reading
 from agentmem.stores.values import ERASED, Version
 from agentmem.telemetry import span
 from agentmem.types import EMPTY, Document, Memory, Scope
@@ -310,7 +312,7 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def is_ours(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as `export_jsonl` begins one."""
     try:
-        with open(path, "rb") as file:
+        with reading(Path(require_path(path))) as file:
             return FORMAT.encode() in file.read(200)
     except (OSError, ValueError):
         return False

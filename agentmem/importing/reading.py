@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from agentmem.core.checks import require_count, require_path
 from agentmem.errors import AgentMemError, FileRefused, FileUnreadable
+from agentmem.stores.open_files import reading
 
 LIMIT_BYTES = 1_000_000_000
 MOST_MEMBERS = 20_000
@@ -34,7 +35,7 @@ def read_export(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES)
     require_count(limit_bytes, "limit_bytes", least=1)
     where = Path(require_path(path))
     try:
-        with where.open("rb") as file:
+        with reading(where) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise FileRefused(where, "is not a file", remedy="Name the exported file.")

@@ -8,7 +8,7 @@ Moments come in as arguments: a store has no clock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,11 +41,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Change = Callable[[str | None], str | None]
+"""What a setting becomes, given what it is; it must not write to the store."""
+
+
 class Settings(Protocol):
     """Small texts by name, and the secret the block boundary is made from."""
 
     def get(self, name: str, /) -> str | None: ...
     def set(self, name: str, value: str | None, /) -> None: ...
+    def update(self, name: str, change: Change, /) -> str | None: ...
     def secret(self) -> bytes: ...
 
 

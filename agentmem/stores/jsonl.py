@@ -25,6 +25,7 @@ from agentmem.errors import InvalidInput, StoreError
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
 from agentmem.stores.entries import check_entry, memory_from_fields, memory_to_fields, write_json
+from agentmem.stores.open_files import reading
 from agentmem.stores.values import Entry, Source, Version
 from agentmem.stores.whole_files import written_whole
 from agentmem.types import Memory, Scope
@@ -271,7 +272,7 @@ def _read(path: Path, bad: list[BadLine]) -> Iterator[tuple[int, _Line | Source]
     """The lines that can be read; the others go to `bad`."""
     embedders: tuple[EmbedderId, ...] = ()
     count, ended, number = 0, False, 0
-    with path.open("rb") as file:
+    with reading(path) as file:
         for number, raw in enumerate(file, start=1):
             try:
                 line = json.loads(raw.decode("utf-8"))

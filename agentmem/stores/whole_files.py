@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from agentmem.errors import AgentMemError, StoreError, StoreFull
+from agentmem.stores.open_files import require_not_open
 
 _NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -22,8 +23,10 @@ def written_whole(path: Path) -> Iterator[TextIO]:
     """Text for `path`, which appears there when the block ends without an error.
 
     A link stays one and its target is replaced. A pipe or a device is written
-    as the text comes. What cannot be written raises `StoreError`.
+    as the text comes. What cannot be written raises `StoreError`; the files of a
+    store that is open here are refused.
     """
+    require_not_open(path)
     try:
         with _into(path) if is_special(path) else _in_place_of(final_path(path)) as file:
             yield file

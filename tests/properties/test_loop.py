@@ -22,7 +22,8 @@ from tests.properties.strategies import texts
 CALLS = (
     "put", "supersede", "get", "get_rows", "recent", "scan", "record_usage", "visible_owners",
     "replace_source", "has_source", "count", "feed.seq", "feed.changes", "feed.index_rows",
-    "feed.data_version", "feed.vectors", "settings.get", "settings.set", "settings.secret",
+    "feed.data_version", "feed.vectors", "settings.get", "settings.set", "settings.update",
+    "settings.secret",
     "snapshots.put", "snapshots.get", "artifacts.put", "artifacts.get", "jobs.enqueue",
     "jobs.claim", "jobs.counts", "close",
 )  # fmt: skip

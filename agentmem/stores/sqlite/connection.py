@@ -9,9 +9,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import getpid
+from threading import get_ident
 from typing import Any
 
-from agentmem.errors import StoreBusy
+from agentmem.errors import StoreBusy, StoreError
 from agentmem.stores.sqlite.failures import typed
 from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
 from agentmem.stores.sqlite.opening import OpenFile, close_quietly, in_transaction
@@ -87,13 +89,23 @@ class Database(OpenFile):
 
     def take_reader(self) -> tuple[Connection, bool]:
         """A connection to read with, and whether it is one to the file."""
+        thread = get_ident()
         with self._lock:
+            while self._held and thread not in self._readers:  # a fork is waiting
+                self._given_back.wait()
             self._require_open()
-            if not self._ensure_ready(create=False):
-                return (self._stand_ins.pop() if self._stand_ins else self._nothing_yet()), False
-            if self._idle:
-                return self._idle.pop(), True
-        return self._open_reader(), True
+            ready = self._ensure_ready(create=False)
+            pool = self._idle if ready else self._stand_ins
+            found = pool.pop() if pool else None if ready else self._nothing_yet()
+            self._readers.append(thread)
+        if found is not None:
+            return found, ready
+        try:
+            return self._open_reader(), True
+        except BaseException:
+            with self._lock:
+                self._forget_reader()
+            raise
 
     def _open_reader(self) -> Connection:
         connection: Connection = self._retrying(lambda: self._connect_to("rw"))
@@ -102,18 +114,29 @@ class Database(OpenFile):
 
     def give_back(self, connection: Connection, reusable: bool) -> None:
         """End what was read with a connection, and keep it for the next."""
+        if getpid() != self._process:
+            return  # a child that was forked inside the block: the connection is its parent's
+        usable = True
         try:
             if in_transaction(connection):
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            close_quietly(connection)
-            return
+            usable = False
         with self._lock:
             pool = self._idle if reusable else self._stand_ins
-            if not self._closed and self._ready == reusable and len(pool) < _IDLE_READERS:
+            if not (usable and not self._closed and self._ready == reusable) or (
+                len(pool) >= _IDLE_READERS
+            ):
+                close_quietly(connection)
+            else:
                 pool.append(connection)
-                return
-        close_quietly(connection)
+            self._forget_reader()
+
+    def _forget_reader(self) -> None:
+        thread = get_ident()
+        self._readers.remove(thread if thread in self._readers else self._readers[-1])
+        if self._held:
+            self._given_back.notify_all()
 
     def data_version(self) -> int:
         """A number that changes whenever anybody has committed something.
@@ -160,9 +183,10 @@ class Database(OpenFile):
                     self._roll_back(connection)
                     raise
         finally:
-            self._writing.release()
+            self._end_turn()
 
     def _begin(self, connection: Connection, wait: float) -> Write:
+        self._require_in_place()
         self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
         found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
         if found is None:
@@ -177,7 +201,10 @@ class Database(OpenFile):
             transaction.connection.execute("ROLLBACK")
             return
         written = transaction.finish()
+        if getpid() != self._process:
+            raise StoreError("This process was forked inside a write; its parent goes on with it.")
         transaction.connection.execute("COMMIT")
+        self._require_in_place()
         self._last_ledger = (written, transaction.ledger)
         if self.durability == "full":
             self._mark.write(transaction.ledger.commits)
@@ -190,7 +217,7 @@ class Database(OpenFile):
             with typed(self.name):
                 yield self._ready_writer()
         finally:
-            self._writing.release()
+            self._end_turn()
 
     def _take_turn(self, wait: float) -> None:
         self._require_open()
@@ -199,6 +226,12 @@ class Database(OpenFile):
                 f"Another thread held {self.path} for {wait:g} s.",
                 remedy="Try again, or raise busy_seconds.",
             )
+        self._writes += 1
+
+    def _end_turn(self) -> None:
+        if getpid() == self._process:
+            self._writes -= 1
+            self._writing.release()
 
     def _ready_writer(self) -> Connection:
         with self._lock:
@@ -206,6 +239,7 @@ class Database(OpenFile):
             self._ensure_ready(create=True)
             if self._writer is None:
                 self._writer = self._retrying(lambda: self._connect_to("rw"))
+            self._note_log()
             return self._writer
 
     def vacuum(self, *, wait_seconds: float | None = None) -> None:

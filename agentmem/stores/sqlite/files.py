@@ -15,13 +15,19 @@ import os
 import re
 import stat
 import struct
-import threading
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from agentmem.errors import NotAStore, StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
+from agentmem.errors import (
+    FileRefused,
+    NotAStore,
+    StoreCorrupt,
+    StoreError,
+    StoreReadOnly,
+    StoreTooNew,
+)
+from agentmem.stores.open_files import is_open_here, reading
 from agentmem.stores.sqlite.schema import APPLICATION_ID
 from agentmem.stores.whole_files import new_file, sync_folder
 
@@ -30,8 +36,6 @@ _MARK = struct.Struct("<q")
 _LOG_HEADER_BYTES = 32
 _INDEX_SUFFIX = re.compile(r"\.words|\.vectors-[0-9a-f]{12}")  # memory.db.words
 _EMPTY_TREE = b"\x00\x00"
-_OPEN: Counter[tuple[int, int]] = Counter()
-_OPEN_LOCK = threading.Lock()
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -57,15 +61,15 @@ def inspect(path: Path, *, known_version: int) -> bool:
     The file is only read. An empty one, or one SQLite has just begun, counts
     as nothing yet.
     """
-    # Closing any descriptor of a file drops all POSIX locks this process has on it, so a
-    # file that is open here as a store (and was looked at then) is not opened again.
     if is_open_here(path):
-        return True
+        return True  # it was looked at when it was opened
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise not_a_store(path, "it is a device or a pipe")  # reading it could take for ever
-        with path.open("rb") as file:
+        with reading(path) as file:
             header = file.read(108)
+    except FileRefused:
+        return True  # another thread opens it at this moment
     except (FileNotFoundError, NotADirectoryError):
         return False
     except IsADirectoryError:
@@ -98,34 +102,6 @@ def inspect(path: Path, *, known_version: int) -> bool:
     if application == 0 and version == 0 and (logged or header[103:105] == _EMPTY_TREE):
         return True
     raise not_a_store(path, "it belongs to another program")
-
-
-def note_open(path: Path) -> tuple[int, int] | None:
-    """Count the file at `path` as open in this process; `note_closed` takes what this gives."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    key = (status.st_dev, status.st_ino)
-    with _OPEN_LOCK:
-        _OPEN[key] += 1
-    return key
-
-
-def note_closed(key: tuple[int, int] | None) -> None:
-    if key is not None:
-        with _OPEN_LOCK:
-            _OPEN[key] -= 1
-
-
-def is_open_here(path: Path) -> bool:
-    """Whether this process has the file at `path` open as a store."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    with _OPEN_LOCK:
-        return _OPEN[status.st_dev, status.st_ino] > 0
 
 
 def not_a_store(path: Path, reason: str) -> NotAStore:

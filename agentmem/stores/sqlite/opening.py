@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from agentmem.errors import StoreError, StoreReplaced
+from agentmem.stores import open_files
 from agentmem.stores.sqlite import files
 from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
-from agentmem.stores.sqlite.forking import note_writer
 from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
 from agentmem.stores.sqlite.logs import require_own_log
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
@@ -23,7 +24,6 @@ from agentmem.stores.values import Durability
 from agentmem.stores.whole_files import sync_folder
 
 _LONGEST_WAIT_SECONDS = 0.02
-_LEAKED: list[object] = []
 
 
 class Connect(Protocol):
@@ -82,7 +82,12 @@ class OpenFile:
         self._last_ledger: tuple[str, Ledger] | None = None
         self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers = Numbers()
-        self._opened_file: tuple[int, int] | None = None
+        self._opened: open_files.OpenStore | None = None
+        self._log: open_files.Key | None = None
+        self._given_back = threading.Condition(self._lock)
+        self._readers: list[int] = []
+        self._writes = 0
+        self._held = False
 
     def exists(self) -> bool:
         """Whether there is a store on the disk."""
@@ -93,11 +98,7 @@ class OpenFile:
 
     def _require_open(self) -> None:
         if os.getpid() != self._process:
-            # A forked child may not use, nor close, the connections of its parent.
-            _LEAKED.append((self._writer, self._watcher, self._idle, self._stand_ins, self._mark))
-            was_closed = self._closed
-            self._start()
-            self._closed = was_closed
+            self.go_on_in_child()
         if self._closed:
             raise closed(str(self.path))
 
@@ -111,8 +112,7 @@ class OpenFile:
             files.create(self.path, self._make_file)
         except OSError as error:
             raise _cannot_create(self.path, error) from error
-        self._opened_file = files.note_open(self.path)
-        note_writer(self._pause)
+        self._opened = open_files.note_open(self.path, self)
         try:
             self._check_log()
             self._writer = self._retrying(lambda: self._connect_to("rw"))
@@ -159,6 +159,7 @@ class OpenFile:
                 self._retrying(lambda: require_own_log(self.path, connection, self._connect))
         finally:
             connection.close()
+            self._log = None
         if commits < marked:
             raise corrupt(
                 f"{marked - commits:,} acknowledged writes are missing because its log "
@@ -208,10 +209,12 @@ class OpenFile:
             connection.execute(f"PRAGMA user_version = {number}")
 
     def _connect_to(self, mode: str) -> Connection:
+        self._require_in_place()
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         try:
-            connection = self._connect(uri)
-            return self._configured(connection)
+            connection = self._configured(self._connect(uri))
+            self._note_log()
+            return connection
         except sqlite3.Error as error:
             if code_of(error) not in (CANTOPEN, READONLY) or files.has_content(
                 files.beside(self.path, "-wal")
@@ -241,13 +244,96 @@ class OpenFile:
         return connection
 
     def _drop_connections(self) -> None:
-        for connection in (*self._idle, self._watcher, self._writer):
-            if connection is not None:
-                close_quietly(connection)
-        self._idle, self._watcher, self._writer = [], None, None
-        files.note_closed(self._opened_file)
-        self._opened_file = None
+        with suppress(StoreReplaced):  # SQLite leaves the files alone when it closes a moved one
+            self._require_in_place()
+        self._close_connections()
+        open_files.note_closed(self._opened)
+        self._opened = None
         self._mark.close(clean=not files.has_content(files.beside(self.path, "-wal")))
+
+    def _close_connections(self) -> None:
+        for connection in self._taken_connections():
+            close_quietly(connection)
+
+    def _taken_connections(self) -> list[Connection]:
+        """The connections nobody uses at this moment, which are not used again."""
+        connections = [c for c in (*self._idle, self._watcher, self._writer) if c is not None]
+        self._idle, self._watcher, self._writer, self._log = [], None, None, None
+        return connections
+
+    # The files under the connections
+
+    def _note_log(self) -> None:
+        """Note which log was opened: it stays for as long as a connection does."""
+        if self._log is None and self.writable:
+            self._log = open_files.key_of(files.beside(self.path, "-wal"))
+
+    def _require_in_place(self) -> None:
+        """Refuse to go on when others took the file or its log away: nobody would find the write.
+
+        Nobody takes a log away while it is locked. Where it is gone, the locks
+        were dropped, because this process opened the file past the store and
+        closed it. The connections then hold pages that would overwrite those of
+        others, so they are not even closed.
+        """
+        if self._opened is None:
+            return
+        if open_files.key_of(self.path) != self._opened.key:
+            raise StoreReplaced(
+                f"{self.path} was deleted, moved or replaced while it was open.",
+                remedy="What was written since is not in it. Close the store and open it again.",
+            )
+        if self._log is None:
+            return
+        if open_files.key_of(files.beside(self.path, "-wal")) != self._log:
+            error = StoreReplaced(
+                f"The log of {self.path} was taken away while it was open.",
+                remedy="Open it in a new process. Never open or copy the files of an open store: "
+                "that drops its locks; use backup().",
+            )
+            self._give_up(error)
+            raise error
+
+    def _give_up(self, error: StoreError) -> None:
+        """Use the file no more in this process, and leave it as it is."""
+        opened, self._opened, self._ready = self._opened, None, False
+        connections = self._taken_connections()
+        if opened is not None:
+            open_files.spoil(opened.key, error, *connections)
+            open_files.note_closed(opened)
+
+    # Forks
+
+    def hold_writes(self, wait_seconds: float, /) -> Callable[[], object] | None:
+        """Wait until nobody writes; what this gives lets writes go on."""
+        writing = self._writing
+        return writing.release if writing.acquire(timeout=wait_seconds) else None
+
+    def hold_all(self, wait_seconds: float, /) -> Callable[[], object] | None:
+        """Wait until nobody reads, and close every connection: none may cross a fork."""
+        lock = self._lock
+        if not lock.acquire(timeout=wait_seconds):
+            return None
+        self._held = True
+        idle = self._given_back.wait_for(lambda: not self._readers, wait_seconds)
+        self._held = False
+        self._given_back.notify_all()
+        if idle and not self._writes:
+            self._close_connections()
+        return lock.release
+
+    def go_on_in_child(self) -> None:
+        """Begin anew with connections of its own; those that could not be closed are not used."""
+        opened, was_closed, readers = self._opened, self._closed, bool(self._readers)
+        connections = self._taken_connections()
+        if opened is not None and (connections or readers):
+            error = StoreError(
+                f"This process was forked while its parent was using {self.path}.",
+                remedy="Fork when no other thread reads or writes, or open the store after it.",
+            )
+            open_files.spoil(opened.key, error, *connections)
+        self._start()
+        self._closed = was_closed
 
     def has_connections(self) -> bool:
         """Whether there is something to close."""
@@ -266,18 +352,15 @@ class OpenFile:
                 self._drop_connections()
 
     def _roll_back(self, connection: Connection) -> None:
+        if os.getpid() != self._process:
+            return  # a child that was forked inside the block
         try:
             if in_transaction(connection):
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
             # A connection that cannot even undo is not used again.
             close_quietly(connection)
-            self._writer = None
-
-    def _pause(self, wait_seconds: float) -> Callable[[], None] | None:
-        """Wait until nobody writes; what this gives lets writes go on."""
-        writing = self._writing
-        return writing.release if writing.acquire(timeout=wait_seconds) else None
+            self._writer, self._log = None, None
 
     def _nothing_yet(self) -> Connection:
         """A database in memory with no rows, read in place of the file that is not there."""

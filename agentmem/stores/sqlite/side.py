@@ -10,6 +10,7 @@ from typing import Any
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.scope import visible
 from agentmem.errors import DuplicateRecord, RecordNotFound
+from agentmem.stores.base import Change
 from agentmem.stores.entries import from_microseconds, to_microseconds, write_json
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.ledger import Row, corrupt
@@ -48,6 +49,25 @@ class SqliteSettings:
             require_text(value, name)
         with self._database.write() as write:
             set_value(write, name, value)
+
+    def update(self, name: str, change: Change, /) -> str | None:
+        """Keep what `change` makes of the value, None for none, and give it.
+
+        Nobody else writes between reading and writing, in any process: what two
+        learn at once is kept of both.
+        """
+        require_text(name, "name")
+        if not self._database.exists() and change(None) is None:
+            return None
+        with self._database.write() as write:
+            found = write.rows(SETTINGS, "WHERE name = ?", (name,))
+            before = str(found[0][2]) if found else None
+            value = change(before)
+            if value is not None:
+                require_text(value, name)
+            write.abandoned = value == before
+            set_value(write, name, value)
+        return value
 
     def secret(self) -> bytes:
         """32 random bytes of this store, made with it and never changed."""

@@ -1,0 +1,214 @@
+"""The files of the stores this process has open: nobody else here opens them, no fork splits them.
+
+POSIX locks belong to a process and a file. Closing any descriptor of the file
+drops all of them, so a file of an open store is not read here a second time: it
+is refused, and what was being read already when the store was opened is closed
+after it. A forked child has none of its parent's locks, but SQLite's notes that
+it has them; so before a fork every connection is closed, and afterwards parent
+and child each open their own when they need one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, Protocol
+from weakref import WeakSet
+
+from agentmem.errors import FileRefused, StoreError
+
+LONGEST_WAIT_SECONDS = 2.0
+"""So long a fork waits for the reads and writes that are under way."""
+
+_BESIDE = ("-wal", "-shm", "-journal", "-mark")
+
+Key = tuple[int, int]
+"""Device and inode: the file itself, whatever its names are."""
+Release = Callable[[], object]
+
+
+class Holder(Protocol):
+    """Who has a store's file open."""
+
+    def hold_writes(self, wait_seconds: float, /) -> Release | None:
+        """Wait until nobody writes; what this gives lets writes go on."""
+
+    def hold_all(self, wait_seconds: float, /) -> Release | None:
+        """Wait until nobody reads, and close every connection; the same."""
+
+    def go_on_in_child(self) -> None:
+        """Begin anew in a forked child; `spoil` the file when a connection is still open."""
+
+
+class OpenStore:
+    """A store's file that is open here."""
+
+    def __init__(self, path: Path, key: Key) -> None:
+        self.path = path
+        self.key = key
+
+
+_lock = threading.RLock()
+_stores: list[OpenStore] = []
+_kept: list[BinaryIO] = []
+_spoiled: dict[Key, StoreError] = {}
+_leaked: list[object] = []
+_holders: WeakSet[Holder] = WeakSet()
+
+
+def key_of(path: Path) -> Key | None:
+    """The file that stands at `path`, or None."""
+    try:
+        return _key(path.stat())
+    except OSError:
+        return None
+
+
+def note_open(path: Path, holder: Holder) -> OpenStore:
+    """Count the file at `path` as open, from before it is opened until `note_closed`."""
+    with _lock:
+        store = OpenStore(path, _key(path.stat()))
+        if store.key in _spoiled:
+            raise _spoiled[store.key]
+        _stores.append(store)
+        _holders.add(holder)
+        _listen_to_forks()
+        return store
+
+
+def note_closed(store: OpenStore | None) -> None:
+    """The opposite, once every connection is closed."""
+    with _lock:
+        if store in _stores:
+            _stores.remove(store)
+        for file in tuple(_kept):
+            if _owner(_key(os.fstat(file.fileno()))) is None:
+                _kept.remove(file)
+                file.close()
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this process has the file at `path` open as a store."""
+    key = key_of(path)
+    with _lock:
+        return any(store.key == key for store in _stores)
+
+
+def spoil(key: Key, error: StoreError, *connections: object) -> None:
+    """Refuse the file to this process from now on, and never close `connections`.
+
+    SQLite keeps one note of its locks for each file and process. When that note
+    is wrong, a new connection believes it too, and closing an old one writes.
+    """
+    import ctypes
+
+    with _lock:
+        _spoiled.setdefault(key, error)
+        _leaked.extend(connections)
+    for connection in connections:  # not even when the interpreter ends
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+@contextmanager
+def reading(path: Path, *, flags: int = 0) -> Iterator[BinaryIO]:
+    """The file, to read its bytes; `FileRefused` when it belongs to a store that is open here.
+
+    Whoever reads a file that could be a store's reads it with this.
+    """
+    require_not_open(path)
+    file = open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))  # noqa: SIM115
+    try:
+        _require_free(path, os.fstat(file.fileno()))
+        yield file
+    finally:
+        _let_go(file)
+
+
+def require_not_open(path: Path) -> None:
+    """Refuse a path where a file of a store stands that is open here; nothing is opened."""
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    _require_free(path, found)
+
+
+def _require_free(path: Path, found: os.stat_result) -> None:
+    with _lock:
+        store = _owner(_key(found))
+    if store is not None:
+        raise FileRefused(
+            path,
+            "belongs to a store that is open here",
+            remedy="Use backup() or export_jsonl() for a copy of it, or close it first.",
+        )
+
+
+def _let_go(file: BinaryIO) -> None:
+    with _lock:
+        if file.closed:
+            return
+        if _owner(_key(os.fstat(file.fileno()))) is None:
+            file.close()
+        else:
+            _kept.append(file)
+
+
+def _key(found: os.stat_result) -> Key:
+    return found.st_dev, found.st_ino
+
+
+def _owner(key: Key) -> OpenStore | None:
+    for store in _stores:
+        if key == store.key:
+            return store
+    for store in _stores:
+        if any(key_of(store.path.with_name(store.path.name + end)) == key for end in _BESIDE):
+            return store
+    return None
+
+
+# Forks
+
+_under_way = ExitStack()
+
+
+@cache
+def _listen_to_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_under_way.close, after_in_child=_in_child
+        )
+
+
+def _before_fork() -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+    seen: set[int] = set()
+    while True:
+        new = [holder for holder in tuple(_holders) if id(holder) not in seen]
+        for hold in ("hold_writes", "hold_all"):
+            # All writes first: who writes to one store may be reading another.
+            for holder in new:
+                go_on = getattr(holder, hold)(max(0.0, deadline - time.monotonic()))
+                if go_on is not None:
+                    _under_way.callback(go_on)
+        seen |= {id(holder) for holder in new}
+        _lock.acquire()
+        if all(id(holder) in seen for holder in tuple(_holders)):
+            _under_way.callback(_lock.release)
+            return
+        _lock.release()  # one was opened meanwhile
+
+
+def _in_child() -> None:
+    global _lock  # noqa: PLW0603 - a thread of the parent may have the old one
+    _lock = threading.RLock()
+    _under_way.pop_all()  # the locks it would release are its parent's
+    _stores.clear()
+    for holder in tuple(_holders):
+        holder.go_on_in_child()
