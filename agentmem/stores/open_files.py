@@ -76,9 +76,15 @@ def note_open(path: Path, holder: Holder) -> OpenStore:
         if store.key in _spoiled:
             raise _spoiled[store.key]
         _stores.append(store)
+        note_holder(holder)
+        return store
+
+
+def note_holder(holder: Holder) -> None:
+    """Have `holder` asked to wait before each fork, for as long as it lives."""
+    with _lock:
         _holders.add(holder)
         _listen_to_forks()
-        return store
 
 
 def note_closed(store: OpenStore | None) -> None:

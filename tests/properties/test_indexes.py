@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agentmem.core.lexical import analyse, analyse_query, hash_query, hash_terms
+from agentmem.core.lexical import analyse, analyse_query, hash_terms, term_hash
 from agentmem.errors import StoreCorrupt
 from agentmem.indexes import match as match_module
 from agentmem.indexes import segments as segments_module
@@ -464,8 +464,7 @@ def test_scores_are_those_of_rank_bm25(mine: list[str], others: list[str], quest
         words = tuple(zip(hashes, counts, strict=True))
         owner = int(number > len(mine))
         drawn.append(Row(row=number, owner=owner, words=words, length=sum(counts)))
-    asked, _ = hash_query(question)
-    query = dict.fromkeys(asked.tolist(), 1.0)
+    query = dict.fromkeys((term_hash(term) for term, _ in analyse_query(question)), 1.0)
     ranked = found(filled(drawn), query, len(mine), RowScope(owners=frozenset({0})))
 
     terms = [analyse(text) for text in mine]

@@ -113,7 +113,7 @@ def test_an_image_in_the_current_message_counts_as_media(as_they_are: bool) -> N
     assert used["media"] == count_message(shown) - count_message(
         {"role": "user", "content": "What is this?\n[image left out]"}
     )
-    assert plan.budget.used_tokens == sum(map(count_message, plan.messages))
+    assert plan.budget.used_tokens == sum(count_message(message) for message in plan.messages)
 
 
 def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:

@@ -277,6 +277,13 @@ class SqliteFeed:
             write.insert(INDEX_FILES, [(key, file.name, file.sha256, file.embedder, file.seq)])
         return True
 
+    def drop_index_file(self, name: str, /) -> None:
+        """Forget an index file; the file itself is the caller's."""
+        with self._database.write() as write:
+            known = write.rows(INDEX_FILES, "WHERE name = ?", (name,))
+            write.delete(INDEX_FILES, [row[0] for row in known])
+            write.abandoned = not known
+
 
 def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
     """The vectors of sealed rows, as lines of a matrix."""

@@ -7,9 +7,9 @@ import sqlite3
 import threading
 from contextlib import suppress
 
+from agentmem.stores import open_files
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import closed
-from agentmem.stores.sqlite.forking import note_writer
 from agentmem.stores.sqlite.ledger import corrupt
 from agentmem.stores.sqlite.opening import close_quietly, in_transaction
 from agentmem.stores.sqlite.transactions import Connection, Write
@@ -29,19 +29,27 @@ class MemoryDatabase(Database):
 
     def _require_open(self) -> None:
         if os.getpid() != self._process:
-            self._process = os.getpid()
-            self._lock, self._writing = threading.RLock(), threading.RLock()
-            if self._writer is not None:
-                self._roll_back(self._writer)  # what another thread of the parent had begun
+            self.go_on_in_child()
         if self._closed:
             raise closed(self.name)
+
+    def hold_all(self, wait_seconds: float, /) -> None:
+        """Nothing: who reads holds the turn that `hold_writes` waits for."""
+
+    def go_on_in_child(self) -> None:
+        """Keep the connection, which is a copy, and begin with locks that nobody holds."""
+        self._process = os.getpid()
+        self._lock, self._writing = threading.RLock(), threading.RLock()
+        self._given_back = threading.Condition(self._lock)
+        if self._writer is not None:
+            self._roll_back(self._writer)  # what another thread of the parent had begun
 
     def _ensure_ready(self, *, create: bool) -> bool:
         if not self._ready:
             connection = self._configured(self._connect("file::memory:"))
             self._migrate(connection)
             self._writer, self._ready = connection, True
-            note_writer(self._pause)
+            open_files.note_holder(self)
         return True
 
     def _connect_to(self, mode: str) -> Connection:

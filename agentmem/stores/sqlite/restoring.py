@@ -18,6 +18,7 @@ from agentmem.errors import (
     StoreCorrupt,
     StoreError,
 )
+from agentmem.stores import open_files
 from agentmem.stores.sqlite import SqliteStore, files
 from agentmem.stores.sqlite.failures import typed
 from agentmem.stores.sqlite.logs import require_own_log
@@ -111,7 +112,7 @@ def _damaged(backup: Path, problem: str) -> StoreCorrupt:
 @contextmanager
 def _held(target: Path) -> Iterator[None]:
     """Keep others from opening the store meanwhile; `StoreBusy` when somebody has it open."""
-    if files.is_open_here(target):
+    if open_files.is_open_here(target):
         raise _busy(target)
     if sys.platform == "win32" or not target.exists():
         yield  # Windows refuses to replace a file that is open
