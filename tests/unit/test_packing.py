@@ -138,7 +138,7 @@ def test_messages_that_are_not_ours_to_shorten_all_go_in_and_are_accounted_for()
     assert plan.report.dropped == ()
     assert plan.budget.over_budget
     known = sum(package.tokens for package in KNOWN)
-    assert plan.budget.used_tokens == sum(map(count_message, messages)) + known
+    assert plan.budget.used_tokens == sum(count_message(message) for message in messages) + known
     assert plan.budget.component("recent_messages").items == len(HISTORY) + len(steps)
     assert plan.budget.component("system_prompt").items == 1
     assert plan.budget.component("current_message").items == 1
