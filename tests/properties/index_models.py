@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from agentmem.indexes.batch import IndexRows
 from agentmem.indexes.scope import RowScope
+from agentmem.stores.values import IndexRows
 
 TERMS = (0, 1, 2, 3, 5, 2**63, 2**64 - 2, 2**64 - 1)
 
