@@ -31,12 +31,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agentmem.indexes.batch import IndexRows
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
 from agentmem.indexes.scope import EVERYTHING, RowScope
 from agentmem.indexes.vector import VectorIndex
 from agentmem.protocols import EmbedderId
+from agentmem.stores.values import IndexRows
 
 STOP = frozenset(
     re.findall(

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem.core.lexical import K1, B, bm25, hash_terms, idf
+from agentmem.core.lexical import K1, B, hash_terms, idf
 from agentmem.core.question import Question, read_question
 from agentmem.core.ranking import (
     Evidence,
     embedded_text,
-    expand,
     indexed_text,
     match_speakers,
     row_flags,
 )
+from agentmem.core.rows import HOPS
 from agentmem.protocols import Embedder
 
 TOP = 100
@@ -123,8 +123,6 @@ def ask(
             memory.lengths[holding],
             weight=weight * idf(len(holding), rows_in_scope),
             mean_length=mean_length,
-            k1=K1,
-            b=B,
         )
     best = np.argsort(-scores, kind="stable")[:top]
     candidates = best[scores[best] > 0]
@@ -231,3 +229,49 @@ def _seconds(date: str | None) -> float:
         return datetime.strptime(cleaned, "%I:%M %p on %d %B %Y").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return float("nan")
+
+
+def bm25(
+    frequencies: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    *,
+    weight: float,
+    mean_length: float,
+) -> NDArray[np.float32]:
+    """What one term adds to the score of each row that holds it.
+
+    `frequencies[i]` is how often row i holds the term, `lengths[i]` how many
+    terms the row has; `weight` is the term's idf times its weight in the query.
+    """
+    share = lengths / max(mean_length, 1e-9)
+    gain = frequencies * (K1 + 1.0) / (frequencies + K1 * (1.0 - B + B * share))
+    return np.asarray(weight * gain, dtype=np.float32)
+
+
+def expand(
+    candidates: NDArray[np.int64],
+    previous_of: NDArray[np.int32],
+    next_of: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """The candidates and their neighbours, and each one's neighbours as positions among them.
+
+    `previous_of[row]` and `next_of[row]` are row numbers or -1. The distinct
+    candidates come first, in the order given.
+    """
+    _, first = np.unique(candidates, return_index=True)
+    rows = candidates[np.sort(first)].astype(np.int64)
+    frontier = rows
+    for _ in range(HOPS):
+        near = np.concatenate([previous_of[frontier], next_of[frontier]]).astype(np.int64)
+        near = np.unique(near[near >= 0])
+        frontier = near[~np.isin(near, rows)]
+        rows = np.concatenate([rows, frontier])
+    order = np.argsort(rows)
+    ordered = rows[order]
+
+    def positions(wanted: NDArray[np.int32]) -> NDArray[np.int32]:
+        at = np.minimum(np.searchsorted(ordered, wanted), max(len(ordered) - 1, 0))
+        found = (wanted >= 0) & (ordered[at] == wanted) if len(ordered) else wanted >= 0
+        return np.where(found, order[at] if len(ordered) else -1, -1).astype(np.int32)
+
+    return rows, positions(previous_of[rows]), positions(next_of[rows])

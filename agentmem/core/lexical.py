@@ -193,27 +193,6 @@ def idf(document_frequency: float, rows: float) -> float:
     return log1p((others + 0.5) / (document_frequency + 0.5))
 
 
-def bm25(
-    frequencies: NDArray[np.float32],
-    lengths: NDArray[np.float32],
-    *,
-    weight: float,
-    mean_length: float,
-    k1: float = K1,
-    b: float = B,
-) -> NDArray[np.float32]:
-    """What one term adds to the score of each row that holds it.
-
-    `frequencies[i]` is how often row i holds the term, `lengths[i]` how many
-    terms the row has; `weight` is the term's idf times its weight in the query.
-    """
-    import numpy as np
-
-    share = lengths / max(mean_length, 1e-9)
-    gain = frequencies * (k1 + 1.0) / (frequencies + k1 * (1.0 - b + b * share))
-    return np.asarray(weight * gain, dtype=np.float32)
-
-
 def _terms(text: str, *, query: bool) -> list[str]:
     words = _WORD.findall(text)
     return _terms_of(words, query, False) or _terms_of(words, query, True)

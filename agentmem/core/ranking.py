@@ -30,7 +30,6 @@ from agentmem.core.rows import (
     HOPS,
     USUAL_BACKGROUND,
     embedded_text,
-    expand,
     indexed_text,
     match_speakers,
     measure_background,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEATURES", "HOPS", "LEG_FEATURES", "RELATED", "Curve", "Evidence", "Model", "Ranked",
-    "embedded_text", "expand", "indexed_text", "match_speakers", "measure_background",
+    "embedded_text", "indexed_text", "match_speakers", "measure_background",
     "model_for", "rank", "row_flags",
 ]  # fmt: skip
 

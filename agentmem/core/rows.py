@@ -80,39 +80,6 @@ def match_speakers(codes: NDArray[np.int32], named_codes: Collection[int]) -> ND
     return np.where(codes == named, 1, np.where(codes < 0, 0, -1)).astype(np.int8)
 
 
-def expand(
-    candidates: NDArray[np.int64],
-    previous_of: NDArray[np.int32],
-    next_of: NDArray[np.int32],
-    *,
-    hops: int = HOPS,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The candidates and their neighbours, and each one's neighbours as positions among them.
-
-    `previous_of[row]` and `next_of[row]` are row numbers or -1. The distinct
-    candidates come first, in the order given.
-    """
-    import numpy as np
-
-    _, first = np.unique(candidates, return_index=True)
-    rows = candidates[np.sort(first)].astype(np.int64)
-    frontier = rows
-    for _ in range(hops):
-        near = np.concatenate([previous_of[frontier], next_of[frontier]]).astype(np.int64)
-        near = np.unique(near[near >= 0])
-        frontier = near[~np.isin(near, rows)]
-        rows = np.concatenate([rows, frontier])
-    order = np.argsort(rows)
-    ordered = rows[order]
-
-    def positions(wanted: NDArray[np.int32]) -> NDArray[np.int32]:
-        at = np.minimum(np.searchsorted(ordered, wanted), max(len(ordered) - 1, 0))
-        found = (wanted >= 0) & (ordered[at] == wanted) if len(ordered) else wanted >= 0
-        return np.where(found, order[at] if len(ordered) else -1, -1).astype(np.int32)
-
-    return rows, positions(previous_of[rows]), positions(next_of[rows])
-
-
 def measure_background(vectors: NDArray[np.float32]) -> tuple[float, float]:
     """Mean and spread of the cosines between unrelated rows, from a sample of unit vectors.
 

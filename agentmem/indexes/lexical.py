@@ -18,12 +18,13 @@ from agentmem.core.checks import require_count, require_number
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput, InvalidNumber
 from agentmem.indexes import segments
-from agentmem.indexes.batch import DELETED, IndexRows, as_index_rows
+from agentmem.indexes.batch import DELETED
 from agentmem.indexes.match import Columns, Match, Piece, Postings
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
 from agentmem.indexes.segments import Segment
 from agentmem.indexes.upkeep import Upkeep
+from agentmem.stores.values import IndexRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,11 +122,9 @@ class PostingsIndex:
     # -- changing -----------------------------------------------------------------
 
     def add(self, batch: IndexRows) -> None:
-        """Take rows in; a row that is here already is replaced, one flagged deleted is taken out.
-
-        Any object with the columns of `IndexRows` will do.
-        """
-        batch = as_index_rows(batch)
+        """Take rows in; one that is here already is replaced, one flagged deleted is taken out."""
+        if not isinstance(batch, IndexRows):
+            raise InvalidInput("batch", batch, "is not IndexRows")
         deleted = (batch.flags & DELETED) != 0
         if deleted.any():
             self.delete(batch.rows[deleted])

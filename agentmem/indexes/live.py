@@ -9,12 +9,11 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from agentmem.errors import StoreCorrupt
-from agentmem.indexes.batch import IndexRows, as_index_rows
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
@@ -22,7 +21,7 @@ from agentmem.indexes.vector import VectorIndex
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
 from agentmem.stores.packing import COLD
-from agentmem.stores.values import Change, IndexFile
+from agentmem.stores.values import Change, IndexFile, IndexRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -199,9 +198,8 @@ class LiveIndex:
         index.add(*self._here(*self._store.feed.vectors(embedder)))
         return index
 
-    def _wanted(self, rows: Any) -> IndexRows:
+    def _wanted(self, batch: IndexRows) -> IndexRows:
         """The rows that belong here: the hot ones, or the cold ones."""
-        batch = as_index_rows(rows)
         cold = (batch.flags & COLD) != 0
         if not self._cold:
             self._away.difference_update(batch.rows[~cold].tolist())

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentmem.indexes.batch import COLUMNS, IndexRows, batch_of, distinct
+from agentmem.indexes.batch import COLUMNS, batch_of, distinct
 from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
+from agentmem.stores.values import IndexRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,6 @@ import numpy as np
 from agentmem.core.checks import require_count
 from agentmem.errors import BadVector, InvalidInput
 from agentmem.indexes.ahead import ahead
-from agentmem.indexes.batch import ROW_LIMIT
 from agentmem.indexes.codes import TRAINING_ROWS, VectorCodes, pieces_of
 from agentmem.indexes.matrix import Matrix
 from agentmem.indexes.nearest import Narrow, Near, Scan, bounded, nearest, width
@@ -27,6 +26,7 @@ from agentmem.indexes.scope import EVERYTHING, RowScope, Selection
 from agentmem.indexes.slots import Slots
 from agentmem.indexes.upkeep import Upkeep
 from agentmem.protocols import EmbedderId
+from agentmem.stores.values import ROW_LIMIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -245,7 +245,7 @@ def revision_of(
         after=tuple(new for _, new in pairs),
         relations=tuple(relations),
         mark=mark,
-        report=asdict(plan.report()),
+        report=plan.counts(),
     )
 
 

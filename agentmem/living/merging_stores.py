@@ -309,7 +309,7 @@ class StoreMerger:
         count = 0
         for scope, told_by in by_scope.items():
             plan = settler.judge(scope, told_by[-AT_ONCE:])
-            count += plan.report().contradictions
+            count += plan.counts()["contradictions"]
             for operation in plan.operations:
                 if isinstance(operation, OpenContradiction):
                     said = operation.verdict

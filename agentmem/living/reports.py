@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from agentmem.core.living.plans import ConsolidationPlan, Operation
@@ -59,8 +58,8 @@ class ConsolidationReport:
 
 def report_of(plan: ConsolidationPlan, **more: Any) -> ConsolidationReport:
     """The report of a plan."""
-    counts = asdict(plan.report())
-    return ConsolidationReport(**counts, operations=plan.operations, **more)
+    told: dict[str, Any] = {**plan.counts(), **more}
+    return ConsolidationReport(operations=plan.operations, **told)
 
 
 def operation_fields(operation: Operation) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.core.checks import require_text
 from agentmem.core.values import dataclass
+from agentmem.errors import InvalidInput
 from agentmem.protocols import EmbedderId
 from agentmem.types import EMPTY, Memory, Scope, Visibility, require_instant
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 Durability = Literal["full", "normal"]
 Operation = Literal["put", "update", "delete", "erase", "vectors"]
+INDEX_COLUMNS = (
+    "rows", "owner", "strand", "place", "previous", "speaker", "kind", "created_at", "valid_from",
+    "valid_to", "length", "flags",
+)  # fmt: skip
+"""What `IndexRows` has one value a row of."""
+ROW_LIMIT = 2**31 - 2
+"""Row ids stand in four bytes in an index, whose table reaches up to the largest one."""
+COUNT_LIMIT = 255
+"""A word found more often in one row counts this often."""
 NO_SCOPE = Scope()
 ERASED = "erased"
 """Stands where a memory named another one that was erased since."""
@@ -120,7 +130,8 @@ class IndexRows:
     `flags`: 1 deleted, 2 superseded, from bit 8 on the entry's `text_flags`. Moments are
     microseconds since 1970 UTC;
     open validity is the smallest or largest int64. The terms of row i are
-    `terms[term_offsets[i]:term_offsets[i + 1]]`, the counts likewise.
+    `terms[term_offsets[i]:term_offsets[i + 1]]`, each once, and how often it stands
+    there likewise in `frequencies`.
     """
 
     rows: NDArray[np.int64]
@@ -138,6 +149,70 @@ class IndexRows:
     term_offsets: NDArray[np.int64]
     terms: NDArray[np.uint64]
     frequencies: NDArray[np.uint16]
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        for column in fields(self):
+            value = np.asarray(getattr(self, column.name))
+            if value.ndim != 1 or (value.size and value.dtype.kind not in "iu"):
+                raise InvalidInput(column.name, value, "is not a list of whole numbers")
+            object.__setattr__(self, column.name, value)
+        size = len(self.rows)
+        for name in INDEX_COLUMNS:
+            if len(getattr(self, name)) != size:
+                raise InvalidInput(name, len(getattr(self, name)), f"is not one value for {size}")
+        offsets = self.term_offsets
+        if (
+            len(offsets) != size + 1
+            or offsets[0] != 0
+            or offsets[-1] != len(self.terms)
+            or len(self.terms) != len(self.frequencies)
+            or (size and int((offsets[1:] - offsets[:-1]).min()) < 0)
+        ):
+            raise InvalidInput("term_offsets", offsets, "does not fit the terms")
+        if not size:
+            return
+        if int(self.rows.min()) < 1 or int(self.rows.max()) > ROW_LIMIT:
+            raise InvalidInput("rows", self.rows, f"is not within 1 to {ROW_LIMIT}")
+        if int(self.previous.max()) > ROW_LIMIT:
+            raise InvalidInput("previous", self.previous, f"is above {ROW_LIMIT}")
+        if int(self.length.min()) < 0:
+            raise InvalidInput("length", self.length, "is negative")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, start: int, end: int) -> IndexRows:
+        """The rows from `start` to before `end`, without copying."""
+        first, last = int(self.term_offsets[start]), int(self.term_offsets[end])
+        return IndexRows(
+            term_offsets=self.term_offsets[start : end + 1] - first,
+            terms=self.terms[first:last],
+            frequencies=self.frequencies[first:last],
+            **{name: getattr(self, name)[start:end] for name in INDEX_COLUMNS},
+        )
+
+    def without(self, chosen: NDArray[np.bool_]) -> IndexRows:
+        """The rows that are not chosen."""
+        import numpy as np
+
+        kept = ~chosen
+        sizes = np.diff(self.term_offsets)
+        words = np.repeat(kept, sizes)
+        return IndexRows(
+            term_offsets=np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64),
+            terms=self.terms[words],
+            frequencies=self.frequencies[words],
+            **{name: getattr(self, name)[kept] for name in INDEX_COLUMNS},
+        )
+
+    def counts(self) -> NDArray[np.uint8]:
+        """The frequencies in one byte each, 1 at the least."""
+        import numpy as np
+
+        clipped: NDArray[Any] = np.clip(self.frequencies, 1, COUNT_LIMIT)
+        return clipped.astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ import rank_bm25
 from hypothesis import strategies as st
 
 from agentmem.core.lexical import PRIOR_ROWS
-from agentmem.indexes.batch import IndexRows
 from agentmem.indexes.scope import RowScope
+from agentmem.stores.values import IndexRows
 
 TERMS = (0, 1, 2, 3, 5, 2**63, 2**64 - 2, 2**64 - 1)
 

@@ -9,16 +9,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.core.lexical import (
+    K1,
     MAX_WORD_CHARACTERS,
     STOP_WORDS,
+    B,
     analyse,
     analyse_query,
-    bm25,
     hash_terms,
-    idf,
     pack_terms,
     term_hash,
 )
+from agentmem.indexes.lexical import PostingsIndex
+from agentmem.indexes.scope import RowScope
+from tests.properties.index_models import Row, batch
 from tests.properties.strategies import texts
 
 WORDS = st.from_regex(r"[a-z]{3,12}", fullmatch=True).filter(lambda word: word not in STOP_WORDS)
@@ -76,34 +79,35 @@ def test_identifiers_are_found_by_their_parts_and_whole(words: list[str]) -> Non
 
 
 @given(
-    st.tuples(st.integers(1, 1000), st.integers(1, 5000), st.floats(1, 500)),
-    st.integers(0, 1000),
-    st.tuples(st.integers(0, 1000), st.integers(0, 10**7)),
+    frequency=st.integers(1, 300),
+    length=st.integers(1, 5000),
+    more=st.integers(0, 1000),
+    others=st.lists(st.integers(0, 5000), max_size=8),
 )
 def test_more_is_never_worth_less(
-    row: tuple[int, int, float], more: int, store: tuple[int, int]
+    frequency: int, length: int, more: int, others: list[int]
 ) -> None:
-    """R6 BM25. A term more often, in a shorter row, or rarer is never worth less; none is negative."""
-    frequency, length, mean = row
-    found, rows = store[0], sum(store)
-
-    def worth(times: int, terms: int, holding: int) -> float:
-        return float(
-            bm25(
-                np.array([times], dtype=np.float32),
-                np.array([terms], dtype=np.float32),
-                weight=idf(holding, rows),
-                mean_length=mean,
-            )[0]
-        )
-
-    base = worth(frequency, length, found)
-    assert base >= 0
-    assert np.isfinite(base)
-    slack = 1e-5 * (1 + base)
-    assert worth(frequency + more, length, found) >= base - slack
-    assert worth(frequency, length + more, found) <= base + slack
-    assert worth(frequency, length, found // 2) >= base - slack
+    """R6 BM25. In the index that searches, a term more often, in a shorter row, or rarer is never worth less; none is negative."""
+    common, rare = 1, 2
+    rows = [
+        Row(row=1, length=length, words=((common, frequency),)),
+        Row(row=2, length=length, words=((common, frequency + more),)),
+        Row(row=3, length=length + more, words=((common, frequency),)),
+        Row(row=4, length=length, words=((rare, frequency),)),
+        *(Row(row=5 + at, length=size, words=((common, 1),)) for at, size in enumerate(others)),
+    ]
+    index = PostingsIndex(background=False)
+    index.add(batch(rows))
+    ids, scores = index.search(
+        [common, rare], [1.0, 1.0], n=len(rows), scope=RowScope(), k1=K1, b=B
+    )
+    worth = dict(zip(ids.tolist(), scores.tolist(), strict=True))
+    assert set(worth) == {row.row for row in rows}
+    assert all(score >= 0 for score in worth.values())
+    slack = 1e-9 * (1 + worth[1])
+    assert worth[2] >= worth[1] - slack
+    assert worth[3] <= worth[1] + slack
+    assert worth[4] >= worth[1] - slack
 
 
 @given(st.lists(texts(), min_size=1, max_size=20))

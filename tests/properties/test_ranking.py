@@ -9,12 +9,16 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import agentmem
 from agentmem.core.dates import find_date_range
 from agentmem.core.features import FEATURES, compute_features
 from agentmem.core.lexical import K1, B, idf
 from agentmem.core.question import Question, read_question
-from agentmem.core.ranking import Evidence, expand, model_for, rank, row_flags
+from agentmem.core.ranking import HOPS, Evidence, model_for, rank, row_flags
+from agentmem.indexes.scope import RowScope
 from agentmem.protocols import EmbedderId
+from agentmem.testing import ManualClock
+from agentmem.types import Scope
 from tests.properties.strategies import instants, texts
 
 EMBEDDERS = (
@@ -234,27 +238,42 @@ def loop_features(
     return result
 
 
-@given(st.lists(st.integers(0, 29), max_size=12), st.integers(0, 3), st.integers(0, 2**32))
-def test_expansion_brings_exactly_the_neighbours(wanted: list[int], hops: int, seed: int) -> None:
-    """R11 Neighbours. Expanding gives the candidates first, then every row within the set hops."""
-    breaks = np.random.default_rng(seed).uniform(size=30) < 0.3
-    previous_of = np.where(breaks, -1, np.arange(30) - 1).astype(np.int32)
-    previous_of[0] = -1
-    next_of = np.full(30, -1, dtype=np.int32)
-    next_of[previous_of[previous_of >= 0]] = np.flatnonzero(previous_of >= 0)
-    rows, previous, after = expand(
-        np.array(wanted, dtype=np.int64), previous_of, next_of, hops=hops
-    )
-    reached = set(wanted)
-    for _ in range(hops):
-        reached |= {int(links[row]) for row in reached for links in (previous_of, next_of)} - {-1}
-    assert set(rows.tolist()) == reached
-    assert len(rows) == len(reached)
-    assert rows[: len(set(wanted))].tolist() == list(dict.fromkeys(wanted))
-    for links, positions in ((previous_of, previous), (next_of, after)):
-        for at, row in enumerate(rows.tolist()):
-            other = int(links[row])
-            assert positions[at] == (rows.tolist().index(other) if other in reached else -1)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    wanted=st.lists(st.integers(0, 44), min_size=1, max_size=6, unique=True),
+)
+def test_expansion_brings_exactly_the_neighbours(sizes: list[int], wanted: list[int]) -> None:
+    """R11 Neighbours. What a search looks at are the candidates and every turn of their sessions within two hops, each with its neighbours."""
+    with agentmem.open(":memory:", embedder=None, clock=ManualClock()) as memory:
+        place: dict[int, tuple[int, int]] = {}
+        for number, size in enumerate(sizes):
+            said = [
+                {"role": ("user", "assistant")[at % 2], "content": f"Session {number}, turn {at}."}
+                for at in range(size)
+            ]
+            added = memory.add(said, session=f"s{number}")
+            for at, memory_id in enumerate(added.ids):
+                place[memory.store.row_of(Scope(), memory_id)] = (number, at)
+        candidates = [row for at, row in enumerate(sorted(place)) if at in wanted]
+        assume(candidates)
+        memory.index.catch_up()
+        retriever = memory._retriever
+        columns, previous, after = retriever._expand(np.array(candidates), RowScope())
+    rows = columns["rows"].tolist()
+    near = {
+        row
+        for row, (session, at) in place.items()
+        if any(place[c][0] == session and abs(place[c][1] - at) <= HOPS for c in candidates)
+    }
+    assert rows[: len(candidates)] == candidates
+    assert len(rows) == len(set(rows))
+    assert set(rows) == near
+    row_at = {spot: row for row, spot in place.items()}
+    for step, positions in ((-1, previous), (1, after)):
+        for row, position in zip(rows, positions.tolist(), strict=True):
+            session, at = place[row]
+            other = row_at.get((session, at + step))
+            assert position == (rows.index(other) if other in near else -1)
 
 
 @given(texts(), st.none() | instants())

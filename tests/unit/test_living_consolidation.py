@@ -67,7 +67,7 @@ def test_near_duplicates_become_one_and_the_other_stays_reachable() -> None:
     after = apply_plan(LivingState(memories=rows), made, now=NOW)
     assert [m.superseded_by for m in after.memories] == [None, "a", None]
     assert after.memories[1].text == "we use Postgres 15"
-    assert made.report().deduped == 1
+    assert made.counts()["deduped"] == 1
 
 
 def test_alike_is_not_the_same() -> None:
@@ -86,9 +86,9 @@ def test_one_key_with_two_values_is_a_contradiction_without_any_index() -> None:
         memory(id_, text, metadata=dict(to_memory_fields(Fact(key="database", value="x")).metadata))
         for id_, text in (("a", "Postgres it is"), ("b", "MySQL for everything"))
     ]
-    assert plan(*rows).report().contradictions == 1
+    assert plan(*rows).counts()["contradictions"] == 1
     settled = LivingState(settled=frozenset({("a", "b")}))
-    assert plan(*rows, state=settled).report().contradictions == 0
+    assert plan(*rows, state=settled).counts()["contradictions"] == 0
 
 
 def test_a_later_change_supersedes() -> None:
@@ -115,9 +115,9 @@ def test_episodes_are_summarised_after_a_week_and_compressed_after_a_month() -> 
     )
     levels = [(type(op), op.id) for op in made.operations if isinstance(op, Summarise | Compress)]
     assert levels == [(Summarise, "b"), (Summarise, "c"), (Compress, "c")]
-    report = made.report()
-    assert (report.summarised, report.compressed) == (2, 1)
-    assert report.tokens_saved > 0
+    counts = made.counts()
+    assert (counts["summarised"], counts["compressed"]) == (2, 1)
+    assert counts["tokens_saved"] > 0
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_contested_memory_is_not_forgotten() -> None:
     open_ = LivingState(contested=frozenset({("a", "b")}))
     rows = (memory("a", "Yes.", days=400), memory("b", "No.", days=400))
     assert plan(*rows, state=open_).empty
-    assert plan(*rows).report().forgotten == 2
+    assert plan(*rows).counts()["forgotten"] == 2
 
 
 def test_use_moves_importance_within_bounds_and_fades() -> None:

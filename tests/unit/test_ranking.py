@@ -21,7 +21,6 @@ from agentmem.core.ranking import (
     Model,
     Ranked,
     embedded_text,
-    expand,
     indexed_text,
     match_speakers,
     measure_background,
@@ -192,10 +191,6 @@ def test_speakers_only_count_when_one_is_named() -> None:
 
 def test_nothing_to_rank_is_ranked() -> None:
     empty: Any = np.zeros(0)
-    rows, previous, after = expand(
-        empty.astype(np.int64), np.array([-1], dtype=np.int32), np.array([-1], dtype=np.int32)
-    )
-    assert len(rows) == len(previous) == len(after) == 0
     evidence = Evidence(
         frequencies=np.zeros((0, 1), dtype=np.float32),
         lengths=empty,
@@ -203,8 +198,8 @@ def test_nothing_to_rank_is_ranked() -> None:
         rows_in_scope=0,
         mean_length=0.0,
         cosine=empty,
-        previous=previous,
-        next=after,
+        previous=empty.astype(np.int32),
+        next=empty.astype(np.int32),
         session=empty.astype(np.int32),
         speaker=empty.astype(np.int8),
         flags=empty.astype(np.uint8),

@@ -174,22 +174,6 @@ Operation = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationReport:
-    """How much a plan does."""
-
-    deduped: int = 0
-    superseded: int = 0
-    summarised: int = 0
-    compressed: int = 0
-    forgotten: int = 0
-    contradictions: int = 0
-    links: int = 0
-    reranked: int = 0
-    cooled: int = 0
-    tokens_saved: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationPlan:
     """Operations in the order in which they are to be applied, all or none."""
 
@@ -200,21 +184,21 @@ class ConsolidationPlan:
         """Whether there is nothing to do."""
         return not self.operations
 
-    def report(self) -> ConsolidationReport:
-        """The counts and the tokens saved at the levels that will be served."""
-        counts: Counter[type] = Counter(type(operation) for operation in self.operations)
-        return ConsolidationReport(
-            deduped=counts[Merge],
-            superseded=counts[Supersede],
-            summarised=counts[Summarise],
-            compressed=counts[Compress],
-            forgotten=counts[Forget],
-            contradictions=counts[OpenContradiction],
-            links=counts[AddLink],
-            reranked=counts[Rerank],
-            cooled=counts[Cool],
-            tokens_saved=sum(getattr(op, "tokens_saved", 0) for op in self.operations),
-        )
+    def counts(self) -> dict[str, int]:
+        """How much the plan does, and the tokens saved at the levels that will be served."""
+        found: Counter[type] = Counter(type(operation) for operation in self.operations)
+        return {
+            "deduped": found[Merge],
+            "superseded": found[Supersede],
+            "summarised": found[Summarise],
+            "compressed": found[Compress],
+            "forgotten": found[Forget],
+            "contradictions": found[OpenContradiction],
+            "links": found[AddLink],
+            "reranked": found[Rerank],
+            "cooled": found[Cool],
+            "tokens_saved": sum(getattr(op, "tokens_saved", 0) for op in self.operations),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
