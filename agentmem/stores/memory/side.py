@@ -266,6 +266,10 @@ class MemoryLinks:
                 raise RecordNotFound(memory_id)
             return tuple(k for k in self._seen(scope) if memory_id in (k.first_id, k.second_id))
 
+    def among(self, scope: Scope, memory_ids: Collection[str], /) -> tuple[Link, ...]:
+        wanted = set(memory_ids)
+        return tuple(k for k in self._seen(scope) if {k.first_id, k.second_id} <= wanted)
+
     def all(self, scope: Scope, *, open_only: bool = False) -> tuple[Link, ...]:
         return tuple(k for k in self._seen(scope) if k.settled_at is None or not open_only)
 
