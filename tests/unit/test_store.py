@@ -451,6 +451,10 @@ def test_snapshots_artifacts_and_links_are_seen_by_their_owner(store: Store) -> 
     store.contradictions.put(ANN, replace(link, note="again"))
     assert store.contradictions.of(ANN, "b") == (link,)
     assert store.links.of(ANN, "b") == ()
+    assert store.contradictions.among(ANN, ["b", "a", "nobody"]) == (link,)
+    assert store.contradictions.among(ANN, ["b"]) == ()
+    assert store.contradictions.among(BOB, ["a", "b"]) == ()
+    assert store.links.among(ANN, ["a", "b"]) == ()
     with pytest.raises(RecordNotFound):
         store.contradictions.put(ANN, replace(link, second_id="hidden"))
     store.contradictions.settle(ANN, link, at=NOW, note="b was wrong")

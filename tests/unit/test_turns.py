@@ -481,3 +481,23 @@ def test_what_nothing_waits_for_is_not_part_of_the_time_to_build(
     packed = memory.turn([ASK], model="gpt-4o", user_id="sam", trim=True).snapshot
     assert packed is not None
     assert packed.build_ms == pytest.approx(sum(packed.timings_ms.values()))
+
+
+def test_the_budget_of_a_turn_shows_tokens_by_memory_type(memory: agentmem.MemoryManager) -> None:
+    memory.add("When deploys go out, ask in the deploys channel.", user_id="sam", kind="workflow")
+    turn = memory.turn([SYSTEM, ASK], model="gpt-4o", user_id="sam")
+    assert turn.budget is not None
+    used = {use.type: use.tokens for use in turn.budget.component("memories").by_type}
+    assert set(used) == {"memory-semantic", "memory-procedural"}
+    assert all(used.values())
+    assert not turn.budget.component("media").tokens
+
+
+def test_an_image_in_the_question_of_a_turn_counts_as_media(memory: agentmem.MemoryManager) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/chart.png"}}
+    ask = {"role": "user", "content": [{"type": "text", "text": ASK["content"]}, image]}
+    for trim in (False, True):
+        turn = memory.turn([ask], model="gpt-4o", user_id="sam", trim=trim)
+        assert turn.budget is not None
+        assert turn.budget.component("media").tokens > 50
+        assert turn.budget.component("current_message").tokens < 50

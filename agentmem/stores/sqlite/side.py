@@ -323,6 +323,22 @@ class SqliteLinks:
             )
             return self._seen(read, scope, found)
 
+    def among(self, scope: Scope, memory_ids: Collection[str], /) -> tuple[Link, ...]:
+        """The relations between two of these memories, oldest first; no others are looked at."""
+        with self._database.read() as read:
+            ends = sorted(row[0] for row in rows_by_id(read, memory_ids).values())
+            wanted, found = set(ends), []
+            for start in range(0, len(ends), 500):
+                part = ends[start : start + 500]
+                marks = ", ".join("?" * len(part))
+                where = f"WHERE family = ? AND first IN ({marks})"
+                found += [
+                    row
+                    for row in read.rows(LINKS, where, (self._family, *part))
+                    if row[3] in wanted
+                ]
+            return self._seen(read, scope, sorted(found))
+
     def all(self, scope: Scope, *, open_only: bool = False) -> tuple[Link, ...]:
         """Every relation whose both ends the reader sees, oldest first."""
         with self._database.read() as read:
