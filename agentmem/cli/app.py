@@ -12,14 +12,21 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
-import typer
-from typer.core import TyperGroup
+import click
 
-from agentmem.cli.common import BAD_USAGE, FAILED, INTERRUPTED, exit_code, shared_options
+from agentmem.cli.common import (
+    BAD_USAGE,
+    FAILED,
+    INTERRUPTED,
+    Group,
+    exit_code,
+    shared_options,
+)
+from agentmem.cli.completion import completion_options
 from agentmem.cli.output import (
     CLOSED_PIPE,
     make_screen,
@@ -112,15 +119,15 @@ COMMANDS = (
     ),
 )  # fmt: skip
 
+_HELP = """\
+Memory for LLM agents, on this machine: no key and no network needed.
+
+The options below can stand before a command or after it.
+"""
 _BY_NAME = {listed.name: listed for listed in COMMANDS}
 
-# typer brings its own copy of click from some version on, so its classes are found through typer.
-_CLICK_ERROR: type[Exception] = next(
-    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-)
 
-
-class LazyCommands(TyperGroup):
+class LazyCommands(Group):
     """The commands of `COMMANDS`, each loaded when it is asked for; and how a command ends."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -130,7 +137,7 @@ class LazyCommands(TyperGroup):
         listed = _BY_NAME.get(cmd_name)
         if listed is None or not _is_there(listed.module):
             return None
-        return _load(listed.module, cmd_name).get(cmd_name)
+        return _load(listed.module).get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         there = [listed for listed in COMMANDS if _is_there(listed.module)]
@@ -146,16 +153,16 @@ class LazyCommands(TyperGroup):
         set_up_logging(_flag(typed, "--debug"))
         try:
             code = super().main(args=typed, **extra)
-        except typer.Abort:
+        except click.Abort:
             code = INTERRUPTED
-        except _CLICK_ERROR as error:
+        except click.ClickException as error:
             code = _report_usage(error, typed)
         except BrokenPipeError:
             code = CLOSED_PIPE
         except Exception as error:  # noqa: BLE001 - the edge: whatever it is, say it in words
             code = _report(error, typed)
         except SystemExit as ended:
-            # typer met a closed pipe in its own output, and says it by wrapping stdout
+            # click met a closed pipe in its own output, and says it by wrapping stdout
             code = CLOSED_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else ended.code
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -211,24 +218,16 @@ def _is_there(module: str) -> bool:
 
 
 @cache
-def _load(module: str, wanted: str = "") -> dict[str, Any]:
-    """The commands of a module, or the one that is wanted, by name, with the shared options."""
-    app = _new_app()
+def _load(module: str) -> Mapping[str, click.Command]:
+    """The commands of a module by name, with the shared options."""
+    app = Group()
     importlib.import_module(f"agentmem.cli.{module}").register(app)
-    if wanted:
-        app.registered_commands = [
-            one
-            for one in app.registered_commands
-            if wanted in (one.name, getattr(one.callback, "__name__", ""))
-        ]
-    app.callback()(lambda: None)  # keeps a lone command a command of a group
-    made: dict[str, Any] = dict(typer.main.get_group(app).commands)
-    for name, command in made.items():
+    for name, command in app.commands.items():
         for one in _walk(command):
             _share_options(one)
         if name in _BY_NAME:
             command.short_help = _BY_NAME[name].help
-    return made
+    return app.commands
 
 
 def _walk(command: Any) -> Iterator[Any]:
@@ -237,77 +236,24 @@ def _walk(command: Any) -> Iterator[Any]:
         yield from _walk(inner)
 
 
-def _share_options(command: Any) -> None:
+def _share_options(command: click.Command) -> None:
     """Add the shared options that the command does not have itself."""
     own = {option for param in command.params for option in param.opts}
-    command.params += [param for param in _shared() if own.isdisjoint(param.opts)]
-    get_params = command.get_params
-
-    def lighter(ctx: Any) -> list[Any]:
-        params: list[Any] = get_params(ctx)
-        for param in params:
-            _take_text_as_it_is(param)
-        return params
-
-    command.get_params = lighter
-
-
-def _take_text_as_it_is(param: Any) -> None:
-    """Let `param` take a text that is wanted as text, or nothing at all, without a check.
-
-    typer reads every value through pydantic, even where nothing is to be read,
-    and importing that takes longer than most commands do.
-    """
-    descriptor = getattr(param, "type_descriptor", None)  # not in every version of typer
-    if descriptor is None or param.multiple or param.nargs != 1 or "process_value" in vars(param):
-        return
-    process = param.process_value
-    is_text = descriptor.annotation is str and descriptor.parameter_info.parser is None
-
-    def process_value(ctx: Any, value: Any) -> Any:
-        plain = value is None or (is_text and type(value) is str)
-        if not plain or param.required:
-            return process(ctx, value)
-        return value if param.callback is None else param.callback(ctx, param, value)
-
-    param.process_value = process_value
-
-
-@cache
-def _shared() -> tuple[Any, ...]:
-    app = _new_app()
-    app.command()(shared_options)
-    return tuple(typer.main.get_command(app).params)
-
-
-def _new_app(**options: Any) -> typer.Typer:
-    return typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **options
-    )
+    command.params += [param for param in shared_options() if own.isdisjoint(param.opts)]
 
 
 @cache
 def command() -> LazyCommands:
     """The whole command line, ready to run."""
-    app = typer.Typer(
+    made = LazyCommands(
         name="agentmem",
-        cls=LazyCommands,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
+        callback=lambda: None,
+        help=_HELP,
+        params=completion_options(),
         context_settings={"help_option_names": ["-h", "--help"]},
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such memory, 4 the store has a "
         "problem, 5 nothing found, 130 interrupted.",
     )
-
-    @app.callback()
-    def agentmem() -> None:
-        """Memory for LLM agents, on this machine: no key and no network needed.
-
-        The options below can stand before a command or after it.
-        """
-
-    made = typer.main.get_command(app)
-    assert isinstance(made, LazyCommands)  # noqa: S101 - what cls= asked for
     _share_options(made)
     return made
 

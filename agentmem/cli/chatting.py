@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from agentmem.cli.common import (
     FAILED,
     NOTHING_FOUND,
     Common,
+    argument,
     common_of,
     history_path,
     open_memory,
@@ -25,35 +26,29 @@ if TYPE_CHECKING:
 
 EXTRACTIVE = "extractive"
 
-ModelName = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        envvar="AGENTMEM_MODEL",
-        help="A litellm model name; `extractive` (the default) quotes what memory has.",
-    ),
-]
-System = Annotated[
-    str, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")
-]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command("chat")(chat)
     app.command("ask")(ask)
 
 
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+@click.option("--system", metavar="TEXT", default="", help="Instructions for the model.")
+@click.option("--no-history", is_flag=True, help="Keep no file of the lines you type.")
 def chat(
-    ctx: typer.Context,
+    ctx: click.Context,
     *,
-    model: ModelName = None,
-    system: System = "",
-    no_history: Annotated[
-        bool, typer.Option("--no-history", help="Keep no file of the lines you type.")
-    ] = False,
+    model: str | None = None,
+    system: str = "",
+    no_history: bool = False,
 ) -> None:
     """Talk to a model that remembers.
 
@@ -90,21 +85,32 @@ def chat(
     if talk.stopped:
         raise KeyboardInterrupt
     if talk.failed:
-        raise typer.Exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
+@argument(
+    "question",
+    nargs=-1,
+    metavar="TEXT",
+    help="Several words need no quotes; - or nothing is stdin.",
+)
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+@click.option("--system", metavar="TEXT", default="", help="Instructions for the model.")
+@click.option("--no-remember", is_flag=True, help="Keep nothing of this turn.")
 def ask(
-    ctx: typer.Context,
-    question: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."),
-    ] = None,
+    ctx: click.Context,
+    question: tuple[str, ...] = (),
     *,
-    model: ModelName = None,
-    system: System = "",
-    no_remember: Annotated[
-        bool, typer.Option("--no-remember", help="Keep nothing of this turn.")
-    ] = False,
+    model: str | None = None,
+    system: str = "",
+    no_remember: bool = False,
 ) -> None:
     """Ask one question and print the answer with its sources.
 
@@ -135,7 +141,7 @@ def ask(
     if talk.stopped:
         raise KeyboardInterrupt
     if not found:
-        raise typer.Exit(NOTHING_FOUND)
+        raise click.exceptions.Exit(NOTHING_FOUND)
 
 
 def check_readable(memory: MemoryManager, said: Common) -> None:

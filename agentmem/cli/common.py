@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
+import click
 
 from agentmem.cli.output import Screen, columns, make_screen, print_json
 from agentmem.core.values import dataclass
@@ -90,12 +90,12 @@ class Common:
         return Path(self.store).expanduser() if self.store else default_path()
 
 
-def remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+def remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep a shared option for every level: the last one typed wins, then the environment."""
     source = ctx.get_parameter_source(param.name or "")
     typed = getattr(source, "name", "") == "COMMANDLINE"
     if typed and value == "":  # --user "$UNSET" must not mean somebody else
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "is empty; leave it out or give a value", ctx=ctx, param_hint=param.opts[0]
         )
     key = _META.format(param.name)
@@ -104,7 +104,7 @@ def remember(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
     return value
 
 
-def show_version(ctx: typer.Context, value: bool) -> None:
+def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """Print the version and end."""
     if not value or ctx.resilient_parsing:
         return
@@ -114,80 +114,90 @@ def show_version(ctx: typer.Context, value: bool) -> None:
         print_json({"version": __version__})
     else:
         make_screen().print(f"agentmem {__version__}")
-    raise typer.Exit
+    raise click.exceptions.Exit
 
 
-def shared_options(
-    *,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store", metavar="PATH", envvar="AGENTMEM_STORE", help="The store's file.",
-            callback=remember, expose_value=False,
-        ),
-    ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user", metavar="NAME", envvar="AGENTMEM_USER", help="Whose memory is meant.",
-            callback=remember, expose_value=False,
-        ),
-    ] = None,
-    project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", metavar="NAME", envvar="AGENTMEM_PROJECT", help="In which project.",
-            callback=remember, expose_value=False,
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            "--agent", metavar="NAME", envvar="AGENTMEM_AGENT", help="Of which agent.",
-            callback=remember, expose_value=False,
-        ),
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run", metavar="NAME", envvar="AGENTMEM_RUN", help="Of which run.",
-            callback=remember, expose_value=False,
-        ),
-    ] = None,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="One JSON document on stdout.", callback=remember, expose_value=False
-        ),
-    ] = False,
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug", help="Show tracebacks and log lines.", callback=remember, expose_value=False
-        ),
-    ] = False,
-    no_color: Annotated[
-        bool,
-        typer.Option(
-            "--no-color", help="No colours; NO_COLOR does it too.",
-            callback=remember, expose_value=False,
-        ),
-    ] = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            help="Print the version.",
-            callback=show_version,
-            is_eager=True,
-            expose_value=False,
-        ),
-    ] = False,
-) -> None:  # fmt: skip
+def shared_options() -> list[click.Option]:
     """The options every command takes, before its name or after it."""
 
+    def named(option: str, variable: str, text: str, *, metavar: str = "NAME") -> click.Option:
+        return click.Option(
+            [option], metavar=metavar, envvar=variable, show_envvar=True, help=text,
+            callback=remember, expose_value=False,
+        )  # fmt: skip
 
-def common_of(ctx: typer.Context) -> Common:
+    def flag(option: str, text: str) -> click.Option:
+        return click.Option(
+            [option], is_flag=True, help=text, callback=remember, expose_value=False
+        )
+
+    return [
+        named("--store", "AGENTMEM_STORE", "The store's file.", metavar="PATH"),
+        named("--user", "AGENTMEM_USER", "Whose memory is meant."),
+        named("--project", "AGENTMEM_PROJECT", "In which project."),
+        named("--agent", "AGENTMEM_AGENT", "Of which agent."),
+        named("--run", "AGENTMEM_RUN", "Of which run."),
+        flag("--json", "One JSON document on stdout."),
+        flag("--debug", "Show tracebacks and log lines."),
+        flag("--no-color", "No colours; NO_COLOR does it too."),
+        click.Option(
+            ["--version"], is_flag=True, help="Print the version.", callback=show_version,
+            is_eager=True, expose_value=False,
+        ),
+    ]  # fmt: skip
+
+
+class Argument(click.Argument):
+    """An argument that says what it is, in help and in the manual."""
+
+    def __init__(self, names: Sequence[str], *, explained: str, **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.help = explained  # older releases of click take no help of an argument
+
+    def make_metavar(self, *_: Any) -> str:
+        name = self.get_help_record()[0]
+        shown = name if self.required else f"[{name}]"
+        return f"{shown}..." if self.nargs == -1 else shown
+
+    def get_help_record(self, *_: Any) -> tuple[str, str]:
+        return self.metavar or (self.name or "").upper(), self.help or ""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def argument(name: str, *, help: str, **settings: Any) -> Callable[[F], F]:  # noqa: A002  # click's own word
+    """`click.argument` that takes a help text."""
+    return click.argument(name, cls=Argument, explained=help, **settings)
+
+
+class Command(click.Command):
+    """A command whose function is given the context first, and that explains its arguments."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        assert self.callback is not None  # noqa: S101 - each is made of a function
+        return ctx.invoke(self.callback, ctx, **ctx.params)
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: releases of click that know it would write them a second time."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, kind in (("Arguments", click.Argument), ("Options", click.Option)):
+            params = [param for param in self.get_params(ctx) if isinstance(param, kind)]
+            records = [param.get_help_record(ctx) for param in params]
+            if said := [record for record in records if record is not None]:
+                with formatter.section(title):
+                    formatter.write_dl(said)
+
+
+class Group(click.Group):
+    """Commands of ours under one name."""
+
+    command_class = Command
+    group_class = type
+
+
+def common_of(ctx: click.Context) -> Common:
     """What the shared options say, wherever they stood."""
     given = ctx.find_object(Common)
     if given is not None:
@@ -198,23 +208,23 @@ def common_of(ctx: typer.Context) -> Common:
     return Common(colour=not said.pop("no_color", False), **said)
 
 
-def screen_of(ctx: typer.Context) -> Screen:
+def screen_of(ctx: click.Context) -> Screen:
     """Where this command prints."""
     said = common_of(ctx)
     return make_screen(json=said.json, colour=said.colour)
 
 
-def pen_of(ctx: typer.Context) -> Pen:
+def pen_of(ctx: click.Context) -> Pen:
     """Colour on a terminal unless it was declined; plain marks where Unicode cannot be written."""
     return screen_of(ctx).pen
 
 
-def whose_of(ctx: typer.Context) -> dict[str, Any]:
+def whose_of(ctx: click.Context) -> dict[str, Any]:
     """Whose memory is meant, as the manager's calls take it."""
     return common_of(ctx).whose
 
 
-def open_memory(ctx: typer.Context, **settings: Any) -> MemoryManager:
+def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     """The memory the options name, to be used as a context; created by its first write."""
     from agentmem.opening import open as open_store
 
@@ -364,7 +374,7 @@ def confirm(at: Screen, question: str, *, yes: bool) -> None:
             "is needed, and nobody can be asked here",
             remedy="Add --yes to go on.",
         )
-    if not typer.confirm(question, err=True):
+    if not click.confirm(question, err=True):
         raise Refused("Nothing was changed.")
 
 

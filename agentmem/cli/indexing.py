@@ -7,11 +7,11 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from agentmem.cli.common import FAILED, open_memory, screen_of, whose_of
+from agentmem.cli.common import FAILED, argument, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, one_line
 from agentmem.errors import AgentMemError, InvalidInput
 
@@ -24,30 +24,26 @@ MANY_CHUNKS = 200
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the command of this module."""
     app.command("index")(index)
 
 
+@argument("what", metavar="PATH|URL|-", help="A file, a folder, an address, or stdin.")
+@click.option("--title", default="", help="For stdin: what it is called.")
+@click.option(
+    "--url", default="", help="For stdin: its address; the same one again replaces the content."
+)
+@click.option("--allow-private", is_flag=True, help="Also addresses of private networks.")
+@click.option("--prune", is_flag=True, help="For a folder: forget files that are gone.")
 def index(
-    ctx: typer.Context,
-    what: Annotated[
-        str, typer.Argument(metavar="PATH|URL|-", help="A file, a folder, an address, or stdin.")
-    ],
+    ctx: click.Context,
+    what: str,
     *,
-    title: Annotated[str, typer.Option("--title", help="For stdin: what it is called.")] = "",
-    url: Annotated[
-        str,
-        typer.Option(
-            "--url", help="For stdin: its address; the same one again replaces the content."
-        ),
-    ] = "",
-    allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Also addresses of private networks.")
-    ] = False,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="For a folder: forget files that are gone.")
-    ] = False,
+    title: str = "",
+    url: str = "",
+    allow_private: bool = False,
+    prune: bool = False,
 ) -> None:
     """Remember a file, a folder, a web page or stdin. The same content again adds nothing."""
     at = screen_of(ctx)
@@ -68,7 +64,7 @@ def index(
         show_folder(at, index_folder(ctx, at, what, prune=prune))
 
 
-def index_stdin(ctx: typer.Context, *, url: str, title: str) -> IndexingResult:
+def index_stdin(ctx: click.Context, *, url: str, title: str) -> IndexingResult:
     """Remember what is piped in; without an address it gets one from its content."""
     from agentmem.core.content import content_hash
 
@@ -79,7 +75,7 @@ def index_stdin(ctx: typer.Context, *, url: str, title: str) -> IndexingResult:
         return memory.index_page(content, url, title, **whose_of(ctx))
 
 
-def index_folder(ctx: typer.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
+def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
     """Remember a file or a folder, with a bar where it can be seen."""
     from agentmem.cli.progress import bar
 
@@ -107,7 +103,7 @@ def show_page(at: Screen, found: IndexingResult) -> None:
     else:
         at.complain(f"Error: {one_line(found.url)}: {one_line(found.error)}")
     if not found.ok:
-        raise typer.Exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 def show_folder(at: Screen, report: FolderReport) -> None:
@@ -139,7 +135,7 @@ def show_folder(at: Screen, report: FolderReport) -> None:
                 at.note(f"and {len(left) - SHOWN:,} more {name}; --json lists all")
         show_gone(at, report)
     if report.failed:
-        raise typer.Exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
 def show_gone(at: Screen, report: FolderReport) -> None:

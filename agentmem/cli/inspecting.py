@@ -7,14 +7,15 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from agentmem.cli.chatting import ModelName, model_name
+from agentmem.cli.chatting import model_name
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
     AmbiguousId,
+    argument,
     columns,
     common_of,
     open_memory,
@@ -36,13 +37,8 @@ POLL_SECONDS = 0.25
 MOST_IDS = 5
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
-Wanted = Annotated[
-    str, typer.Argument(help="The id of a message or a context, or an end of it, or `last`.")
-]
-Model = Annotated[str, typer.Option("--model", "-m", help="Whose window and tokens.")]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add these commands to `app`."""
     app.command("inspect")(inspect)
     app.command("budget")(budget)
@@ -53,22 +49,26 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def say(ctx: typer.Context, name: str, value: Any, render: Callable[..., str]) -> None:
+def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -> None:
     """Print `value` as JSON if asked for, else as text for this terminal."""
     if common_of(ctx).json:
         from agentmem.inspector.schemas import to_json
 
         print_json(to_json(name, value))
     else:
-        typer.echo(render(value, width=columns(), pen=pen_of(ctx)))
+        click.echo(render(value, width=columns(), pen=pen_of(ctx)))
 
 
+@click.option("--query", "-q", default="", help="What the user would ask.")
+@click.option("--model", "-m", default="", help="Whose window and tokens.")
+@click.option("--top-k", type=int, help="How many memories at most.")
+@click.option("--exact", is_flag=True, help="Count tokens, not estimate.")
 def inspect(
-    ctx: typer.Context,
-    query: Annotated[str, typer.Option("--query", "-q", help="What the user would ask.")] = "",
-    model: Model = "",
-    top_k: Annotated[int | None, typer.Option(help="How many memories at most.")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Count tokens, not estimate.")] = False,
+    ctx: click.Context,
+    query: str = "",
+    model: str = "",
+    top_k: int | None = None,
+    exact: bool = False,
 ) -> None:
     """Show the context that would be built now."""
     import_numpy_alone()
@@ -95,16 +95,23 @@ def import_numpy_alone() -> None:
         del os.environ[_BLAS_THREADS]  # what this process starts decides for itself
 
 
+@click.option("--model", "-m", default="gpt-4o", show_default=True, help="Whose window and tokens.")
+@click.option("--messages", type=int, default=20, show_default=True, help="Messages of history.")
+@click.option("--memories", type=int, default=5, show_default=True, help="Memories.")
+@click.option("--images", type=int, default=0, show_default=True, help="Images.")
+@click.option("--preferences", type=int, default=0, show_default=True, help="Preferences.")
+@click.option("--tools", type=int, default=0, show_default=True, help="Tools.")
+@click.option("--window", type=int, help="The model's window, if not known.")
 def budget(
-    ctx: typer.Context,
+    ctx: click.Context,
     *,
-    model: Model = "gpt-4o",
-    messages: Annotated[int, typer.Option(help="Messages of history.")] = 20,
-    memories: Annotated[int, typer.Option(help="Memories.")] = 5,
-    images: Annotated[int, typer.Option(help="Images.")] = 0,
-    preferences: Annotated[int, typer.Option(help="Preferences.")] = 0,
-    tools: Annotated[int, typer.Option(help="Tools.")] = 0,
-    window: Annotated[int | None, typer.Option(help="The model's window, if not known.")] = None,
+    model: str = "gpt-4o",
+    messages: int = 20,
+    memories: int = 5,
+    images: int = 0,
+    preferences: int = 0,
+    tools: int = 0,
+    window: int | None = None,
 ) -> None:
     """Estimate where tokens would go, without a store or a request."""
     from agentmem.inspector.budgeting import estimate_budget
@@ -122,16 +129,21 @@ def budget(
     say(ctx, "budget", found, render_estimate)
 
 
+@argument(
+    "wanted", default="last", help="The id of a message or a context, or an end of it, or `last`."
+)
+@click.option("--diff", "other", default="", help="What changed since this one.")
+@click.option("--why", "memory_id", default="", help="Why this memory is in or not.")
+@click.option("--if", "changes", multiple=True, help="Decide again, such as top_k=10.")
+@click.option("--message", is_flag=True, help="Show the reference too.")
 def explain(
-    ctx: typer.Context,
-    wanted: Wanted = "last",
+    ctx: click.Context,
+    wanted: str = "last",
     *,
-    other: Annotated[str, typer.Option("--diff", help="What changed since this one.")] = "",
-    memory_id: Annotated[str, typer.Option("--why", help="Why this memory is in or not.")] = "",
-    changes: Annotated[
-        list[str] | None, typer.Option("--if", help="Decide again, such as top_k=10.")
-    ] = None,
-    message: Annotated[bool, typer.Option("--message", help="Show the reference too.")] = False,
+    other: str = "",
+    memory_id: str = "",
+    changes: tuple[str, ...] = (),
+    message: bool = False,
 ) -> None:
     """Explain a past context, down to what was left out."""
     from agentmem.inspector import looking, rendering
@@ -197,7 +209,7 @@ def _ids_to_name(part: str, ids: list[str], wanted: str) -> str:
     return f"Context {wanted} looked at: {listed}"
 
 
-def read_changes(written: list[str]) -> dict[str, str]:
+def read_changes(written: tuple[str, ...]) -> dict[str, str]:
     """`["top_k=10"]` as a mapping."""
     found = {}
     for one in written:
@@ -208,10 +220,12 @@ def read_changes(written: list[str]) -> dict[str, str]:
     return found
 
 
+@click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--limit", type=int, default=20, show_default=True, help="How many to begin with.")
 def monitor(
-    ctx: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    limit: Annotated[int, typer.Option(help="How many to begin with.")] = 20,
+    ctx: click.Context,
+    follow: bool = False,
+    limit: int = 20,
 ) -> None:
     """Show contexts as any process builds them."""
     from agentmem.inspector.monitoring import Watcher
@@ -226,7 +240,7 @@ def monitor(
         _print_lines(ctx, watcher, follow=follow)
 
 
-def _print_lines(ctx: typer.Context, watcher: Any, *, follow: bool) -> None:
+def _print_lines(ctx: click.Context, watcher: Any, *, follow: bool) -> None:
     import json
     import time
 
@@ -241,7 +255,7 @@ def _print_lines(ctx: typer.Context, watcher: Any, *, follow: bool) -> None:
                     line = json.dumps(to_json("monitor", event), ensure_ascii=False)
                 else:
                     line = render_event(event, width=columns(), pen=pen)
-                typer.echo(line)
+                click.echo(line)
             sys.stdout.flush()
             if not follow:
                 return
@@ -250,10 +264,12 @@ def _print_lines(ctx: typer.Context, watcher: Any, *, follow: bool) -> None:
         return
 
 
+@click.option("--last", default="", help="How far back: 90s, 15m, 24h, 7d.")
+@click.option("--html", type=Path, help="Write a page to this file.")
 def stats(
-    ctx: typer.Context,
-    last: Annotated[str, typer.Option("--last", help="How far back: 90s, 15m, 24h, 7d.")] = "",
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
+    ctx: click.Context,
+    last: str = "",
+    html: Path | None = None,
 ) -> None:
     """Show figures of contexts, retrieval, indexing and the store."""
     from agentmem.inspector.rendering_reports import render_stats
@@ -280,10 +296,10 @@ def stats(
     if common_of(ctx).json:
         say(ctx, "stats", found, render_stats)
     else:
-        typer.echo(f"Written to {html}")
+        click.echo(f"Written to {html}")
 
 
-def audit(ctx: typer.Context) -> None:
+def audit(ctx: click.Context) -> None:
     """Look for trouble in what is stored; nothing is changed."""
     from agentmem.cli.progress import steps
     from agentmem.inspector.auditing import audit as look
@@ -299,7 +315,15 @@ def audit(ctx: typer.Context) -> None:
     say(ctx, "audit", found, render_audit)
 
 
-def doctor(ctx: typer.Context, *, model: ModelName = None) -> None:
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+def doctor(ctx: click.Context, *, model: str | None = None) -> None:
     """Check environment, models, store, indexes and jobs; exit code 1 when something failed.
 
     The model is the one that `chat` and `ask` would use; it is not asked anything.
@@ -317,4 +341,4 @@ def doctor(ctx: typer.Context, *, model: ModelName = None) -> None:
         remedy = error.remedy or "Check the path, or restore a backup."
         found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
     say(ctx, "doctor", found, render_doctor)
-    raise typer.Exit(found.exit_code)
+    raise click.exceptions.Exit(found.exit_code)

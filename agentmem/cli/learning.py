@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from agentmem.cli.common import open_memory, read_text, screen_of, whose_of
+from agentmem.cli.common import argument, open_memory, read_text, screen_of, whose_of
 from agentmem.cli.output import one_line
-from agentmem.cli.storing import Words, join
+from agentmem.cli.storing import join
 from agentmem.errors import InvalidInput
 from agentmem.inspector.commands import undo_command
 
@@ -20,38 +20,31 @@ if TYPE_CHECKING:
 
 MESSAGE_FILES = (".json", ".jsonl")
 
-ModelName = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="A litellm model that helps; none by default."),
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", metavar="N", help="Ask the model at most so often.")
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option("--max-tokens", metavar="N", help="At most so many tokens, in and out together."),
-]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command("learn")(learn)
 
 
+@argument(
+    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+)
+@click.option("--file", metavar="PATH", help="Read a file; .json and .jsonl are messages.")
+@click.option("--model", metavar="NAME", help="A litellm model that helps; none by default.")
+@click.option("--max-calls", metavar="N", type=int, help="Ask the model at most so often.")
+@click.option(
+    "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be learned; change nothing.")
 def learn(
-    ctx: typer.Context,
-    text: Words = None,
+    ctx: click.Context,
+    text: tuple[str, ...] = (),
     *,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="PATH", help="Read a file; .json and .jsonl are messages."),
-    ] = None,
-    model: ModelName = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be learned; change nothing.")
-    ] = False,
+    file: str | None = None,
+    model: str | None = None,
+    max_calls: int | None = None,
+    max_tokens: int | None = None,
+    dry_run: bool = False,
 ) -> None:
     """Keep the facts, decisions and fixes that a text of the user's states.
 

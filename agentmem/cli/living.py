@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-import typer
+import click
 
-from agentmem.cli.common import common_of, open_memory, screen_of, whose_of
-from agentmem.cli.learning import MaxCalls, MaxTokens, ModelName, spend_of
+from agentmem.cli.common import argument, common_of, open_memory, screen_of, whose_of
+from agentmem.cli.learning import spend_of
 from agentmem.cli.output import Screen, one_line
 from agentmem.errors import InvalidInput
 from agentmem.inspector.commands import undo_command
@@ -32,37 +32,39 @@ COUNTED = (
 )
 
 
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command("consolidate")(consolidate)
     app.command("merge")(merge)
-    group = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
-    group.callback()(open_or_command)
+    group = app.group("contradictions", invoke_without_command=True)(
+        click.pass_context(open_or_command)
+    )
     group.command("list")(list_contradictions)
     group.command("show")(show)
     group.command("resolve")(resolve)
-    app.add_typer(group, name="contradictions")
 
 
+@click.option("--dry-run", is_flag=True, help="Say what a run would do; change nothing.")
+@click.option("--undo", metavar="ID", help="Take this run back.")
+@click.option("--full", is_flag=True, help="Compare everything, not only what is new.")
+@click.option("--everyone", is_flag=True, help="Of every user, one run each.")
+@click.option("--log", is_flag=True, help="List the runs that were made.")
+@click.option("--model", metavar="NAME", help="A litellm model that helps; none by default.")
+@click.option("--max-calls", metavar="N", type=int, help="Ask the model at most so often.")
+@click.option(
+    "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
+)
 def consolidate(
-    ctx: typer.Context,
+    ctx: click.Context,
     *,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what a run would do; change nothing.")
-    ] = False,
-    undo: Annotated[
-        str | None, typer.Option("--undo", metavar="ID", help="Take this run back.")
-    ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Compare everything, not only what is new.")
-    ] = False,
-    everyone: Annotated[
-        bool, typer.Option("--everyone", help="Of every user, one run each.")
-    ] = False,
-    log: Annotated[bool, typer.Option("--log", help="List the runs that were made.")] = False,
-    model: ModelName = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
+    dry_run: bool = False,
+    undo: str | None = None,
+    full: bool = False,
+    everyone: bool = False,
+    log: bool = False,
+    model: str | None = None,
+    max_calls: int | None = None,
+    max_tokens: int | None = None,
 ) -> None:
     """Merge duplicates, shorten what is old, forget what nobody needs, find contradictions.
 
@@ -82,7 +84,7 @@ def consolidate(
             _run(at, memory, readers, dry_run=dry_run, full=full, model=model, spend=spend)
 
 
-def _readers(ctx: typer.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
+def _readers(ctx: click.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
     if not everyone:
         return [whose_of(ctx)]
     if common_of(ctx).named:
@@ -164,15 +166,16 @@ def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
         at.note("No runs were made.")
 
 
-def open_or_command(ctx: typer.Context) -> None:
+def open_or_command(ctx: click.Context) -> None:
     """Show and resolve what cannot both be true; alone it lists what is open."""
     if ctx.invoked_subcommand is None:
         list_contradictions(ctx)
 
 
+@click.option("--all", "everything", is_flag=True, help="The resolved ones too.")
 def list_contradictions(
-    ctx: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", help="The resolved ones too.")] = False,
+    ctx: click.Context,
+    everything: bool = False,
 ) -> None:
     """List contradictions, oldest first: the open ones, or all."""
     at = screen_of(ctx)
@@ -187,11 +190,10 @@ def list_contradictions(
         at.note("Nothing contradicts anything that is known.")
 
 
+@argument("id", metavar="ID", help="An id from `list`, or how it begins.")
 def show(
-    ctx: typer.Context,
-    id: Annotated[  # noqa: A002 - the argument's name
-        str, typer.Argument(metavar="ID", help="An id from `list`, or how it begins.")
-    ],
+    ctx: click.Context,
+    id: str,  # noqa: A002  # as it is shown
 ) -> None:
     """Show one contradiction with both memories."""
     at = screen_of(ctx)
@@ -203,15 +205,14 @@ def show(
         at.print(contradiction_lines(at, found))
 
 
+@argument("id", metavar="ID", help="An id from `list`, or how it begins.")
+@argument("resolution", metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
+@click.option("--note", default="", help="Why, for later.")
 def resolve(
-    ctx: typer.Context,
-    id: Annotated[  # noqa: A002 - the argument's name
-        str, typer.Argument(metavar="ID", help="An id from `list`, or how it begins.")
-    ],
-    resolution: Annotated[
-        str, typer.Argument(metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
-    ],
-    note: Annotated[str, typer.Option("--note", help="Why, for later.")] = "",
+    ctx: click.Context,
+    id: str,  # noqa: A002  # as it is shown
+    resolution: str,
+    note: str = "",
 ) -> None:
     """Say which memory is true; the other one is superseded, and kept."""
     from agentmem.living.contradictions import Resolution
@@ -244,10 +245,12 @@ def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
     return lines
 
 
+@argument("a", metavar="A", help="Into which: a store's file, or a user.")
+@argument("b", metavar="B", help="What is taken in: a file, or a user.")
 def merge(
-    ctx: typer.Context,
-    a: Annotated[str, typer.Argument(metavar="A", help="Into which: a store's file, or a user.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What is taken in: a file, or a user.")],
+    ctx: click.Context,
+    a: str,
+    b: str,
 ) -> None:
     """Merge the store B into the store A, or a copy of user B's memories into user A's.
 

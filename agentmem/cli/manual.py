@@ -66,12 +66,12 @@ removed.
 | 130 | interrupted by Ctrl-C |
 | 141 | whoever read the output went away, as in a pipe to `head` |
 
-`agentmem --install-completion` sets up completion for bash, zsh, fish or PowerShell.
+`agentmem --install-completion` sets up completion for bash, zsh or fish.
 """
 
 
 def render_manual() -> str:
-    """The page, the same for every version of typer."""
+    """The page."""
     root = command()
     shared = [param for param in root.params if param.name not in _COMPLETION]
     lines = [INTRODUCTION + "\n".join(_options(shared)), CONVENTIONS]
@@ -122,7 +122,7 @@ def _rows(params: list[Any]) -> list[str]:
         names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
         value = "" if param.is_flag else f" `{_metavar(param)}`"
         variable = f" (`{param.envvar}`)" if param.envvar else ""
-        default = param.default
+        default = param.to_info_dict()["default"]
         said = f" Default: `{default}`." if default not in (None, "", False, True, [], ()) else ""
         rows.append(f"| {names}{value} | {_cell(param.help)}{variable}{said} |")
     return rows

@@ -8,11 +8,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-import typer
+import click
 
-from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
+from agentmem.cli.common import (
+    FAILED,
+    argument,
+    common_of,
+    confirm,
+    open_memory,
+    screen_of,
+    whose_of,
+)
 from agentmem.cli.output import Screen, close_quietly, one_line
 from agentmem.errors import FileRefused, FileUnreadable, InvalidInput
 from agentmem.stores.whole_files import new_bytes
@@ -26,7 +34,7 @@ Foreign = Literal["auto", "agentmem", "mem0", "letta", "zep", "chatgpt", "claude
 SHOWN_BAD_LINES = 10
 
 
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command("export")(export)
     app.command("import")(import_memories)
@@ -34,16 +42,15 @@ def register(app: typer.Typer) -> None:
     app.command()(restore)
 
 
+@argument("file", metavar="FILE", help="Where to; - is stdout.")
+@click.option("--vectors", is_flag=True, help="With the vectors; they are made anew otherwise.")
+@click.option("--yes", "-y", is_flag=True, help="Replace a file without asking.")
 def export(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; - is stdout.")],
+    ctx: click.Context,
+    file: str,
     *,
-    vectors: Annotated[
-        bool, typer.Option("--vectors", help="With the vectors; they are made anew otherwise.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Replace a file without asking.")
-    ] = False,
+    vectors: bool = False,
+    yes: bool = False,
 ) -> None:
     """Write memories to a file, one JSON object a line: of everybody, or of --user."""
     at = screen_of(ctx)
@@ -71,19 +78,24 @@ def export(
         at.print(f"Exported: {count:,} to {one_line(file)}")
 
 
+@argument("file", metavar="FILE", help="What was exported; - is stdin.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(get_args(Foreign), case_sensitive=False),
+    default="auto",
+    show_default=True,
+    help="Which program exported it.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
+@click.option("--skip-bad-lines", is_flag=True, help="Import the rest when some cannot be read.")
 def import_memories(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is stdin.")],
+    ctx: click.Context,
+    file: str,
     *,
-    source: Annotated[
-        Foreign, typer.Option("--from", help="Which program exported it.", case_sensitive=False)
-    ] = "auto",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be taken; write nothing.")
-    ] = False,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Import the rest when some cannot be read.")
-    ] = False,
+    source: Foreign = "auto",
+    dry_run: bool = False,
+    skip_bad_lines: bool = False,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 
@@ -125,13 +137,11 @@ def import_memories(
         if refused:
             at.complain("Nothing was imported; --skip-bad-lines imports the other lines.")
     if refused:
-        raise typer.Exit(FAILED)
+        raise click.exceptions.Exit(FAILED)
 
 
-def backup(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
-) -> None:
+@argument("file", metavar="FILE", help="Where to; it must not exist yet.")
+def backup(ctx: click.Context, file: str) -> None:
     """Write a copy of the whole store, which may be in use meanwhile.
 
     For example: agentmem backup memory-monday.db
@@ -145,11 +155,9 @@ def backup(
         at.print(f"Copied to {one_line(file)}")
 
 
-def restore(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="BACKUP", help="What `backup` wrote.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+@argument("file", metavar="BACKUP", help="What `backup` wrote.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
     """Put a backup in the place of the store. Nobody may have the store open.
 
     The backup is checked first. The store that was there is kept under another
@@ -178,7 +186,7 @@ def restore(
 
 
 def import_foreign(
-    ctx: typer.Context,
+    ctx: click.Context,
     at: Screen,
     memory: MemoryManager,
     path: Path,
@@ -242,7 +250,7 @@ def embed(at: Screen, memory: MemoryManager) -> None:
         memory.reembed(progress=lambda done, total: move(done, total, ""))
 
 
-def check_target(ctx: typer.Context, target: Path) -> None:
+def check_target(ctx: click.Context, target: Path) -> None:
     """Refuse to write an export over the store itself."""
     store = common_of(ctx).path
     if store is not None and target.exists() and store.exists() and target.samefile(store):
@@ -291,4 +299,4 @@ def copy_to_stdout(at: Screen, path: Path) -> None:
         at.out.buffer.flush()
     except BrokenPipeError:
         close_quietly(at.out)
-        raise typer.Exit(CLOSED_PIPE) from None
+        raise click.exceptions.Exit(CLOSED_PIPE) from None

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any, TextIO
 
-import typer
+import click
 
 from agentmem.core.layout import Pen, Style
 from agentmem.core.values import dataclass
@@ -122,7 +122,7 @@ class Screen:
                 self.out.flush()
         except BrokenPipeError:
             close_quietly(self.out)
-            raise typer.Exit(CLOSED_PIPE) from None
+            raise click.exceptions.Exit(CLOSED_PIPE) from None
 
     def note(self, text: str) -> None:
         """Say something beside the output, on stderr; not with `--json`."""

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from agentmem.cli.common import confirm, open_memory, read_text, resolve_id, screen_of, whose_of
+from agentmem.cli.common import (
+    argument,
+    confirm,
+    open_memory,
+    read_text,
+    resolve_id,
+    screen_of,
+    whose_of,
+)
 from agentmem.cli.output import Screen, one_line
 
 if TYPE_CHECKING:
@@ -16,24 +24,22 @@ if TYPE_CHECKING:
     from agentmem.preferences import Preference
 
 
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add `prefs` and what can be done with them."""
-    prefs = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
-    prefs.callback()(all_or_command)
+    prefs = app.group("prefs", invoke_without_command=True)(click.pass_context(all_or_command))
     prefs.command("list")(list_preferences)
     prefs.command("add")(add)
     prefs.command("remove")(remove)
     prefs.command("clear")(clear)
-    app.add_typer(prefs, name="prefs")
 
 
-def all_or_command(ctx: typer.Context) -> None:
+def all_or_command(ctx: click.Context) -> None:
     """Show and change what users told about themselves; alone it lists."""
     if ctx.invoked_subcommand is None:
         list_preferences(ctx)
 
 
-def list_preferences(ctx: typer.Context) -> None:
+def list_preferences(ctx: click.Context) -> None:
     """List the preferences that hold now, newest first."""
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -47,15 +53,12 @@ def list_preferences(ctx: typer.Context) -> None:
         at.note("No preferences are known.")
 
 
+@argument("text", nargs=-1, metavar="TEXT", help="In the user's words; - or nothing reads stdin.")
+@click.option("--type", help="expertise, style, domain or custom.")
 def add(
-    ctx: typer.Context,
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="In the user's words; - or nothing reads stdin."),
-    ] = None,
-    type: Annotated[  # noqa: A002 - the option's name
-        str | None, typer.Option("--type", help="expertise, style, domain or custom.")
-    ] = None,
+    ctx: click.Context,
+    text: tuple[str, ...] = (),
+    type: str | None = None,  # noqa: A002  # as it is typed
 ) -> None:
     """Keep a preference; a newer one about the same thing takes the older one's place."""
     at = screen_of(ctx)
@@ -71,14 +74,12 @@ def add(
         at.note(f"It takes the place of {', '.join(kept.replaced)}.")
 
 
+@argument("id", metavar="ID", help="A whole id, or 4 characters or more of an end.")
+@click.option("--undo", is_flag=True, help="Let what it had replaced hold again.")
 def remove(
-    ctx: typer.Context,
-    id: Annotated[  # noqa: A002 - the argument's name
-        str, typer.Argument(metavar="ID", help="A whole id, or 4 characters or more of an end.")
-    ],
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Let what it had replaced hold again.")
-    ] = False,
+    ctx: click.Context,
+    id: str,  # noqa: A002  # as it is shown
+    undo: bool = False,
 ) -> None:
     """Take one preference back."""
     at = screen_of(ctx)
@@ -97,9 +98,10 @@ def remove(
         at.print(f"Holds again: {one_line(one.text)}")
 
 
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def clear(
-    ctx: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    ctx: click.Context,
+    yes: bool = False,
 ) -> None:
     """Take every preference of this user back."""
     at = screen_of(ctx)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from agentmem.cli.common import (
     NOT_FOUND,
+    argument,
     common_of,
     confirm,
     history_path,
@@ -21,21 +22,21 @@ from agentmem.errors import InvalidInput
 if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ID...", help="Whole ids, or their first or last 4 characters or more."),
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-All = Annotated[bool, typer.Option("--all", help="Every private memory of this user.")]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command()(delete)
     app.command()(erase)
 
 
-def delete(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
+@argument(
+    "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
+)
+@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def delete(
+    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
+) -> None:
     """Take memories out of every read. They are kept until they are erased."""
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -51,7 +52,14 @@ def delete(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = F
         at.print(f"Deleted: {count:,}")
 
 
-def erase(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = False) -> None:
+@argument(
+    "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
+)
+@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def erase(
+    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
+) -> None:
     """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
     from agentmem.cli.showing import receipt_lines, receipt_to_dict
 
@@ -72,16 +80,16 @@ def erase(ctx: typer.Context, ids: Ids = None, every: All = False, yes: Yes = Fa
         if typed:
             at.note("The lines typed into `agentmem chat` were removed too.")
     if meant is not None and not receipt.ids:
-        raise typer.Exit(NOT_FOUND)
+        raise click.exceptions.Exit(NOT_FOUND)
 
 
 # -- inside ----------------------------------------------------------------------------
 
 
 def choose(
-    ctx: typer.Context,
+    ctx: click.Context,
     memory: MemoryManager,
-    ids: list[str] | None,
+    ids: tuple[str, ...],
     *,
     every: bool,
     deleted: bool = False,
@@ -99,7 +107,7 @@ def choose(
     )
 
 
-def forget_typed_lines(ctx: typer.Context) -> bool:
+def forget_typed_lines(ctx: click.Context) -> bool:
     """Remove this user's lines that `chat` kept; whether there were any.
 
     They may repeat what was erased.
@@ -112,7 +120,7 @@ def forget_typed_lines(ctx: typer.Context) -> bool:
 
 
 def counted(
-    memory: MemoryManager, ctx: typer.Context, meant: list[str] | None, *, deleted: bool = False
+    memory: MemoryManager, ctx: click.Context, meant: list[str] | None, *, deleted: bool = False
 ) -> str:
     """How many memories of whom, in words."""
     from agentmem.core.filters import Selection

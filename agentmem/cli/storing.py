@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from agentmem.cli.common import (
     NOTHING_FOUND,
+    argument,
     common_of,
     open_memory,
     read_text,
@@ -22,24 +23,8 @@ from agentmem.errors import InvalidInput
 if TYPE_CHECKING:
     pass
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."),
-]
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="A whole id, or its first or last 4 characters or more.")
-]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only this kind; may be given several times."),
-]
-Metadata = Annotated[
-    list[str] | None,
-    typer.Option("--metadata", metavar="KEY=VALUE", help="A field; may be given several times."),
-]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command()(add)
     app.command()(search)
@@ -49,20 +34,34 @@ def register(app: typer.Typer) -> None:
     app.command()(history)
 
 
+@argument(
+    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+)
+@click.option(
+    "--kind", metavar="KIND", default="fact", show_default=True, help="fact, episode, workflow, …"
+)
+@click.option(
+    "--importance",
+    metavar="0-1",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="How much it matters.",
+)
+@click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
+@click.option(
+    "--visibility", default="private", show_default=True, help="private, project or system."
+)
 def add(
-    ctx: typer.Context,
-    text: Words = None,
+    ctx: click.Context,
+    text: tuple[str, ...] = (),
     *,
-    kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="fact, episode, workflow, …")
-    ] = "fact",
-    importance: Annotated[
-        float, typer.Option("--importance", metavar="0-1", help="How much it matters.")
-    ] = 0.5,
-    metadata: Metadata = None,
-    visibility: Annotated[
-        str, typer.Option("--visibility", help="private, project or system.")
-    ] = "private",
+    kind: str = "fact",
+    importance: float = 0.5,
+    metadata: tuple[str, ...] = (),
+    visibility: str = "private",
 ) -> None:
     """Remember a text. The same text again adds nothing."""
     at = screen_of(ctx)
@@ -84,24 +83,30 @@ def add(
     note_problems(at, added.degradations)
 
 
+@argument(
+    "query",
+    nargs=-1,
+    metavar="TEXT",
+    help="Several words need no quotes; - or nothing reads stdin.",
+)
+@click.option("--limit", "-n", metavar="N", type=int, help="At most so many.")
+@click.option("--threshold", metavar="0-1", type=float, help="The least score.")
+@click.option("--mode", help="hybrid, vector or fulltext.")
+@click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+@click.option("--since", metavar="WHEN", help="ISO 8601, included.")
+@click.option("--until", metavar="WHEN", help="ISO 8601, not included.")
 def search(
-    ctx: typer.Context,
-    query: Words = None,
+    ctx: click.Context,
+    query: tuple[str, ...] = (),
     *,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", metavar="N", help="At most so many.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="0-1", help="The least score.")
-    ] = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="hybrid, vector or fulltext.")] = None,
-    kind: Kinds = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="ISO 8601, included.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="ISO 8601, not included.")
-    ] = None,
+    limit: int | None = None,
+    threshold: float | None = None,
+    mode: str | None = None,
+    kind: tuple[str, ...] = (),
+    since: str | None = None,
+    until: str | None = None,
 ) -> None:
     """Find the memories that answer a query, best first. Exits with 5 when there are none."""
     from agentmem.cli.showing import hit_lines
@@ -132,18 +137,27 @@ def search(
             at.note(f"Nothing found{missing(ctx)}.")
         note_problems(at, found.degradations)
     if not found:
-        raise typer.Exit(NOTHING_FOUND)
+        raise click.exceptions.Exit(NOTHING_FOUND)
 
 
+@click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+@click.option(
+    "--limit",
+    "-n",
+    metavar="N",
+    type=int,
+    default=20,
+    show_default=True,
+    help="At most so many; 0 for all.",
+)
+@click.option("--superseded", is_flag=True, help="Also what newer statements replaced.")
 def list_memories(
-    ctx: typer.Context,
-    kind: Kinds = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", help="At most so many; 0 for all.")
-    ] = 20,
-    superseded: Annotated[
-        bool, typer.Option("--superseded", help="Also what newer statements replaced.")
-    ] = False,
+    ctx: click.Context,
+    kind: tuple[str, ...] = (),
+    limit: int = 20,
+    superseded: bool = False,
 ) -> None:
     """List memories, newest first."""
     from agentmem.cli.showing import list_lines
@@ -168,10 +182,12 @@ def list_memories(
         at.note(f"The newest {most:,}; --limit shows more.")
 
 
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@click.option("--text", is_flag=True, help="Only the text.")
 def get(
-    ctx: typer.Context,
-    id: Id,  # noqa: A002 - it is the argument's name
-    text: Annotated[bool, typer.Option("--text", help="Only the text.")] = False,
+    ctx: click.Context,
+    id: str,  # noqa: A002 - it is the argument's name
+    text: bool = False,
 ) -> None:
     """Show one memory."""
     from agentmem.cli.showing import detail_lines, text_lines
@@ -189,16 +205,23 @@ def get(
         at.print(detail_lines(at, found, now=now))
 
 
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@argument(
+    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+)
+@click.option("--importance", metavar="0-1", type=float, help="How much it matters.")
+@click.option("--title", help="What it is called.")
+@click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
 def update(
-    ctx: typer.Context,
-    id: Id,  # noqa: A002 - it is the argument's name
-    text: Words = None,
+    ctx: click.Context,
+    id: str,  # noqa: A002 - it is the argument's name
+    text: tuple[str, ...] = (),
     *,
-    importance: Annotated[
-        float | None, typer.Option("--importance", metavar="0-1", help="How much it matters.")
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="What it is called.")] = None,
-    metadata: Metadata = None,
+    importance: float | None = None,
+    title: str | None = None,
+    metadata: tuple[str, ...] = (),
 ) -> None:
     """Change what a memory says; what it said before stays in its history."""
     from agentmem.results import memory_to_dict
@@ -227,7 +250,8 @@ def update(
         at.print(f"Changed: {changed.id}")
 
 
-def history(ctx: typer.Context, id: Id) -> None:  # noqa: A002 - it is the argument's name
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
     """Show what a memory said before each change, oldest first, and what it says now."""
     from agentmem.cli.showing import indented
     from agentmem.results import memory_to_dict
@@ -256,12 +280,12 @@ def history(ctx: typer.Context, id: Id) -> None:  # noqa: A002 - it is the argum
 # -- inside ----------------------------------------------------------------------------
 
 
-def join(words: list[str] | None) -> str | None:
+def join(words: tuple[str, ...]) -> str | None:
     """The words of an argument as one text; `None` when there are none."""
     return " ".join(words) if words else None
 
 
-def read_metadata(pairs: list[str] | None) -> dict[str, Any]:
+def read_metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
     """`key=value` pairs; a value is a number, true, false, null or a list if it reads as one."""
     fields: dict[str, Any] = {}
     for pair in pairs or ():
@@ -291,7 +315,7 @@ def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None
         at.note(f"Note: {one_line(problem)}")
 
 
-def missing(ctx: typer.Context) -> str:
+def missing(ctx: click.Context) -> str:
     """A hint for an empty answer when the store is not there at all."""
     from agentmem.cli.output import one_line
 

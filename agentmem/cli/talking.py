@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from agentmem.cli.common import resolve_id
 from agentmem.cli.flowing import Flow
@@ -100,7 +100,7 @@ class Talk:
                 self.at.complain(f"There is no {one_line(name)}; /help lists the commands.")
                 return True
             self.answer(said)
-        except typer.Exit:  # nobody reads any more
+        except click.exceptions.Exit:  # nobody reads any more
             raise
         except Exception as error:  # noqa: BLE001 - a failing model must not end the conversation
             self._complain(error)

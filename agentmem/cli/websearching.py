@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from agentmem.cli.chatting import EXTRACTIVE, ModelName, model_name
+from agentmem.cli.chatting import EXTRACTIVE, model_name
 from agentmem.cli.common import (
     INTERRUPTED,
     NOTHING_FOUND,
+    argument,
     common_of,
     open_memory,
     read_text,
@@ -26,29 +27,42 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 30.0
 
 
-def register(app: typer.Typer) -> None:
+def register(app: click.Group) -> None:
     """Add the command of this module."""
     app.command("websearch")(websearch)
 
 
+@argument(
+    "query", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."
+)
+@click.option("--fetch", is_flag=True, help="Read the first pages; memory keeps them.")
+@click.option("--no-memory", is_flag=True, help="Search the web alone.")
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+@click.option(
+    "--max-results",
+    metavar="N",
+    type=int,
+    default=8,
+    show_default=True,
+    help="At most so many of the web.",
+)
+@click.option("--searxng", metavar="URL", default="", help="Ask this SearXNG, not DuckDuckGo.")
 def websearch(
-    ctx: typer.Context,
-    query: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."),
-    ] = None,
+    ctx: click.Context,
+    query: tuple[str, ...] = (),
     *,
-    fetch: Annotated[
-        bool, typer.Option("--fetch", help="Read the first pages; memory keeps them.")
-    ] = False,
-    no_memory: Annotated[bool, typer.Option("--no-memory", help="Search the web alone.")] = False,
-    model: ModelName = None,
-    max_results: Annotated[
-        int, typer.Option("--max-results", metavar="N", help="At most so many of the web.")
-    ] = 8,
-    searxng: Annotated[
-        str, typer.Option("--searxng", metavar="URL", help="Ask this SearXNG, not DuckDuckGo.")
-    ] = "",
+    fetch: bool = False,
+    no_memory: bool = False,
+    model: str | None = None,
+    max_results: int = 8,
+    searxng: str = "",
 ) -> None:
     """Search the web and your memory for one answer with numbered sources.
 
@@ -82,9 +96,9 @@ def websearch(
             memory.flush(FLUSH_SECONDS)
     show(at, found)
     if stopped:
-        raise typer.Exit(INTERRUPTED)
+        raise click.exceptions.Exit(INTERRUPTED)
     if not found.found:
-        raise typer.Exit(NOTHING_FOUND)
+        raise click.exceptions.Exit(NOTHING_FOUND)
 
 
 async def search(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 _NEEDED = (
-    "numpy", "faiss-cpu", "tiktoken", "wordllama", "pydantic", "typer", "rich",
+    "numpy", "faiss-cpu", "tiktoken", "wordllama", "pydantic", "click", "rich",
 )  # fmt: skip
 _OPTIONAL = {
     "litellm": ("litellm", "models by their names"),

@@ -155,7 +155,7 @@ def test_metadata_written_as_json_is_kept(fields: dict[str, Any]) -> None:
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in fields.items()
     }
-    read = read_metadata([f"{name}={value}" for name, value in written.items()])
+    read = read_metadata(tuple(f"{name}={value}" for name, value in written.items()))
     for name, value in fields.items():
         kept = read[name]
         if isinstance(value, str):

@@ -474,18 +474,48 @@ def test_shells_complete_commands_and_options(tmp_path: Path) -> None:
         process = start(
             tmp_path / "memory.db",
             env={
-                "_AGENTMEM_COMPLETE": "complete_bash",
+                "_AGENTMEM_COMPLETE": "bash_complete",
                 "COMP_WORDS": words,
                 "COMP_CWORD": str(number),
             },
         )
         out, _ = process.communicate(timeout=60)
-        return out.decode().split()
+        return [line.partition(",")[2] for line in out.decode().split()]
 
     assert {"search", "stats"} <= set(complete("agentmem s", 1))
     assert "--threshold" in complete("agentmem search --", 2)
     assert "--store" in complete("agentmem search --", 2)
     assert complete("agentmem prefs cl", 2) == ["clear"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "start_file"), [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", "")]
+)
+def test_completion_is_installed_once(
+    shell: str, start_file: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    if start_file:
+        (tmp_path / start_file).write_text("alias a=b")
+    shown = cli("--show-completion")
+    assert f"{shell}_complete" in shown.out
+    for _ in range(2):
+        assert cli("--install-completion").code == 0
+    (written,) = (p for p in tmp_path.rglob("*agentmem*") if p.is_file())
+    assert written.read_text().strip() == shown.out.strip()
+    if start_file:
+        lines = (tmp_path / start_file).read_text().splitlines()
+        assert lines == ["alias a=b", f'. "$HOME/{written.name}"']
+
+
+def test_completion_of_an_unknown_shell_is_wrong_usage(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    ran = cli("--install-completion")
+    assert ran.code == 2
+    assert "bash, zsh, fish" in ran.err
 
 
 def test_the_manual_is_fresh() -> None:

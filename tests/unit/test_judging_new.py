@@ -252,7 +252,8 @@ def test_what_is_learned_is_compared_with_what_was_added(memory: MemoryManager) 
 def test_judging_looks_at_no_links_but_those_of_what_it_judges() -> None:
     """At a hundred thousand rows, reading every user's took 56 ms for each new memory."""
     store = FaultyStore(
-        SqliteStore(":memory:"), lambda path: OSError("all of them") if path.endswith(".all") else None
+        SqliteStore(":memory:"),
+        lambda path: OSError("all of them") if path.endswith(".all") else None,
     )
     with MemoryManager(cast(Store, store), embedder=HashEmbedder(), clock=ManualClock(NOW)) as made:
         made.add(PORTS[0], user_id="ann")

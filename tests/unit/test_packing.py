@@ -132,7 +132,7 @@ def test_messages_that_are_not_ours_to_shorten_all_go_in_and_are_accounted_for()
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
-    messages = [SYSTEM, *HISTORY, ASKED, *steps]
+    messages: list[dict[str, Any]] = [SYSTEM, *HISTORY, ASKED, *steps]
     plan = packed(messages, window_tokens=120, packages=KNOWN, as_they_are=True)
     assert list(plan.messages) == messages
     assert plan.report.dropped == ()
