@@ -217,9 +217,10 @@ class Indexer:
         if payload.get("trace"):
             runtime.trace.note_said(payload["trace"], done.ids, scope=scope)
         heard = payload.get("heard")
-        for message, item in zip(kept, done.items, strict=True) if heard is not None else ():
-            if message["role"] == "user":
-                runtime.preferences.heard(message, item.id, scope, new=heard)
+        if heard is not None:
+            for message, item in zip(kept, done.items, strict=True):
+                if message["role"] == "user":
+                    runtime.preferences.heard(message, item.id, scope, new=heard)
 
     def _index(
         self,

@@ -21,7 +21,7 @@ from agentmem.errors import RecordNotFound
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Memory, Scope
 
-ANA = {"user_id": "ana"}
+ANA: dict[str, Any] = {"user_id": "ana"}
 READER = Scope(user_id="ana")
 MADE = ("preference", "fact", "episode", "workflow")
 """Kinds of what is made of other memories."""

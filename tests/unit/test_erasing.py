@@ -14,7 +14,7 @@ from agentmem.stores.values import Receipt
 from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Memory, Scope
 
-ANA = {"user_id": "ana"}
+ANA: dict[str, Any] = {"user_id": "ana"}
 CONFIG = LoopConfig(learn_facts=True, consolidate_nightly=False)
 
 
