@@ -101,7 +101,9 @@ class Names:
         """Whether `text` names one of them."""
         if any(one in text for one in self._others):
             return True
-        return bool(self._words) and not self._words.isdisjoint(_ID.findall(text))
+        if len(self._words) <= _FEW_ANCHORS and not any(one in text for one in self._words):
+            return False
+        return not self._words.isdisjoint(_ID.findall(text))
 
 
 def texts_in(value: Any) -> Iterator[str]:
