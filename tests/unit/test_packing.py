@@ -118,7 +118,7 @@ def test_an_image_in_the_current_message_counts_as_media(as_they_are: bool) -> N
 
 def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
@@ -128,7 +128,7 @@ def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:
 
 def test_messages_that_are_not_ours_to_shorten_all_go_in_and_are_accounted_for() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
