@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.core.checks import require_choice, require_count, require_text, require_unit
 from agentmem.core.filters import Selection
-from agentmem.core.question import Question
+from agentmem.core.living.gathering import mentions
+from agentmem.core.question import Question, names_in
 from agentmem.core.ranking import Evidence
 from agentmem.core.values import dataclass
 from agentmem.results import SearchResults
@@ -98,10 +99,7 @@ def is_thin(request: Request, found: SearchResults) -> bool:
     """
     if 2 * len(found) < request.top_k or found[0].score < WEAK:
         return True
-    from agentmem.core.living.essentials import read_essentials  # only where something is cold
-    from agentmem.core.living.gathering import mentions
-
-    names = [name for name in read_essentials(request.query[:READ_CHARACTERS]).names if name[2:]]
+    names = [name for name in names_in(request.query[:READ_CHARACTERS]) if name[2:]]
     said = [f"{hit.memory.speaker} {hit.memory.title} {hit.memory.text}" for hit in found]
     return not all(any(mentions(text, name) for text in said) for name in names)
 

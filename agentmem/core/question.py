@@ -38,6 +38,11 @@ _CASE_MATTERS = STOP_WORDS | {"may", "april", "june", "august", "mark", "rose", 
 _MAX_NAME_WORDS = 4
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """The words that stand with a capital inside a sentence of `text`."""
+    return tuple(dict.fromkeys(_CAPITALISED.findall(text)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A search text as ranking needs it; made by `read_question`."""
