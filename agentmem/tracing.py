@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.secrets_said import without_keys
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.snapshot_codec import (
     MESSAGE_PREFIX,
@@ -25,6 +26,7 @@ from agentmem.core.snapshot_codec import (
     text_ids,
     to_fields,
     unpack,
+    without_keys_of,
     without_texts_of,
 )
 from agentmem.core.values import dataclass
@@ -133,7 +135,7 @@ class Trace:
         self._submit(
             snapshot.scope,
             snapshot.id,
-            lambda: {"snapshot": Late(lambda: to_fields(snapshot), characters=_size(snapshot))},
+            lambda: {"snapshot": Late(lambda: _fields(snapshot), characters=_size(snapshot))},
         )
 
     def record_late(self, snapshot_id: str, made: Late, scope: Scope) -> None:
@@ -142,7 +144,7 @@ class Trace:
         from agentmem.core.waiting import Late
 
         def fields() -> Any:
-            return None if made.value is None else to_fields(made.value)
+            return None if made.value is None else _fields(made.value)
 
         self._submit(
             scope,
@@ -151,11 +153,17 @@ class Trace:
         )
 
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
-        """Add what the model answered to a snapshot of `scope`, soon; never raises."""
+        """Add what the model answered to a snapshot of `scope`, soon; never raises.
+
+        A key in what went wrong is not kept.
+        """
         self._submit(
             scope,
             f"{snapshot_id}:outcome",
-            lambda: {"id": snapshot_id, "outcome": outcome_to_fields(outcome)},
+            lambda: {
+                "id": snapshot_id,
+                "outcome": outcome_to_fields(replace(outcome, error=without_keys(outcome.error))),
+            },
         )
 
     def note_said(self, snapshot_id: str, ids: Sequence[str], *, scope: Scope = NO_SCOPE) -> None:
@@ -305,6 +313,10 @@ class Trace:
         shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
         known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
         return tuple(unpack(record.data, known) for record in found)
+
+
+def _fields(snapshot: Snapshot) -> dict[str, Any]:
+    return to_fields(without_keys_of(snapshot))
 
 
 def _size(snapshot: Snapshot) -> int:
