@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
+from agentmem.core.secrets_said import without_keys
 from agentmem.core.waiting import Entry, from_stored, to_stored
 from agentmem.errors import AgentMemError
 from agentmem.stores.base import Store
@@ -69,6 +70,6 @@ class KeptJobs:
         self._store.jobs.done(stored_id)
 
     def fail(self, entry: Entry, error: str, again: datetime | None) -> None:
-        """Note a failure; without a next try the job stays as failed, for people to see."""
+        """Note a failure, without keys; with no next try the job stays as failed, to be seen."""
         number = entry.stored_id if entry.stored_id is not None else self.keep(entry)
-        self._store.jobs.fail(number, error, retry_at=again)
+        self._store.jobs.fail(number, without_keys(error), retry_at=again)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.lazy import Lazy, made
+from agentmem.core.secrets_said import without_keys
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.snapshot_codec import (
     MESSAGE_PREFIX,
@@ -26,6 +27,7 @@ from agentmem.core.snapshot_codec import (
     text_ids,
     to_fields,
     unpack,
+    without_keys_of,
     without_texts_of,
 )
 from agentmem.core.values import dataclass
@@ -140,13 +142,15 @@ class Trace:
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
         """Add what the model answered to a snapshot of `scope`, soon; never raises.
 
-        One that still waits is written once, with its outcome.
+        One that still waits is written once, with its outcome. A key in what went
+        wrong is not kept.
         """
         with self._lock:
             late = self._unwritten.get(snapshot_id)
 
         def payload() -> dict[str, Any]:
-            said: dict[str, Any] = {"id": snapshot_id, "outcome": outcome_to_fields(outcome)}
+            kept = outcome_to_fields(replace(outcome, error=without_keys(outcome.error)))
+            said: dict[str, Any] = {"id": snapshot_id, "outcome": kept}
             return said if late is None else {**said, "snapshot": late}
 
         self._submit(scope, f"{snapshot_id}:outcome" if late is None else snapshot_id, payload)
@@ -300,7 +304,7 @@ class Trace:
 
 
 def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
-    return None if snapshot is None else to_fields(snapshot)
+    return None if snapshot is None else to_fields(without_keys_of(snapshot))
 
 
 def _size(snapshot: Snapshot) -> int:

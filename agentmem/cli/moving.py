@@ -289,13 +289,20 @@ def readable(file: str) -> Iterator[Path]:
 
 
 def copy_to_stdout(at: Screen, path: Path) -> None:
-    """The bytes of a file on stdout, whatever the terminal's encoding is."""
-    from agentmem.cli.output import CLOSED_PIPE
+    """The bytes of a file of JSON lines on stdout, whatever the encoding is.
+
+    On a terminal characters that cannot be seen are escaped: the JSON is the
+    same, and a stored text moves no cursor and turns no line around.
+    """
+    from agentmem.cli.output import CLOSED_PIPE, escape_unseen
 
     try:
         at.out.flush()
         with path.open("rb") as file:
-            shutil.copyfileobj(file, at.out.buffer)
+            if at.on_terminal:
+                at.out.buffer.writelines(escape_unseen(line.decode()).encode() for line in file)
+            else:
+                shutil.copyfileobj(file, at.out.buffer)
         at.out.buffer.flush()
     except BrokenPipeError:
         close_quietly(at.out)

@@ -67,7 +67,11 @@ def one_line(text: str) -> str:
 
 def to_json(value: Any, *, ascii_only: bool = False) -> str:
     """`value` as an indented JSON document; characters that cannot be seen are escaped."""
-    written = json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain)
+    return escape_unseen(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_plain))
+
+
+def escape_unseen(written: str) -> str:
+    """The same JSON with an escape for every character that cannot be seen."""
     return _UNUSUAL.sub(_escaped, written)
 
 

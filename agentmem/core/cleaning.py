@@ -49,24 +49,27 @@ _STRAY_JOINER = compile_late(
     f"|[\u200c\u200d](?=[{_JOINING}])(?<![{_JOINING}][\u200c\u200d])"
 )
 
-# Control tokens of chat templates that a bracket makes live, and our own tags.
+# Control tokens of chat templates that a bracket makes live, and our own tags. Most are told by
+# their shape, of whatever model they are; a list is for single words, which HTML and logs use too.
 _OWN_TAGS = (
     "knowledge[_-]?context|user_profile|related_knowledge|source|working_memory|stored_result"
     "|conversation_summary"
 )
 _ANGLE_TOKENS = (
     "s|bos|eos|pad|unk|mask|sep|cls|sop|eop|inst|sys|system|assistant|user|human|developer|model"
-    "|start_of_turn|end_of_turn|end_of_text|endoftext|im_start|im_end|begin_of_text|eot_id"
-    "|start_header_id|end_header_id|start_of_image|image|image_soft_token|image_pad|video|audio"
+    "|role|endoftext|im_start|im_end|eot_id|image|image_pad|video|audio|seed:[a-z_]{2,24}"
+    "|(?:start|begin(?:ning)?|end)_of_[a-z_]{2,24}|(?:start|end)_header_id|fim_[a-z]{2,12}"
+    "|[a-z_]{2,24}_token"
     "|tools?|tool_calls?|tool_use|tool_response|tool_results?|tool_code|tool_outputs?|functions?"
     "|function_calls?|function_results?|function_response|invoke|parameters?|think|thinking"
-    "|scratchpad|instructions?|system_prompt|system-reminder|extra_id_[0-9]{1,3}"
-    "|unused[0-9]{1,3}|reserved_[0-9]{1,3}|0x[0-9a-f]{2}"
+    "|scratchpad|instructions?|system_prompt|system-reminder|0x[0-9a-f]{2}"
+    "|(?:extra_id|unused|reserved|special)(?:_token)?_?[0-9]{1,4}"
 )
 _SQUARE_TOKENS = (
     "inst|sys|system|system_prompt|available_tools|tool_calls?|tool_results?|tool_content|args"
     "|call_id|think|img|img_break|img_end|audio|begin_audio|prefix|middle|suffix|gmask|smask|sop"
     "|cls|sep|mask|pad|unk|bos|eos|modelsettings|model_settings|end_of_text"
+    "|(?:unused|reserved|special)_token_?[0-9]{1,4}"
 )
 # One pattern per first character: a scan for a literal is many times faster than for a choice.
 MOST_ROUNDS = 16  # text that still changes after so many is nothing but an attack
@@ -75,13 +78,28 @@ _VERBOSE = re.VERBOSE | re.IGNORECASE | re.MULTILINE
 _ANGLE = compile_late(
     rf"""
     <\s*\| (?=\s*/?[\w▁]) [^|<>\n]{{1,80}} \|\s*>
+    | <\|/?[\w▁][\w▁.-]{{0,40}}> | </?[\w▁][\w▁.-]{{0,40}}\|>
     | <[\s/!?\\]{{0,8}} (?P<own>{_OWN_TAGS}) (?:[^<>]{{0,400}}>)?
     | <<{{0,2}}[\s/\\]{{0,8}} (?:{_ANGLE_TOKENS}) \s{{0,8}}/?\s{{0,8}} >{{1,3}}
     | <[\s/\\]{{0,8}} (?:antml:\w{{1,40}}|invoke|parameter) (?:\s[^<>]{{0,400}})? >
     """,
     _VERBOSE,
 )
-_SQUARE = compile_late(rf"\[[\s/\\]{{0,8}} (?:{_SQUARE_TOKENS}) \s{{0,8}} \]", _VERBOSE)
+_SQUARE = compile_late(
+    rf"""
+    \[[\s/\\]{{0,8}} (?:{_SQUARE_TOKENS}) \s{{0,8}} \]
+    | \[\s{{0,8}}\|\s{{0,8}} /?[\w▁][\w▁ -]{{0,40}} \|\s{{0,8}}\]
+    """,  # [INST], [|system|]
+    _VERBOSE,
+)
+# Brackets that are no pair, around a tilde or another such pair: ]~b], ]~!b[, [e~[, ]<]image[>[
+_BENT = compile_late(
+    r"""
+    (?: \] (?P<closed>[!\w]{0,8}~[!\w]{0,8}) [\[\]] | \[ (?P<opened>[!\w]{0,8}~[!\w]{0,8}) \[ )
+    | \]<\] (?P<between>[^<>\[\]\n]{1,40}) \[>\[
+    """,
+    _VERBOSE,
+)
 _ROOT = compile_late(r"knowledge\s{0,8}_+\s{0,8}context", re.IGNORECASE)
 _BRAND = compile_late(r"agentmem\W{1,8}reference", re.IGNORECASE)
 _ROLE = compile_late(
@@ -92,7 +110,7 @@ _ROLE = compile_late(
     _VERBOSE,
 )
 _NAME = compile_late(r"[A-Za-z0-9_-]")
-_BRACKETS = compile_late(r"(?:<\s*\||<+|\[)(.*?)(?:\|\s*>|>+|\]|\Z)", re.DOTALL)
+_BRACKETS = compile_late(r"(?:[<\[]\s*\||<+|\[)(.*?)(?:\|\s*[>\]]|>+|\]|\Z)", re.DOTALL)
 _IMAGE = compile_late(r"([!！﹗︕])(?=[\[［﹇])")
 _LINK = compile_late(r"([\]］﹈])(?=[(（﹙⁽₍︵])")
 _DEFINITION = compile_late(
@@ -223,6 +241,10 @@ def _dangers(text: str, seen: Seen) -> Iterator[_Change]:
                 yield _rounded(match)
     if "[" in view:
         yield from (_rounded(match) for match in _SQUARE.finditer(view))
+    if "~" in view or "]<]" in view:
+        for match in _BENT.finditer(view):
+            first, last = match.span(match.lastgroup or 0)
+            yield *match.span(), "(", first, last, ")"
     if ":" in view:
         for match in _ROLE.finditer(view):
             first, last = match.span(match.lastindex or 0)

@@ -38,6 +38,31 @@ SAID = re.compile(
     re.IGNORECASE,
 )
 
+# Errors of providers and proxies repeat the request: its headers, its address, the refused key.
+_SENT = re.compile(
+    r"\b(?:bearer|basic)[ :]{1,3}(?P<header>[\w.+/=~-]{8,4096})"  # Authorization: Bearer eyJ…
+    r"|[?&](?:key|sig|signature|(?:api|access|auth)?[_-]?(?:key|token|secret))="
+    r"(?P<query>[^\s&\"'<>]{4,4096})"  # …?key=AIza…
+    r"|\b(?:x-)?(?:api|auth|access|secret|subscription)[ _-]?(?:key|token)[\"']?"
+    r"(?:\s(?:provided|given|used|supplied|is|was)){0,2}\s?[:=]\s?[\"']?"
+    r"(?P<field>[^\s\"'<>,;)}\]]{6,4096})",  # Incorrect API key provided: …
+    re.IGNORECASE,
+)
+REMOVED = "(key removed)"
+
+
+def without_keys(text: str) -> str:
+    """`text`, which an error said, without the keys and passwords in it."""
+    spans = [*secret_spans(text)]
+    spans += [match.span(match.lastgroup or 0) for match in _SENT.finditer(text)]
+    pieces: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if end > done:
+            pieces += (text[done : max(start, done)], REMOVED if start >= done else "")
+            done = end
+    return "".join((*pieces, text[done:]))
+
 
 def secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand in `text`, with the words that tell them; in no order."""

@@ -16,6 +16,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, get_args
 
+from agentmem.core.secrets_said import without_keys
 from agentmem.core.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
@@ -167,6 +168,17 @@ def without_texts_of(snapshot: Snapshot, erased: frozenset[str]) -> Snapshot:
         warnings=(*snapshot.warnings, "a memory was erased before this was written"),
         outcome=None if outcome is None else replace(outcome, answer=ERASED_TEXT),
     )
+
+
+def without_keys_of(snapshot: Snapshot) -> Snapshot:
+    """`snapshot` as it may be kept: what went wrong without the keys that providers repeat."""
+    told = {
+        name: tuple(map(without_keys, getattr(snapshot, name)))
+        for name in ("warnings", "degradations")
+    }
+    outcome = snapshot.outcome
+    kept = None if outcome is None else replace(outcome, error=without_keys(outcome.error))
+    return replace(snapshot, **told, outcome=kept)  # type: ignore[arg-type]  # both are texts
 
 
 _SIMPLE = tuple(

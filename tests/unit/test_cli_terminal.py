@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -115,6 +116,21 @@ def test_lines_fit_the_terminal_and_stored_escapes_do_not_reach_it(cli: Cli, col
         assert "\x1b]0" not in ran.out
         for line in SEQUENCE.sub("", ran.out + ran.err).split("\n"):
             assert width_of(line) <= max(40, min(200, columns)), line
+
+
+def test_what_is_exported_to_a_terminal_neither_moves_it_nor_turns_its_lines_around(
+    cli: Cli,
+) -> None:
+    fill(cli, 1, text="a\x9b2J\x85b\u202ec\u2066d\u200be \U000e0041f 漢字")
+    terminal = Terminal(cli.store, "export", "-")
+    assert terminal.end() == 0
+    for unseen in "\x1b\x9b\x85\u202e\u2066\u200b\U000e0041":
+        assert unseen not in terminal.shown
+    assert "漢字" in terminal.shown
+    piped = cli("export", "-").out
+    shown = [json.loads(line) for line in terminal.shown.splitlines()]
+    assert shown == [json.loads(line) for line in piped.split("\n") if line]
+    assert "\u202e" in piped  # a file or a pipe gets the bytes as they are
 
 
 def test_a_real_terminal_is_measured(cli: Cli) -> None:

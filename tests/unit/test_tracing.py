@@ -234,3 +234,42 @@ def test_how_long_contexts_are_kept_is_a_setting() -> None:
     for wrong in wrongs:
         with pytest.raises(InvalidNumber, match=next(iter(wrong))):
             agentmem.open(":memory:", embedder=None, **wrong)
+
+
+FAKE = "a1B2" * 8
+REFUSALS = (
+    f"AuthenticationError: Incorrect API key provided: sk-proj-{FAKE}. Find yours in the console.",
+    f"AuthenticationError: Incorrect API key provided: {FAKE}",
+    f"APIError: POST https://host/v1/models/m:run?alt=sse&key={FAKE}&x=1 gave 403",
+    f"HTTPError: 401 for {{'Authorization': 'Bearer {FAKE}', 'accept': '*/*'}}",
+    f"HTTPError: headers were x-api-key: {FAKE}, content-type: json",
+    f"ProxyError: https://robot:{FAKE}@proxy.example:8080 refused",
+)
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_a_key_that_a_provider_repeats_is_not_kept(memory: MemoryManager, error: str) -> None:
+    trace = Trace(memory, worker=AtOnce())
+    told = replace(plain_snapshot(), id="s1", degradations=(error,), warnings=(error,))
+    trace.record(told)
+    trace.complete("s1", Outcome(error=error), scope=told.scope)
+    kept = trace.get("s1", scope=None)
+    assert kept.outcome is not None
+    for said in (kept.outcome.error, *kept.degradations, *kept.warnings):
+        assert FAKE not in said
+        assert "(key removed)" in said
+        assert said[:5] == error[:5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RateLimitError: 429, retry after 20 s, request id req_011CSHoEeqs5C35K2UUqR7Fy",
+        "ContextWindowExceededError: 200000 tokens, the key point is: send less",
+        "TimeoutError: https://host/v1/chat?stream=true took 60 s",
+    ],
+)
+def test_what_went_wrong_is_kept_in_its_own_words(memory: MemoryManager, error: str) -> None:
+    trace = Trace(memory, worker=AtOnce())
+    trace.record(replace(plain_snapshot(), id="s1", degradations=(error,)))
+    assert trace.get("s1", scope=None).degradations == (error,)
