@@ -35,7 +35,8 @@ class MeaningEmbedder:
         return rows
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
-        return self.embed_documents([text])[0]
+        row: NDArray[np.float32] = self.embed_documents([text])[0]
+        return row
 
 
 Row = tuple[str, int]
