@@ -16,6 +16,7 @@ from typing import Any
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
 
+LONGEST_SECONDS = 1.0
 PATTERN_CHARACTERS = 1_000
 LONG_LINE_CHARACTERS = 2_000
 _CONTEXT_CHARACTERS = 100
@@ -46,13 +47,13 @@ class _Found:
     stopped: int = 0
 
 
-def grep(text: str, pattern: str, *, seconds: float = 1.0) -> View:
+def grep(text: str, pattern: str) -> View:
     """The lines that match, each with its number: `12: text`.
 
     Of a line longer than 2,000 characters only what stands around each match is
     shown, with its place in the whole text. A pattern that is no regular
     expression is looked for as plain text. When nothing matches, upper and
-    lower case are taken as equal. A pattern too slow for `seconds` stops there:
+    lower case are taken as equal. A pattern too slow for a second stops there:
     what was found until then is given, and the plain text is looked for when
     nothing was.
     """
@@ -61,7 +62,7 @@ def grep(text: str, pattern: str, *, seconds: float = 1.0) -> View:
     if len(pattern) > PATTERN_CHARACTERS:
         raise InvalidInput("grep", pattern, "is too long", remedy="Look for a shorter text.")
     lines = text.removesuffix("\n").split("\n")
-    found, how = _search(lines, pattern, time.monotonic() + seconds)
+    found, how = _search(lines, pattern, time.monotonic() + LONGEST_SECONDS)
     note = f"{found.lines:,} matching line{'' if found.lines == 1 else 's'} of {len(lines):,}"
     return View(text="".join(found.shown), note=f"{note} ({how})" if how else note)
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentmem.errors import InvalidInput
-from agentmem.result_grep import View
+from agentmem.result_grep import LONGEST_SECONDS, View
 
 PATH_CHARACTERS = 1_000
 MOST_VALUES = 10_000
 _SLOW_PARTS = ("match(", "search(", "=~")
 
 
-def find_json(text: str, path: str, *, seconds: float = 1.0) -> View:
+def find_json(text: str, path: str) -> View:
     """The values at a JSONPath: one as itself, several one a line. At most 10,000."""
     import jsonpath
 
@@ -29,7 +29,7 @@ def find_json(text: str, path: str, *, seconds: float = 1.0) -> View:
     wanted = path if path.lstrip().startswith(("$", "@", "^", "/")) else f"$.{path.strip()}"
     found: list[Any] = []
     cut = ""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LONGEST_SECONDS
     try:
         for match in jsonpath.finditer(wanted, values):
             found.append(match.value if hasattr(match, "value") else match.obj)

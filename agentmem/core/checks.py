@@ -73,9 +73,9 @@ def require_choice(value: object, choices: Sequence[str], name: str) -> str:
     return value
 
 
-def require_messages(value: object, name: str = "messages") -> list[Any]:
+def require_messages(value: object) -> list[Any]:
     """`value` as a list, refused unless it is one of things; what they are is not looked at."""
-    return require_items(value, name, "messages", remedy="Pass a list of dicts.")
+    return require_items(value, "messages", "messages", remedy="Pass a list of dicts.")
 
 
 def require_mapping(value: object, name: str) -> Mapping[str, Any]:
@@ -85,14 +85,14 @@ def require_mapping(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def require_path(value: object, name: str = "path") -> str:
+def require_path(value: object) -> str:
     """`value` as the text of a path that a file can have."""
     if hasattr(value, "__fspath__"):
         value = value.__fspath__()
     if not isinstance(value, str):
-        raise InvalidInput(name, value, "is not a path", remedy="Pass a str or Path.")
-    if not require_text(value, name) or "\x00" in value:
-        raise InvalidText(name, value, "names no file", remedy="Pass a path to a file.")
+        raise InvalidInput("path", value, "is not a path", remedy="Pass a str or Path.")
+    if not require_text(value, "path") or "\x00" in value:
+        raise InvalidText("path", value, "names no file", remedy="Pass a path to a file.")
     return value
 
 

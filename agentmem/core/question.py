@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentmem.core.checks import require_text
 from agentmem.core.dates import DateRange, find_date_range
-from agentmem.core.lexical import MAX_QUERY_TERMS, STOP_WORDS, analyse_query, term_hash
+from agentmem.core.lexical import STOP_WORDS, analyse_query, term_hash
 from agentmem.core.patterns import compile_late
 from agentmem.core.values import dataclass
 
@@ -76,7 +76,6 @@ def read_question(
     speakers: Sequence[str] = (),
     *,
     now: datetime | None = None,
-    max_terms: int = MAX_QUERY_TERMS,
 ) -> Question:
     """What `text` asks, given who speaks in the memories it is asked of.
 
@@ -87,10 +86,10 @@ def read_question(
     require_text(text, "query")
     text = text[:MAX_QUESTION_CHARACTERS]
     named, rest = _take_names(text, _name_table(tuple(speakers)))
-    terms = analyse_query(rest, max_terms=max_terms)
+    terms = analyse_query(rest)
     if not terms or all(term in STOP_WORDS for term, _ in terms):
         rest = text
-        terms = analyse_query(text, max_terms=max_terms)
+        terms = analyse_query(text)
     capitalised = {
         term for word in _CAPITALISED.findall(rest) for term, _ in analyse_query(word)
     } - STOP_WORDS

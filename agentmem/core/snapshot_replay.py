@@ -103,13 +103,12 @@ def replay(
     changes: Mapping[str, object] | None = None,
     *,
     count: TokenCounter,
-    truncate: Truncate = truncate_at_sentence,
 ) -> Replay:
     """`snapshot` decided again with `changes` to its settings; without any, as it was."""
     wanted = {name: read_setting(name, value) for name, value in (changes or {}).items()}
     settings = {name: wanted.get(name, _setting(snapshot, name)) for name in REPLAYED}
     profile = _replay_profile(snapshot, settings, count)
-    knowledge, tokens = _replay_knowledge(snapshot, settings, count, truncate)
+    knowledge, tokens = _replay_knowledge(snapshot, settings, count, truncate_at_sentence)
     again = {id(before): after for before, after in (*profile, *knowledge)}
     looked_at = tuple(again.get(id(looked), looked) for looked in snapshot.looked_at)
     return Replay(

@@ -76,14 +76,16 @@ class SearchConflict:
 
 
 def conflicts_between(
-    question: str, sources: Sequence[NumberedSource], *, most: int = MOST_CONFLICTS
+    question: str, sources: Sequence[NumberedSource]
 ) -> tuple[SearchConflict, ...]:
     """The surest disagreements between the memory's findings and the web's."""
     ours = _statements(question, sources, "memory")
     theirs = _statements(question, sources, "web")
     if not ours or not theirs:
         return ()
-    found = find_conflicts([s for s, _, _ in ours], [s for s, _, _ in theirs], most=20 * most)
+    found = find_conflicts(
+        [s for s, _, _ in ours], [s for s, _, _ in theirs], most=20 * MOST_CONFLICTS
+    )
     kept: dict[tuple[str, str], SearchConflict] = {}
     for conflict in found:
         _, our_finding, our_index = ours[conflict.our_index]
@@ -105,7 +107,7 @@ def conflicts_between(
                 confidence=conflict.verdict.confidence,
             ),
         )
-    return tuple(kept.values())[:most]
+    return tuple(kept.values())[:MOST_CONFLICTS]
 
 
 def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:

@@ -13,13 +13,15 @@ from dataclasses import replace
 from datetime import date
 from typing import Literal, get_args
 
-from agentmem.core.checks import require_choice, require_count, require_number, require_text
+from agentmem.core.checks import require_choice, require_number, require_text
 from agentmem.core.citations import Citation, Source, find_citation, number_sources
 from agentmem.core.extractive import ExtractSource, extract_answer
 from agentmem.core.lexical import analyse, analyse_query, idf
 from agentmem.core.sentences import sentences
 from agentmem.core.values import dataclass
 from agentmem.types import Origin
+
+MOST_SOURCES = 20
 
 Side = Literal["memory", "web"]
 
@@ -68,11 +70,10 @@ class NumberedSource:
 
 
 def merge_findings(
-    question: str, memory: Sequence[Finding], web: Sequence[Finding], *, most: int = 20
+    question: str, memory: Sequence[Finding], web: Sequence[Finding]
 ) -> tuple[NumberedSource, ...]:
-    """The best `most` sources of both sides, numbered from 1, each quoted by its best sentence."""
+    """The best 20 sources of both sides, numbered from 1, each quoted by its best sentence."""
     require_text(question, "question")
-    require_count(most, "most")
     ordered = list(_take_turns(_by_score(memory), _by_score(web)))
     citations = number_sources(map(_source, ordered))
     grouped: dict[int, list[Finding]] = {citation.index: [] for citation in citations}
@@ -81,7 +82,7 @@ def merge_findings(
         if citation is not None:
             grouped[citation.index].append(finding)
     numbered = []
-    for citation in citations[:most]:
+    for citation in citations[:MOST_SOURCES]:
         found = sorted(grouped[citation.index], key=lambda finding: finding.side != "web")
         source = NumberedSource(citation=citation, findings=tuple(found))
         quote = best_quote(question, source)

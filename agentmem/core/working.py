@@ -20,6 +20,7 @@ from agentmem.protocols import TokenCounter
 Detail = Literal["one", "five", "full"]
 READ_TOOL = "memory_read"
 NAME_CHARACTERS = 40
+LINE_CHARACTERS = 200
 _LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
 _CHARACTERS_A_TOKEN = 12
 _ATTEMPTS = 6
@@ -78,12 +79,12 @@ def one_line(shape: Shape, *, tool: str = "", length: int = 200) -> str:
     return clean_line(": ".join(part for part in parts if part), limit_characters=length)
 
 
-def five_lines(shape: Shape, *, tool: str = "", length: int = 200) -> str:
+def five_lines(shape: Shape, *, tool: str = "") -> str:
     """A result in at most five lines: the one line, then what tells most of it."""
-    lines = [one_line(shape, tool=tool, length=length)]
+    lines = [one_line(shape, tool=tool, length=LINE_CHARACTERS)]
     further = [("", note) for note in shape.notes[:3]]
     for name, line in (*further, ("last: ", shape.last)):
-        if shown := clean_line(line, limit_characters=length):
+        if shown := clean_line(line, limit_characters=LINE_CHARACTERS):
             lines.append(name + shown)
     return "\n".join(lines[:5])
 

@@ -73,7 +73,6 @@ def collect_stats(
     now: datetime,
     last: timedelta | None = None,
     scope: Scope | None = None,
-    slots: int = 24,
 ) -> StatsReport:
     """The figures of the contexts built within `last` before `now`, and of the store as it is."""
     trace = trace_of(memory)
@@ -85,7 +84,7 @@ def collect_stats(
     return StatsReport(
         at=now,
         last_seconds=None if last is None else last.total_seconds(),
-        contexts=summarise(found, slots=slots),
+        contexts=summarise(found, slots=24),
         queue=_queue(memory, stats.jobs),
         memories=stats.chunks,
         kinds=dict(stats.kinds),

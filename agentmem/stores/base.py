@@ -147,12 +147,7 @@ class Feed(Protocol):
         rows: Collection[int] | None = None,
     ) -> IndexRows: ...
     def vectors(
-        self,
-        embedder: EmbedderId,
-        *,
-        after_row: int = 0,
-        limit: int | None = None,
-        rows: Collection[int] | None = None,
+        self, embedder: EmbedderId, *, rows: Collection[int] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
     def put_vectors(
         self,

@@ -157,9 +157,9 @@ def compress(text: str) -> str:
     return short
 
 
-def index_line(text: str, *, title: str = "", most_words: int = INDEX_WORDS) -> str:
+def index_line(text: str, *, title: str = "") -> str:
     """A title and the words to ask by: what a list of topics shows of `text`."""
-    (line,) = _index_lines(text, title, (most_words,))
+    (line,) = _index_lines(text, title, (INDEX_WORDS,))
     return line
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentmem.core.checks import require_count
 from agentmem.core.living.patterns import (
     EXAMPLES,
     LEAST,
@@ -48,11 +47,8 @@ class Node:
     end: int = 0
 
 
-def find_syntax_patterns(
-    files: Mapping[str, tuple[str, Node]], *, least: int = LEAST
-) -> tuple[Recurring, ...]:
+def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurring, ...]:
     """Functions that differ in names and values only, and how errors are thrown."""
-    require_count(least, "least", least=2)
     functions: dict[tuple[str, str], list[tuple[str, Node]]] = defaultdict(list)
     errors: dict[tuple[str, str], list[tuple[str, Node]]] = defaultdict(list)
     for path in sorted(files):
@@ -67,7 +63,7 @@ def find_syntax_patterns(
         of_sort = []
         for (language, _), places in seen.items():
             names = tuple(dict.fromkeys(_name(node) for _, node in places))
-            if len(places) < least or (sort == "function" and len(names) < least):
+            if len(places) < LEAST or (sort == "function" and len(names) < LEAST):
                 continue
             what = "throwing an error" if sort == "error" else "writing a function"
             like = f" like {', '.join(filter(None, names[:EXAMPLES]))}" if any(names) else ""

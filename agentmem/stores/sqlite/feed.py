@@ -119,12 +119,7 @@ class SqliteFeed:
         return packing.to_index_rows(keys, blobs, trailing=SEAL, previous=previous)
 
     def vectors(
-        self,
-        embedder: EmbedderId,
-        *,
-        after_row: int = 0,
-        limit: int | None = None,
-        rows: Collection[int] | None = None,
+        self, embedder: EmbedderId, *, rows: Collection[int] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
         import numpy as np
@@ -135,14 +130,12 @@ class SqliteFeed:
                 return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
             first = vector_key(number, 0)
             if rows is None:
-                condition = "WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
-                limited = -1 if limit is None else limit
-                asked: tuple[Any, ...] = (first + after_row + 1, first + _LARGEST, limited)
+                condition = "WHERE key BETWEEN ? AND ? ORDER BY key"
+                asked: tuple[Any, ...] = (first + 1, first + _LARGEST)
             else:
                 condition = f"WHERE key IN {INTEGERS} ORDER BY key"
                 asked = (integers([first + int(row) for row in rows]),)
             found = iter(read.connection.execute(EMBEDDINGS.select_sql(condition), asked))
-            everything = rows is None and after_row == 0 and limit is None
             keys: list[NDArray[np.int64]] = []
             parts: list[NDArray[np.float32]] = []
             count = total = 0
@@ -153,7 +146,7 @@ class SqliteFeed:
                 total += sum([row_checksum(EMBEDDINGS, row) for row in stored])
                 keys.append(np.array([key - first for key, _ in stored], dtype=np.int64))
                 parts.append(_unpacked(stored, embedder))
-            if everything:
+            if rows is None:
                 read.ledger.require_total(vectors_tally(number), count, total)
         if not parts:
             return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
