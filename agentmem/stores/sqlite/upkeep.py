@@ -17,11 +17,11 @@ from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import translated
 from agentmem.stores.sqlite.ledger import Ledger
 from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
+from agentmem.stores.sqlite.opening import require_our_schema
 from agentmem.stores.sqlite.rows import read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
     EMBEDDER_SHIFT,
     EMBEDDINGS,
-    INDEX_FILES,
     SETTINGS,
     SOURCES,
     TABLES,
@@ -57,7 +57,7 @@ class SqliteUpkeep:
                 kinds=counted["kinds"],
                 deleted=counted["deleted"],
                 superseded=counted["superseded"],
-                bytes=self._bytes(read),
+                bytes=self._bytes(),
                 last_sync=from_microseconds(int(sync[0][2])) if sync else None,
                 embedders=tuple(_coverage(read, owners)),
                 jobs=job_counts(read, owners),
@@ -66,11 +66,10 @@ class SqliteUpkeep:
                 location=str(self._database.path),
             )
 
-    def _bytes(self, read: Read) -> int:
-        names = [row[1] for row in read.rows(INDEX_FILES, "")]
+    def _bytes(self) -> int:
         path = self._database.path
         total = 0
-        for file in (path, files.beside(path, "-wal"), *(path.with_name(n) for n in names)):
+        for file in (path, files.beside(path, "-wal"), *files.index_files(path)):
             with suppress(OSError):
                 total += file.stat().st_size
         return total
@@ -183,6 +182,7 @@ def write_copy(source: Connection, target: Path) -> None:
     copy = sqlite3.connect(target, isolation_level=None)
     try:
         source.backup(copy)
+        require_our_schema(copy, target)
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         written = copy.execute("SELECT data FROM ledger").fetchone()
         ledger = Ledger(str(written[0]) if written else "")
