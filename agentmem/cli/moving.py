@@ -84,12 +84,25 @@ def import_memories(
     skip_bad_lines: Annotated[
         bool, typer.Option("--skip-bad-lines", help="Import the rest when some cannot be read.")
     ] = False,
+    own_words: Annotated[
+        bool,
+        typer.Option(
+            "--own-words", help="What the file says the user said is theirs, preferences too."
+        ),
+    ] = False,
+    as_exported: Annotated[
+        bool,
+        typer.Option(
+            "--as-exported", help="Keep every owner, visibility and kind: for a file you trust."
+        ),
+    ] = False,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 
-    With --user everything becomes that user's. What is there already is
-    skipped. When a line of `export` cannot be read nothing is imported, unless
-    such lines are to be skipped. ChatGPT and Claude exports may be the zip file.
+    Everything becomes the user's (--user), private and marked as imported. To
+    move a whole store, add --as-exported. What is there already is skipped.
+    When a line of `export` cannot be read nothing is imported, unless such
+    lines are to be skipped. ChatGPT and Claude exports may be the zip file.
     """
     from agentmem.importing import is_ours
 
@@ -99,7 +112,13 @@ def import_memories(
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return
-        report = memory.import_jsonl(path, skip_bad_lines=skip_bad_lines, **whose_of(ctx))
+        report = memory.import_jsonl(
+            path,
+            skip_bad_lines=skip_bad_lines,
+            own_words=own_words,
+            as_exported=as_exported,
+            **({} if as_exported else whose_of(ctx)),
+        )
         if report.imported:
             embed(at, memory)
     refused = bool(report.bad_lines) and not skip_bad_lines

@@ -79,14 +79,18 @@ def import_jsonl(
     *,
     analyse: Callable[[Memory], Entry],
     scope: Scope | None = None,
+    own_words: bool = False,
     skip_bad_lines: bool = False,
 ) -> ImportReport:
     """Add the memories of an exported file, all in one transaction.
 
     A memory whose id is taken, or whose owner has the same content already, is
     left out and counted, so importing twice changes nothing. `analyse` makes the
-    terms; `scope` gives everything to that owner. The file is read twice: first
-    to find lines that cannot be read, then to write.
+    terms. With `scope` everything becomes that owner's and private, whatever the
+    file says, and is marked as imported; preferences become facts. `own_words`
+    leaves what the file says the user said theirs. Without `scope` everything is
+    taken as it was exported, by whoever may write for everybody. The file is
+    read twice: first to find lines that cannot be read, then to write.
     """
     source = Path(require_path(path))
     bad: list[BadLine] = []
@@ -101,7 +105,7 @@ def import_jsonl(
         ) from error
     if bad and not skip_bad_lines:
         return ImportReport(imported=0, same_id=0, same_content=0, bad_lines=tuple(bad))
-    intake = _Intake(store, owners, analyse=analyse, scope=scope)
+    intake = _Intake(store, owners, analyse=analyse, scope=scope, own_words=own_words)
     imported = store.load(intake.batches(source), sources=intake.sources(source))
     return ImportReport(
         imported=imported,
@@ -128,9 +132,11 @@ class _Intake:
         *,
         analyse: Callable[[Memory], Entry],
         scope: Scope | None,
+        own_words: bool,
     ) -> None:
         self._analyse = analyse
         self._scope = scope
+        self._own_words = own_words
         self.same_id = 0
         self.same_content = 0
         self._ids: set[str] = set()
@@ -146,7 +152,10 @@ class _Intake:
     def sources(self, path: Path) -> Iterator[Source]:
         for _, line in _read(path, []):
             if isinstance(line, Source):
-                yield line if self._scope is None else replace(line, scope=self._scope)
+                if self._scope is None:
+                    yield line
+                else:
+                    yield replace(line, scope=self._scope, visibility="private")
 
     def batches(self, path: Path) -> Iterator[list[Entry]]:
         batch: list[_Line] = []
@@ -162,9 +171,10 @@ class _Intake:
         if self._scope is None:
             return line
         versions = tuple(
-            replace(v, memory=replace(v.memory, scope=self._scope)) for v in line.versions
+            replace(v, memory=_given_to(self._scope, v.memory, own_words=self._own_words))
+            for v in line.versions
         )
-        memory = replace(line.memory, scope=self._scope)
+        memory = _given_to(self._scope, line.memory, own_words=self._own_words)
         return _Line(memory=memory, versions=versions, vectors=line.vectors)
 
     def _entries(self, batch: list[_Line]) -> list[Entry]:
@@ -189,6 +199,17 @@ class _Intake:
                     )
                 )
         return entries
+
+
+def _given_to(scope: Scope, memory: Memory, *, own_words: bool) -> Memory:
+    """`memory` as `scope` may take it over: a file can claim anything of itself."""
+    given = replace(memory, scope=scope, visibility="private")
+    if own_words and memory.origin == "user":
+        return given
+    given = replace(given, origin="import")
+    if given.kind != "preference":
+        return given
+    return replace(given, kind="fact", source_url="", position=None)
 
 
 def _content(memory: Memory) -> bytes:
