@@ -14,7 +14,7 @@ import typer
 
 from agentmem.cli.common import FAILED, common_of, confirm, open_memory, screen_of, whose_of
 from agentmem.cli.output import Screen, close_quietly, one_line
-from agentmem.errors import FileRefused, FileUnreadable, InvalidInput
+from agentmem.errors import FileRefused, FileUnreadable, IncompleteExport, InvalidInput
 from agentmem.stores.whole_files import new_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def export(
         bool, typer.Option("--yes", "-y", help="Replace a file without asking.")
     ] = False,
 ) -> None:
-    """Write memories to a file, one JSON object a line: of everybody, or of --user."""
+    """Write memories to a file, one JSON object a line: of everybody, or of --user.
+
+    From a damaged store all that can be read is written; what is missing is
+    said, and the exit code is 4.
+    """
     at = screen_of(ctx)
     if file in STDOUT:
         if at.json:
@@ -56,7 +60,13 @@ def export(
                 remedy="Name a file, or leave one out.",
             )
         with open_memory(ctx) as memory, temporary() as path:
-            memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+            try:
+                memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+            except IncompleteExport as error:
+                copy_to_stdout(at, path)
+                raise IncompleteExport(
+                    "stdout", exported=error.exported, missing=error.missing
+                ) from None
             copy_to_stdout(at, path)
         return
     target = Path(file)

@@ -135,6 +135,12 @@ class MemoryFeed:
         with self._state as state:
             return {int(r): state.entries[int(r)].memory for r in rows if int(r) in state.entries}
 
+    def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        import numpy as np
+
+        with self._state as state:
+            return np.array(sorted(state.entries), np.int64), ()
+
     def taken(self, ids: Collection[str], /) -> set[str]:
         with self._state as state:
             return {memory_id for memory_id in ids if memory_id in state.row_of}

@@ -27,14 +27,14 @@ from agentmem.stores.sqlite.schema import (
     TABLES,
 )
 from agentmem.stores.sqlite.side import job_counts, set_value
-from agentmem.stores.sqlite.transactions import Connection, Read, vectors_tally
+from agentmem.stores.sqlite.transactions import Connection, Read
 from agentmem.stores.sqlite.verifying import problems
 from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
 from agentmem.stores.whole_files import final_path, new_file
 from agentmem.types import Scope
 
 _LAST_SYNC = "last_sync"
-_SHOWN_PROBLEMS = 100
+_MOST_PROBLEMS = 10_000
 
 
 class SqliteUpkeep:
@@ -106,12 +106,14 @@ class SqliteUpkeep:
         try:
             with self._database.read() as read:
                 found = tuple(problem for problem, _ in zip(
-                    problems(read), range(_SHOWN_PROBLEMS), strict=False
+                    problems(read), range(_MOST_PROBLEMS), strict=False
                 ))  # fmt: skip
                 tallies = read.ledger.tallies
                 counts = {table.name: tallies.get(table.name, [0])[0] for table in TABLES}
                 counts[EMBEDDINGS.name] = sum(
-                    tallies.get(vectors_tally(n), [0])[0] for n in all_embedders(read)
+                    tally[0]
+                    for name, tally in tallies.items()
+                    if name.startswith(f"{EMBEDDINGS.name}:")
                 )
         except StoreCorrupt as error:
             return VerifyReport(problems=(error.message,), counts={})
