@@ -232,8 +232,9 @@ def _content(memory: Memory) -> bytes:
 def _lines(
     store: Store, scope: Scope | None, *, deleted: bool, vectors: bool, missing: list[str]
 ) -> Iterator[dict[str, Any]]:
-    embedders = _unless_damaged(store.feed.embedders, (), "the embedders", missing)
-    embedders = embedders if vectors else ()
+    embedders: tuple[EmbedderId, ...] = ()
+    if vectors:
+        embedders = _unless_damaged(store.feed.embedders, "the embedders", missing)
     yield {
         "format": FORMAT,
         "version": VERSION,
@@ -242,7 +243,7 @@ def _lines(
         ],
     }
     count = 0
-    for source in _unless_damaged(lambda: store.upkeep.sources(scope), (), "the sources", missing):
+    for source in _unless_damaged(lambda: store.upkeep.sources(scope), "the sources", missing):
         count += 1
         yield {"source": _source_fields(source)}
     rows, known = _rows(store, scope, missing)
@@ -258,7 +259,6 @@ def _lines(
             line: dict[str, Any] = {"memory": memory_to_fields(memory)}
             versions = _unless_damaged(
                 partial(store.history, scope or memory.scope, memory.id),
-                (),
                 f"row {row}: its earlier versions",
                 missing,
             )
@@ -275,12 +275,15 @@ def _lines(
     yield {"end": count}
 
 
-def _unless_damaged(ask: Callable[[], T], otherwise: T, what: str, missing: list[str]) -> T:
+def _unless_damaged(
+    ask: Callable[[], tuple[T, ...]], what: str, missing: list[str]
+) -> tuple[T, ...]:
+    """What `ask` gives; nothing, and a note of `what` is missing, where it is damaged."""
     try:
         return ask()
     except (StoreCorrupt, ValueError, TypeError, KeyError):
         missing.append(f"{what} cannot be read")
-        return otherwise
+        return ()
 
 
 def _rows(store: Store, scope: Scope | None, missing: list[str]) -> tuple[list[int], bool]:

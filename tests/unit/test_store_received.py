@@ -113,17 +113,19 @@ def test_index_files_of_the_store_itself_are_still_removed_by_an_erasure(store: 
     assert not words.exists()
 
 
-LINKS = [(os.symlink, suffix) for suffix in (".words", "-mark", "-wal", "-shm")]
-HARD_LINKS = [(os.link, suffix) for suffix in (".words", "-mark", ".vectors-0123456789ab")]
+LINKS = [
+    *(("symlink_to", suffix) for suffix in (".words", "-mark", "-wal", "-shm")),
+    *(("hardlink_to", suffix) for suffix in (".words", "-mark", ".vectors-0123456789ab")),
+]
 
 
-@pytest.mark.parametrize(("make", "suffix"), LINKS + HARD_LINKS)
+@pytest.mark.parametrize(("make", "suffix"), LINKS)
 def test_a_link_in_the_place_of_a_file_of_the_store_leads_nowhere(
-    store: Path, suffix: str, make: Callable[[Path, Path], None]
+    store: Path, make: str, suffix: str
 ) -> None:
     victim = store.with_name("victim")
     victim.write_bytes(b"precious")
-    make(victim, store.with_name(store.name + suffix))
+    getattr(store.with_name(store.name + suffix), make)(victim)
     doctor_quietly(store)
     with_errors(use, store)
     assert victim.read_bytes() == b"precious"
