@@ -20,7 +20,8 @@
     │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
     │   ├── StoreReplaced                     the file was deleted, moved or replaced while open
     │   ├── StoreCorrupt                      the file is damaged
-    │   │   └── StaleLog                      the log beside it belongs to another file
+    │   │   ├── StaleLog                      the log beside it belongs to another file
+    │   │   └── IncompleteExport              written without what is damaged
     │   ├── StoreTooNew                       written by a newer version of agentmem
     │   ├── NotAStore                         the file is something else
     │   ├── RecordNotFound (LookupError)      no such id in this scope
@@ -192,6 +193,20 @@ class StoreCorrupt(StoreError):
 
 class StaleLog(StoreCorrupt):
     """The log beside the store was not written for this file, as after copying a backup over it."""
+
+
+class IncompleteExport(StoreCorrupt):
+    """Everything that can be read was exported; `missing` names each thing that cannot."""
+
+    def __init__(self, path: str, *, exported: int, missing: tuple[str, ...]) -> None:
+        more = f"; and {len(missing) - 10:,} more" if len(missing) > 10 else ""
+        super().__init__(
+            f"{path} holds the {exported:,} memories that can be read, and is not complete: "
+            f"{'; '.join(missing[:10])}{more}.",
+            remedy="Restore a backup for the rest; `agentmem doctor` shows what is damaged.",
+        )
+        self.exported = exported
+        self.missing = missing
 
 
 class StoreTooNew(StoreError):

@@ -22,7 +22,7 @@ from agentmem.cli.common import (
     whose_of,
 )
 from agentmem.cli.output import Screen, close_quietly, one_line
-from agentmem.errors import FileRefused, FileUnreadable, InvalidInput
+from agentmem.errors import FileRefused, FileUnreadable, IncompleteExport, InvalidInput
 from agentmem.stores.whole_files import new_bytes
 
 if TYPE_CHECKING:
@@ -52,7 +52,11 @@ def export(
     vectors: bool = False,
     yes: bool = False,
 ) -> None:
-    """Write memories to a file, one JSON object a line: of everybody, or of --user."""
+    """Write memories to a file, one JSON object a line: of everybody, or of --user.
+
+    From a damaged store all that can be read is written; what is missing is
+    said, and the exit code is 4.
+    """
     at = screen_of(ctx)
     if file in STDOUT:
         if at.json:
@@ -63,7 +67,13 @@ def export(
                 remedy="Name a file, or leave one out.",
             )
         with open_memory(ctx) as memory, temporary() as path:
-            memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+            try:
+                memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+            except IncompleteExport as error:
+                copy_to_stdout(at, path)
+                raise IncompleteExport(
+                    "stdout", exported=error.exported, missing=error.missing
+                ) from None
             copy_to_stdout(at, path)
         return
     target = Path(file)
@@ -89,6 +99,16 @@ def export(
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
 @click.option("--skip-bad-lines", is_flag=True, help="Import the rest when some cannot be read.")
+@click.option(
+    "--own-words",
+    is_flag=True,
+    help="What the file says the user said is theirs, preferences too.",
+)
+@click.option(
+    "--as-exported",
+    is_flag=True,
+    help="Keep every owner, visibility and kind: for a file you trust.",
+)
 def import_memories(
     ctx: click.Context,
     file: str,
@@ -96,12 +116,15 @@ def import_memories(
     source: Foreign = "auto",
     dry_run: bool = False,
     skip_bad_lines: bool = False,
+    own_words: bool = False,
+    as_exported: bool = False,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 
-    With --user everything becomes that user's. What is there already is
-    skipped. When a line of `export` cannot be read nothing is imported, unless
-    such lines are to be skipped. ChatGPT and Claude exports may be the zip file.
+    Everything becomes the user's (--user), private and marked as imported. To
+    move a whole store, add --as-exported. What is there already is skipped.
+    When a line of `export` cannot be read nothing is imported, unless such
+    lines are to be skipped. ChatGPT and Claude exports may be the zip file.
     """
     from agentmem.importing import is_ours
 
@@ -111,7 +134,13 @@ def import_memories(
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return
-        report = memory.import_jsonl(path, skip_bad_lines=skip_bad_lines, **whose_of(ctx))
+        report = memory.import_jsonl(
+            path,
+            skip_bad_lines=skip_bad_lines,
+            own_words=own_words,
+            as_exported=as_exported,
+            **({} if as_exported else whose_of(ctx)),
+        )
         if report.imported:
             embed(at, memory)
     refused = bool(report.bad_lines) and not skip_bad_lines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentmem.core.checks import require_path
 from agentmem.embedding import Progress
-from agentmem.errors import AgentMemError
+from agentmem.errors import AgentMemError, InvalidInput
 from agentmem.manager.base import Base
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
@@ -60,18 +60,38 @@ class Upkeep(Base):
         return export_jsonl(self.store, path, scope=scope, vectors=vectors)
 
     def import_jsonl(
-        self, path: str | Path, *, skip_bad_lines: bool = False, **whose: str | None
+        self,
+        path: str | Path,
+        *,
+        skip_bad_lines: bool = False,
+        own_words: bool = False,
+        as_exported: bool = False,
+        **whose: str | None,
     ) -> ImportReport:
         """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
 
-        With a name, everything becomes that owner's. Missing vectors are made
-        afterwards, in the background if the settings say so.
+        Everything becomes the caller's: private, of origin "import", preferences
+        as facts. `own_words` says that the user's statements and preferences in
+        the file are their own and stays so. `as_exported` is for moving a store
+        you trust: every owner, visibility, origin and kind as the file has them.
+        Missing vectors are made afterwards, in the background if the settings
+        say so.
         """
         from agentmem.stores.jsonl import import_jsonl
 
-        owner = scope_of(whose) if any(whose.values()) else None
+        if as_exported and (own_words or any(whose.values())):
+            raise InvalidInput(
+                "as_exported", True, "keeps every owner and kind as they are in the file",
+                remedy="Leave the name and own_words out, or as_exported.",
+            )  # fmt: skip
+        owner = None if as_exported else scope_of(whose)
         report = import_jsonl(
-            self.store, path, analyse=prepare, scope=owner, skip_bad_lines=skip_bad_lines
+            self.store,
+            path,
+            analyse=prepare,
+            scope=owner,
+            own_words=own_words,
+            skip_bad_lines=skip_bad_lines,
         )
         if report.imported and owner is not None:  # of everybody's, consolidation looks at it
             self.judge_later(owner)

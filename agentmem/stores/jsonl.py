@@ -15,13 +15,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentmem.core.checks import require_path
 from agentmem.core.filters import Selection
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput, StoreError
+from agentmem.errors import IncompleteExport, InvalidInput, StoreCorrupt, StoreError
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
 from agentmem.stores.entries import check_entry, memory_from_fields, memory_to_fields, write_json
@@ -33,6 +34,7 @@ from agentmem.types import Memory, Scope
 FORMAT = "agentmem-jsonl"
 VERSION = 1
 _BATCH = 500
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +66,20 @@ def export_jsonl(
     """Write what `scope` sees, or everything, to a new file; gives the number of memories.
 
     The file appears under its name only when it is complete. Through a link its
-    target is written, and a pipe or a device is written as the lines come.
+    target is written, and a pipe or a device is written as the lines come. From a
+    damaged store everything that can be read is written; then `IncompleteExport`
+    names what is missing.
     """
     count = 0
-    with written_whole(Path(require_path(path))) as file:
-        for line in _lines(store, scope, deleted=deleted, vectors=vectors):
+    missing: list[str] = []
+    target = Path(require_path(path))
+    with written_whole(target) as file:
+        for line in _lines(store, scope, deleted=deleted, vectors=vectors, missing=missing):
             file.write(write_json(line, "export") + "\n")
             count += "memory" in line
+    if missing:
+        found = tuple(dict.fromkeys(missing))
+        raise IncompleteExport(str(target), exported=count, missing=found)
     return count
 
 
@@ -80,14 +89,18 @@ def import_jsonl(
     *,
     analyse: Callable[[Memory], Entry],
     scope: Scope | None = None,
+    own_words: bool = False,
     skip_bad_lines: bool = False,
 ) -> ImportReport:
     """Add the memories of an exported file, all in one transaction.
 
     A memory whose id is taken, or whose owner has the same content already, is
     left out and counted, so importing twice changes nothing. `analyse` makes the
-    terms; `scope` gives everything to that owner. The file is read twice: first
-    to find lines that cannot be read, then to write.
+    terms. With `scope` everything becomes that owner's and private, whatever the
+    file says, and is marked as imported; preferences become facts. `own_words`
+    leaves what the file says the user said theirs. Without `scope` everything is
+    taken as it was exported, by whoever may write for everybody. The file is
+    read twice: first to find lines that cannot be read, then to write.
     """
     source = Path(require_path(path))
     bad: list[BadLine] = []
@@ -102,7 +115,7 @@ def import_jsonl(
         ) from error
     if bad and not skip_bad_lines:
         return ImportReport(imported=0, same_id=0, same_content=0, bad_lines=tuple(bad))
-    intake = _Intake(store, owners, analyse=analyse, scope=scope)
+    intake = _Intake(store, owners, analyse=analyse, scope=scope, own_words=own_words)
     imported = store.load(intake.batches(source), sources=intake.sources(source))
     return ImportReport(
         imported=imported,
@@ -129,9 +142,11 @@ class _Intake:
         *,
         analyse: Callable[[Memory], Entry],
         scope: Scope | None,
+        own_words: bool,
     ) -> None:
         self._analyse = analyse
         self._scope = scope
+        self._own_words = own_words
         self.same_id = 0
         self.same_content = 0
         self._ids: set[str] = set()
@@ -147,7 +162,10 @@ class _Intake:
     def sources(self, path: Path) -> Iterator[Source]:
         for _, line in _read(path, []):
             if isinstance(line, Source):
-                yield line if self._scope is None else replace(line, scope=self._scope)
+                if self._scope is None:
+                    yield line
+                else:
+                    yield replace(line, scope=self._scope, visibility="private")
 
     def batches(self, path: Path) -> Iterator[list[Entry]]:
         batch: list[_Line] = []
@@ -163,9 +181,10 @@ class _Intake:
         if self._scope is None:
             return line
         versions = tuple(
-            replace(v, memory=replace(v.memory, scope=self._scope)) for v in line.versions
+            replace(v, memory=_given_to(self._scope, v.memory, own_words=self._own_words))
+            for v in line.versions
         )
-        memory = replace(line.memory, scope=self._scope)
+        memory = _given_to(self._scope, line.memory, own_words=self._own_words)
         return _Line(memory=memory, versions=versions, vectors=line.vectors)
 
     def _entries(self, batch: list[_Line]) -> list[Entry]:
@@ -192,6 +211,17 @@ class _Intake:
         return entries
 
 
+def _given_to(scope: Scope, memory: Memory, *, own_words: bool) -> Memory:
+    """`memory` as `scope` may take it over: a file can claim anything of itself."""
+    given = replace(memory, scope=scope, visibility="private")
+    if own_words and memory.origin == "user":
+        return given
+    given = replace(given, origin="import")
+    if given.kind != "preference":
+        return given
+    return replace(given, kind="fact", source_url="", position=None)
+
+
 def _content(memory: Memory) -> bytes:
     parts = (
         memory.visibility, memory.scope, memory.content_hash, memory.text, memory.source_url,
@@ -201,9 +231,11 @@ def _content(memory: Memory) -> bytes:
 
 
 def _lines(
-    store: Store, scope: Scope | None, *, deleted: bool, vectors: bool
+    store: Store, scope: Scope | None, *, deleted: bool, vectors: bool, missing: list[str]
 ) -> Iterator[dict[str, Any]]:
-    embedders = store.feed.embedders() if vectors else ()
+    embedders: tuple[EmbedderId, ...] = ()
+    if vectors:
+        embedders = _unless_damaged(store.feed.embedders, "the embedders", missing)
     yield {
         "format": FORMAT,
         "version": VERSION,
@@ -212,26 +244,25 @@ def _lines(
         ],
     }
     count = 0
-    for source in store.upkeep.sources(scope):
+    for source in _unless_damaged(lambda: store.upkeep.sources(scope), "the sources", missing):
         count += 1
         yield {"source": _source_fields(source)}
-    rows: list[int]
-    if scope is None:
-        rows = [int(row) for row in store.feed.index_rows().rows]
-    else:
-        selection = Selection(reader=scope, superseded=True, deleted=deleted, forgotten=True)
-        rows = [int(row) for row in store.select_rows(selection)]
+    rows, known = _rows(store, scope, missing)
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
-        memories = store.feed.texts(part) if scope is None else store.get_rows(scope, part)
-        found = {e: dict(zip(*_vectors(store, e, part), strict=True)) for e in embedders}
+        memories = _memories(store, scope, part, missing, known=known)
+        found = {e: _vectors(store, e, part, missing) for e in embedders}
         for row in part:
             memory = memories.get(row)
             if memory is None or (memory.deleted_at is not None and not deleted):
                 continue
             count += 1
             line: dict[str, Any] = {"memory": memory_to_fields(memory)}
-            versions = store.history(scope or memory.scope, memory.id)
+            versions = _unless_damaged(
+                partial(store.history, scope or memory.scope, memory.id),
+                f"row {row}: its earlier versions",
+                missing,
+            )
             if versions:
                 line["versions"] = [_version_fields(version) for version in versions]
             packed = {
@@ -245,9 +276,83 @@ def _lines(
     yield {"end": count}
 
 
-def _vectors(store: Store, embedder: EmbedderId, rows: list[int]) -> tuple[list[int], list[bytes]]:
-    found, matrix = store.feed.vectors(embedder, rows=rows)
-    return [int(row) for row in found], [vector.astype("<f4").tobytes() for vector in matrix]
+def _unless_damaged(
+    ask: Callable[[], tuple[T, ...]], what: str, missing: list[str]
+) -> tuple[T, ...]:
+    """What `ask` gives; nothing, and a note of `what` is missing, where it is damaged."""
+    try:
+        return ask()
+    except (StoreCorrupt, ValueError, TypeError, KeyError):
+        missing.append(f"{what} cannot be read")
+        return ()
+
+
+def _rows(store: Store, scope: Scope | None, missing: list[str]) -> tuple[list[int], bool]:
+    """The rows to export, and whether each of them is known to be one the reader sees.
+
+    They are found without looking at the memories, so that one that is gone is
+    missed; where that cannot be done, all that can be read are tried.
+    """
+    try:
+        table = store.feed.index_rows()
+        store.upkeep.owners()  # each of them must be there to say what a reader sees
+        if scope is None:
+            return [int(row) for row in table.rows], True
+        visible = {int(owner) for owner in store.visible_owners(scope)}
+        pairs = zip(table.rows, table.owner, strict=True)
+        return [int(row) for row, owner in pairs if int(owner) in visible], True
+    except StoreCorrupt:
+        rows, problems = store.feed.readable_rows()
+        missing += problems
+        return [int(row) for row in rows], False
+
+
+def _memories(
+    store: Store, scope: Scope | None, rows: list[int], missing: list[str], *, known: bool
+) -> dict[int, Memory]:
+    """The memories of some rows; one by one where not all of them can be read."""
+
+    def read(some: list[int]) -> Mapping[int, Memory]:
+        return store.feed.texts(some) if scope is None else store.get_rows(scope, some)
+
+    said: set[int] = set()
+    try:
+        found = dict(read(rows))
+    except StoreCorrupt:
+        found = {}
+        for row in rows:
+            try:
+                found.update(read([row]))
+            except StoreCorrupt as error:
+                missing.append(f"row {row}: {_reason(error)}")
+                said.add(row)
+    if known:
+        missing += _gone(store, [row for row in rows if row not in found and row not in said])
+    return found
+
+
+def _gone(store: Store, rows: list[int]) -> list[str]:
+    """Those of `rows` that should be there; the others were erased meanwhile."""
+    there = store.feed.index_rows(rows=rows).rows if rows else ()
+    return [f"row {int(row)}: it is gone" for row in there]
+
+
+def _reason(error: StoreCorrupt) -> str:
+    return error.message.removeprefix("The store is damaged: ").rstrip(".")
+
+
+def _vectors(
+    store: Store, embedder: EmbedderId, rows: list[int], missing: list[str]
+) -> dict[int, bytes]:
+    """The vectors of some rows; where they are damaged they are made anew on import."""
+    try:
+        found, matrix = store.feed.vectors(embedder, rows=rows)
+    except StoreCorrupt:
+        missing.append(f"vectors of {embedder.name} cannot be read")
+        return {}
+    return {
+        int(row): vector.astype("<f4").tobytes() for row, vector in zip(found, matrix, strict=True)
+    }
 
 
 def _version_fields(version: Version) -> dict[str, Any]:

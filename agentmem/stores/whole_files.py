@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 from agentmem.errors import AgentMemError, StoreError, StoreFull
 from agentmem.stores.open_files import require_not_open
 
-_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -81,7 +81,7 @@ def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
     `FileExistsError`. A failing block leaves nothing behind.
     """
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600))
+    os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o600))
     try:
         yield temporary
         sync(temporary)
@@ -104,7 +104,7 @@ def new_bytes(target: Path) -> Iterator[BinaryIO]:
 
 
 def _write_only(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | _NO_LINKS)
+    return os.open(path, os.O_WRONLY | NO_LINKS)
 
 
 def _link(new: Path, path: Path) -> None:
@@ -121,7 +121,7 @@ def _link(new: Path, path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Make the content of a file that nobody has open survive a power cut."""
-    descriptor = os.open(path, os.O_RDWR | _NO_LINKS)
+    descriptor = os.open(path, os.O_RDWR | NO_LINKS)
     try:
         os.fsync(descriptor)
     finally:

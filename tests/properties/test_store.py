@@ -278,7 +278,7 @@ def test_erased_words_are_in_no_file(
             if way == "erase":
                 receipt = store.erase(ANN, ["secret", "page"], at=NOW)
                 assert receipt.complete
-                assert receipt.index_files == ("words.idx",)
+                assert receipt.index_files == ("store.db.words",)
             elif way == "erase_all":
                 assert store.erase_all(Selection(reader=ANN), at=NOW).complete
             else:
@@ -357,9 +357,9 @@ def plant(store: SqliteStore, needle: str, length: int, folder: Path) -> None:
     )
     store.artifacts.put(Artifact(id="r", created_at=NOW, data=(text + "!").encode(), scope=ANN))
     store.jobs.enqueue("index", {"id": "secret", "text": text}, at=NOW, scope=ANN)
-    index = store.folder / "words.idx"
+    index = store.path.with_name(f"{store.path.name}.words")
     index.write_bytes(needle.encode())
-    store.feed.keep_index_file(IndexFile(name="words.idx", sha256="", seq=store.feed.seq()))
+    store.feed.keep_index_file(IndexFile(name=index.name, sha256="", seq=store.feed.seq()))
 
 
 def export_of(store: Store, folder: Path) -> str:

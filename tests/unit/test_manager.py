@@ -419,8 +419,8 @@ def test_what_was_exported_is_imported_once_and_embedded_again(tmp_path: Path) -
         assert memory.export_jsonl(tmp_path / "all.jsonl") == 2
         assert memory.export_jsonl(tmp_path / "sam.jsonl", user_id="sam") == 1
     with agentmem.open(tmp_path / "b.db", embedder=HashEmbedder()) as memory:
-        assert memory.import_jsonl(tmp_path / "all.jsonl").imported == 2
-        assert memory.import_jsonl(tmp_path / "all.jsonl").imported == 0
+        assert memory.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 2
+        assert memory.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 0
         assert memory.embedding.wait(60)
         assert found(memory, "tea", user_id="eve") == ["black tea"]
         assert memory.get_stats().embedding.ready

@@ -637,6 +637,9 @@ def test_an_export_can_be_given_to_somebody_else(tmp_path: Path, store: Store) -
     import_jsonl(store, path, analyse=make_entry, scope=BOB)
     everyone = [m.scope for m in store.feed.texts(range(100)).values()]
     assert set(everyone) == {BOB}
+    taken = store.feed.texts(range(100)).values()
+    assert {(m.visibility, m.origin) for m in taken} == {("private", "import")}
+    assert all(source.visibility == "private" for source in store.upkeep.sources())
 
 
 def test_one_readers_export_holds_nothing_of_others(tmp_path: Path, store: Store) -> None:

@@ -107,9 +107,7 @@ def erase_rows(
     write.log("erase", rows)
     write.log("update", moved - set(rows))
     set_value(write, "erased_seq", str(write.ledger.seq()))
-    kept = write.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
-    names_left = {name for row in kept for name in json.loads(row[2])}
-    set_value(write, _PENDING, json.dumps(sorted(names_left | {row[1] for row in index_files})))
+    set_value(write, _PENDING, "yes")
     return Receipt(
         ids=tuple(ids),
         derived=tuple(ids[named:]),
@@ -150,10 +148,14 @@ def clean_files(database: Database, *, wait_seconds: float) -> bool:
     """
     with database.read() as read:
         found = read.rows(SETTINGS, "WHERE name = ?", (_PENDING,))
+        kept = {row[1] for row in read.rows(INDEX_FILES, "")}
     if not found:
         return True
-    for name in [] if database.in_memory else json.loads(found[0][2]):
-        files.remove_bytes(database.path.with_name(name))
+    if not database.in_memory:
+        # Found by their own names: what stands in the file may have been written by anybody.
+        for file in files.index_files(database.path):
+            if file.name not in kept:
+                files.remove_bytes(file)
     try:
         database.vacuum(wait_seconds=wait_seconds)
         if not empty_log(database, wait_seconds=wait_seconds):

@@ -34,6 +34,7 @@ from agentmem.stores.sqlite.schema import (
     SETTINGS,
 )
 from agentmem.stores.sqlite.transactions import Read, vector_key, vectors_tally
+from agentmem.stores.sqlite.verifying import Damaged, each_row
 from agentmem.stores.values import Change, Changes, IndexFile, IndexRows
 from agentmem.types import Memory
 
@@ -110,9 +111,9 @@ class SqliteFeed:
                 condition = f"WHERE row IN {INTEGERS} ORDER BY row"
                 found = read.connection.execute(INDEXED.select_sql(condition), (integers(rows),))
             stored = found.fetchall()
+            require_sealed(stored)
             if everything:
                 read.ledger.require(INDEXED.name, [row_checksum(INDEXED, r) for r in stored])
-            require_sealed(stored)
             keys = [key for key, _ in stored]
             previous = None if everything else [_previous(read, key) for key in keys]
         blobs = [data for _, data in stored]
@@ -212,6 +213,23 @@ class SqliteFeed:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
         with self._database.read() as read:
             return reading.by_rows(read, self._names, list(rows))
+
+    def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """The rows of all memories that can be read, and what is wrong with the others."""
+        import numpy as np
+
+        keys: list[int] = []
+        problems: list[str] = []
+        with self._database.read() as read:
+            for row in each_row(read, MEMORIES):
+                if isinstance(row, Damaged):
+                    problems.append(f"row {row.key}: {row.problem}")
+                else:
+                    keys.append(row[0])
+            gone = read.ledger.tally(MEMORIES.name)[0] - len(keys) - len(problems)
+        if gone > 0:
+            problems.append(f"{gone:,} rows are gone")
+        return np.array(keys, np.int64), tuple(problems)
 
     def taken(self, ids: Collection[str], /) -> set[str]:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""

@@ -29,7 +29,7 @@ from agentmem.errors import (
 )
 from agentmem.stores.open_files import is_open_here, reading
 from agentmem.stores.sqlite.schema import APPLICATION_ID
-from agentmem.stores.whole_files import new_file, sync_folder
+from agentmem.stores.whole_files import NO_LINKS, new_file, sync_folder
 
 _MAGIC = b"SQLite format 3\x00"
 _MARK = struct.Struct("<q")
@@ -51,8 +51,12 @@ def is_index_file(path: Path, name: str) -> bool:
 
 def index_files(path: Path) -> list[Path]:
     """The index files that lie beside the store at `path`."""
-    found = (path.with_name(name) for name in os.listdir(path.parent) if is_index_file(path, name))
-    return sorted(file for file in found if not file.is_dir())
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return []
+    found = [path.with_name(name) for name in names if is_index_file(path, name)]
+    return [file for file in found if file.is_symlink() or not file.is_dir()]
 
 
 def inspect(path: Path, *, known_version: int) -> bool:
@@ -140,14 +144,20 @@ def create(path: Path, make: Callable[[Path], None]) -> None:
 
 
 def remove_bytes(path: Path) -> None:
-    """Overwrite and remove a file; nothing if it is not there."""
+    """Overwrite and remove a file; nothing if it is not there.
+
+    A link, or one of several names of a file, is only removed: what it leads
+    to may be somebody else's.
+    """
     with contextlib.suppress(FileNotFoundError):
-        with path.open("r+b") as file:
-            left = os.fstat(file.fileno()).st_size
-            while left > 0:
-                left -= file.write(bytes(min(left, 1 << 20)))
-            file.flush()
-            os.fsync(file.fileno())
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            with open(os.open(path, os.O_RDWR | NO_LINKS), "r+b") as file:
+                left = os.fstat(file.fileno()).st_size
+                while left > 0:
+                    left -= file.write(bytes(min(left, 1 << 20)))
+                file.flush()
+                os.fsync(file.fileno())
         path.unlink()
         sync_folder(path.parent)
 
@@ -188,8 +198,12 @@ class Mark:
 
     def forget(self) -> None:
         """A store without a log has everything in its file: an old note says nothing about it."""
-        with contextlib.suppress(OSError), self._path.open("r+b") as file:
-            file.write(bytes(_MARK.size + 4))
+        with contextlib.suppress(OSError):
+            descriptor = _open_own(self._path, os.O_RDWR)
+            try:
+                os.write(descriptor, bytes(_MARK.size + 4))
+            finally:
+                os.close(descriptor)
 
     def close(self, *, clean: bool) -> None:
         """Let go of the file; after a `clean` close there is no log, so no mark is needed."""
@@ -203,10 +217,19 @@ class Mark:
 
 def _map_file(path: Path, size: int) -> mmap.mmap:
     """A small file as memory: writing to it costs no call, and it survives a killed process."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(descriptor).st_size != size:
             os.ftruncate(descriptor, size)
         return mmap.mmap(descriptor, size)
     finally:
         os.close(descriptor)
+
+
+def _open_own(path: Path, flags: int) -> int:
+    """Open a file that has this name only and is no link: what others lead to is not ours."""
+    descriptor = os.open(path, flags | NO_LINKS, 0o600)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(f"{path} has other names")
+    return descriptor

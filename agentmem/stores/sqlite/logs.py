@@ -25,7 +25,7 @@ _HEADER = struct.Struct(">IIII8sII")
 _FRAME = struct.Struct(">II8sII")
 _MAGICS = (0x377F0682, 0x377F0683)
 _TABLE_LEAF = 0x0D
-_ASK = "SELECT rootpage, (SELECT data FROM ledger) FROM sqlite_master WHERE name = 'ledger'"
+_ROOT = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger' AND type = 'table'"
 _TRIES = 5
 
 
@@ -42,7 +42,8 @@ def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
     """
     reader.execute("BEGIN")
     try:
-        root, shown = reader.execute(_ASK).fetchone()
+        (root,) = reader.execute(_ROOT).fetchone()
+        (shown,) = reader.execute("SELECT data FROM ledger").fetchone()
         # A page may be moved from the log into the file while it is being read.
         for _ in range(_TRIES):
             alone = _file_alone(path, connect)
@@ -75,10 +76,12 @@ def _file_alone(path: Path, connect: _Connect) -> tuple[int, Ledger] | None:
         # Through SQLite, because closing the file otherwise drops the locks of this process.
         connection = connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
         try:
-            found = connection.execute(_ASK).fetchone()
+            connection.execute("PRAGMA trusted_schema = OFF").fetchall()
+            root = connection.execute(_ROOT).fetchone()
+            found = root and connection.execute("SELECT data FROM ledger").fetchone()
         finally:
             connection.close()
-        return None if found is None else (int(found[0]), Ledger(str(found[1])))
+        return (int(root[0]), Ledger(str(found[0]))) if found else None
     except sqlite3.Error as error:
         if is_busy(error):
             raise

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentmem.errors import StoreError, StoreReplaced
+from agentmem.errors import StoreCorrupt, StoreError, StoreReplaced
 from agentmem.stores import open_files
 from agentmem.stores.sqlite import files
 from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
@@ -146,6 +146,7 @@ class OpenFile:
         # Read-only, because closing the last connection that may write removes the log.
         connection: Connection = self._retrying(lambda: self._connect_to("ro"))
         try:
+            self._retrying(lambda: require_our_schema(connection, self.path, self._migrations))
             try:
                 ledger = self._retrying(
                     lambda: connection.execute("SELECT data FROM ledger").fetchone()
@@ -174,10 +175,7 @@ class OpenFile:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
             raise files.not_a_store(self.path, "it belongs to another program")
-        if version > len(self._migrations):
-            raise files.too_new(self.path, version, len(self._migrations))
-        if tables and version < 1:
-            raise corrupt("its schema version is missing")
+        require_our_schema(connection, self.path, self._migrations)
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
             connection.execute("PRAGMA journal_mode = WAL")
@@ -190,8 +188,7 @@ class OpenFile:
                 self._roll_back(connection)
                 raise
             sync_folder(self.path.parent)
-        if schema_of(connection) != _expected_schema(self._migrations):
-            raise corrupt("its tables are not those of this version")
+            require_our_schema(connection, self.path, self._migrations)
 
     def _migrate(self, connection: Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -222,7 +219,9 @@ class OpenFile:
                 raise
             # A folder that cannot be written: without a log the file can be read as it stands.
             self.writable = False
-            return self._connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1")
+            return self._configured(
+                self._connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1")
+            )
 
     def _configured(self, connection: Connection) -> Connection:
         try:
@@ -389,14 +388,47 @@ class OpenFile:
             longest = min(longest * 1.5, _LONGEST_WAIT_SECONDS)
 
 
+def require_our_schema(
+    connection: Connection, path: Path, migrations: tuple[Step, ...] = MIGRATIONS
+) -> None:
+    """Refuse a file with any table, index, trigger or view that its version does not have.
+
+    Asked before anything else is read from a file: a statement on a table that
+    somebody made a view, or gave a trigger, runs what they wrote.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF").fetchall()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(migrations):
+        raise files.too_new(path, version, len(migrations))
+    found = schema_of(connection)
+    if found and version < 1:
+        raise corrupt("its schema version is missing, and it has tables")
+    if found != _expected_schema(migrations[:version]):
+        raise StoreCorrupt(
+            f"{path} has other tables, indexes, triggers or views than agentmem made.",
+            remedy="Nothing in it was run or changed. Restore a backup, and do not use it if "
+            "somebody sent it to you.",
+        )
+
+
 def schema_of(connection: Connection) -> list[Row]:
-    """Every table and index as it was made; SQLite's own left out."""
-    return connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master "
-        "WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    ).fetchall()
+    """Everything in the file's schema as it was made; the figures of ANALYZE left out."""
+    return [
+        row
+        for row in connection.execute(
+            "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+        ).fetchall()
+        if row not in _STATISTICS
+    ]
 
 
+_STATISTICS = tuple(
+    ("table", name, name, f"CREATE TABLE {name}({columns})")
+    for name, columns in (
+        ("sqlite_stat1", "tbl,idx,stat"),
+        ("sqlite_stat4", "tbl,idx,neq,nlt,ndlt,sample"),
+    )
+)
 _EXPECTED: dict[int, list[Row]] = {}
 
 

@@ -91,7 +91,7 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
             )
             for row in rows
         ]
-    except (InvalidInput, ValueError, OverflowError) as error:
+    except (InvalidInput, ValueError, OverflowError, TypeError, KeyError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
 
 

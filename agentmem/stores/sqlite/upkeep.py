@@ -17,24 +17,24 @@ from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import translated
 from agentmem.stores.sqlite.ledger import Ledger
 from agentmem.stores.sqlite.names import NameCache, all_embedders, visible_owners
+from agentmem.stores.sqlite.opening import require_our_schema
 from agentmem.stores.sqlite.rows import read_memories, rows_by_key
 from agentmem.stores.sqlite.schema import (
     EMBEDDER_SHIFT,
     EMBEDDINGS,
-    INDEX_FILES,
     SETTINGS,
     SOURCES,
     TABLES,
 )
 from agentmem.stores.sqlite.side import job_counts, set_value
-from agentmem.stores.sqlite.transactions import Connection, Read, vectors_tally
+from agentmem.stores.sqlite.transactions import Connection, Read
 from agentmem.stores.sqlite.verifying import problems
 from agentmem.stores.values import EmbedderCoverage, Source, StoreStats, VerifyReport
 from agentmem.stores.whole_files import final_path, new_file
 from agentmem.types import Scope
 
 _LAST_SYNC = "last_sync"
-_SHOWN_PROBLEMS = 100
+_MOST_PROBLEMS = 10_000
 
 
 class SqliteUpkeep:
@@ -57,7 +57,7 @@ class SqliteUpkeep:
                 kinds=counted["kinds"],
                 deleted=counted["deleted"],
                 superseded=counted["superseded"],
-                bytes=self._bytes(read),
+                bytes=self._bytes(),
                 last_sync=from_microseconds(int(sync[0][2])) if sync else None,
                 embedders=tuple(_coverage(read, owners)),
                 jobs=job_counts(read, owners),
@@ -71,10 +71,9 @@ class SqliteUpkeep:
             ((pages,),) = read.execute("PRAGMA page_count")
             ((size,),) = read.execute("PRAGMA page_size")
             return int(pages * size)
-        names = [row[1] for row in read.rows(INDEX_FILES, "")]
         path = self._database.path
         total = 0
-        for file in (path, files.beside(path, "-wal"), *(path.with_name(n) for n in names)):
+        for file in (path, files.beside(path, "-wal"), *files.index_files(path)):
             with suppress(OSError):
                 total += file.stat().st_size
         return total
@@ -111,12 +110,14 @@ class SqliteUpkeep:
         try:
             with self._database.read() as read:
                 found = tuple(problem for problem, _ in zip(
-                    problems(read), range(_SHOWN_PROBLEMS), strict=False
+                    problems(read), range(_MOST_PROBLEMS), strict=False
                 ))  # fmt: skip
                 tallies = read.ledger.tallies
                 counts = {table.name: tallies.get(table.name, [0])[0] for table in TABLES}
                 counts[EMBEDDINGS.name] = sum(
-                    tallies.get(vectors_tally(n), [0])[0] for n in all_embedders(read)
+                    tally[0]
+                    for name, tally in tallies.items()
+                    if name.startswith(f"{EMBEDDINGS.name}:")
                 )
         except StoreCorrupt as error:
             return VerifyReport(problems=(error.message,), counts={})
@@ -187,6 +188,7 @@ def write_copy(source: Connection, target: Path) -> None:
     copy = sqlite3.connect(target, isolation_level=None)
     try:
         source.backup(copy)
+        require_our_schema(copy, target)
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         written = copy.execute("SELECT data FROM ledger").fetchone()
         ledger = Ledger(str(written[0]) if written else "")
