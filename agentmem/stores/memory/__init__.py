@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
@@ -41,7 +42,7 @@ from agentmem.stores.rules import (
     updated,
     wipes_owner,
 )
-from agentmem.stores.values import ERASED, Entry, Receipt, Source, SourceReport, Version
+from agentmem.stores.values import ERASED, Artifact, Entry, Receipt, Source, SourceReport, Version
 from agentmem.types import Memory, Scope, Usage, require_instant
 
 if TYPE_CHECKING:
@@ -66,12 +67,21 @@ class MemoryStore:
 
     # Writing
 
-    def put(self, entries: Iterable[Entry], /) -> tuple[int, ...]:
-        """Add memories, all or none; gives their rows."""
+    def put(
+        self, entries: Iterable[Entry], /, *, artifacts: Sequence[Artifact] = ()
+    ) -> tuple[int, ...]:
+        """Add memories and `artifacts`, all or none; gives the rows of the memories."""
         batch = list(entries)
         check_entries(batch)
         with self._open() as state:
-            return add(state, batch)
+            kept = dict(state.artifacts)
+            try:
+                for artifact in artifacts:
+                    self.artifacts.put(artifact)
+                return add(state, batch)
+            except BaseException:
+                state.artifacts = kept
+                raise
 
     def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
         """Add the memories whose owner has no current one that is the same, all or none.
@@ -190,11 +200,20 @@ class MemoryStore:
         state.entries[row] = replace(state.entries[row], memory=memory)
         state.log("update", [row])
 
-    def delete(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> int:
-        """Hide memories, all or none; `restore` brings them back."""
+    def delete(
+        self, scope: Scope, ids: Sequence[str], *, at: datetime, artifacts: bool = False
+    ) -> int:
+        """Hide memories, all or none; `restore` brings them back.
+
+        With `artifacts` the bytes under the same ids are removed, for good.
+        """
         require_instant(at, "at")
         with self._open() as state:
-            return hide(state, self._find(state, scope, require_ids(ids), deleted=False), at)
+            rows = self._find(state, scope, require_ids(ids), deleted=False)
+            for artifact_id in ids if artifacts else ():
+                with suppress(RecordNotFound):
+                    self.artifacts.remove(scope, artifact_id)
+            return hide(state, rows, at)
 
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
         """Bring deleted memories back, all or none."""
