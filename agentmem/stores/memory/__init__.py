@@ -74,7 +74,7 @@ class MemoryStore:
         batch = list(entries)
         check_entries(batch)
         with self._open() as state:
-            kept = dict(state.artifacts)
+            kept = dict(state.artifacts) if artifacts else state.artifacts
             try:
                 for artifact in artifacts:
                     self.artifacts.put(artifact)
