@@ -53,34 +53,31 @@ class ResultStore:
         return self._manager.ids.new()
 
     def put_result(self, memory: Memory, payload: Payload) -> Memory:
-        """Keep a result under a new id; if its bytes cannot be kept, neither is the memory."""
-        for attempt in range(_ATTEMPTS):
+        """Keep a result and its bytes under a new id, both or neither."""
+        attempt = 1
+        while True:
             memory = _named(memory, self._short_id())
+            artifact = Artifact(
+                id=memory.id,
+                data=payload.data,
+                created_at=memory.created_at,
+                scope=memory.scope,
+                media_type=str(memory.metadata["media_type"]),
+                metadata={"form": payload.form},
+            )
             try:
-                self.put(memory)
-                break
+                self.put(memory, artifact)
             except DuplicateRecord:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _ATTEMPTS:
                     raise
-        artifact = Artifact(
-            id=memory.id,
-            data=payload.data,
-            created_at=memory.created_at,
-            scope=memory.scope,
-            media_type=str(memory.metadata["media_type"]),
-            metadata={"form": payload.form},
-        )
-        try:
-            self._manager.store.artifacts.put(artifact)
-        except Exception:
-            self._manager.store.delete(self.scope, [memory.id], at=memory.created_at)
-            raise
-        return memory
+                attempt += 1
+            else:
+                return memory
 
-    def put(self, memory: Memory) -> None:
-        """Keep a memory so that it is found."""
+    def put(self, memory: Memory, *artifacts: Artifact) -> None:
+        """Keep a memory so that it is found, and `artifacts` with it."""
         (vectors,) = self._manager.embedding.embed([memory])
-        self._manager.store.put([prepare(memory, vectors)])
+        self._manager.store.put([prepare(memory, vectors)], artifacts=artifacts)
 
     def update(self, memory: Memory) -> Memory:
         """Change a memory in place."""
@@ -149,13 +146,8 @@ class ResultStore:
 
     def let_go(self, ids: list[str], *, at: datetime) -> None:
         """Remove the bytes of results and delete their memories."""
-        for result_id in ids:
-            try:
-                self._manager.store.artifacts.remove(self.scope, result_id)
-            except RecordNotFound:
-                continue
         if ids:
-            self._manager.store.delete(self.scope, ids, at=at)
+            self._manager.store.delete(self.scope, ids, at=at, artifacts=True)
 
     def note_read(self, result_id: str) -> None:
         """Remember when a result was read: written the first time, then once a minute."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
@@ -277,7 +276,7 @@ class LiveIndex:
     def worth_saving(self) -> bool:
         """Whether so much changed that the next open would rather load than catch up."""
         self._require_own()
-        if self._path is None or not self._loaded:
+        if self._path is None or not self._loaded or not self._seq:
             return False
         if self._saved_seq is None:
             return True
@@ -294,8 +293,8 @@ class LiveIndex:
             self.catch_up()
             if embedder is not None:
                 self.vectors(embedder)
-            if self._saved_seq == self._seq:
-                return
+            if self._saved_seq == self._seq or not self._seq:
+                return  # nothing to save; where nothing was written there may be no store yet
             words = self._beside(self._path, WORDS)
             self._keep(words, self._postings, save_postings, embedder="")
             for space, index in self._vectors.items():
@@ -308,9 +307,12 @@ class LiveIndex:
     ) -> None:
         seq = self._seq
         file = IndexFile(name=path.name, sha256=write(index, path), seq=seq, embedder=embedder)
-        if not self._store.feed.keep_index_file(file):  # something was erased meanwhile
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        noted = False
+        try:
+            noted = self._store.feed.keep_index_file(file)
+        finally:
+            if not noted:  # something was erased meanwhile, or the store could not be written
+                path.unlink(missing_ok=True)
 
     @staticmethod
     def _beside(path: Path, suffix: str) -> Path:

@@ -122,8 +122,7 @@ class Upkeep(Base):
 
     def _save_quietly(self) -> None:
         try:
-            there = self.path is None or self.path.exists()  # searching alone makes no file
-            if there and self.index.worth_saving:
+            if self.index.worth_saving:
                 self.index.save(self.embedding.serving_id)
         except (AgentMemError, OSError) as error:
             _log.warning(

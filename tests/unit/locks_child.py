@@ -5,6 +5,8 @@
 `visit` opens the store, reads it and closes it again. `indexed` and `forked`
 write COUNT memories after what used to take the locks away, say so and wait to
 be killed. `learn` learns COUNT times in every way there is, beginning when told.
+`watched` does everything that reads or writes files, and says which file of the
+store was opened by Python meanwhile; SQLite's own opening is not seen.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import agentmem
 from agentmem.core.filters import Selection
+from agentmem.inspector.doctoring import examine
 from agentmem.stores import SqliteStore
 from agentmem.types import Scope
 from tests.unit.store_samples import ANN, NOW, entry
@@ -68,6 +71,7 @@ def forked(path: Path, count: int) -> None:
 def learn(path: Path, count: int) -> None:
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
         runtime = memory.runtime
+        runtime.estimate_tokens("gpt-4o", "")  # no vocabulary has to be loaded
         say("ready")
         sys.stdin.readline()
         for number in range(count):
@@ -81,9 +85,47 @@ def learn(path: Path, count: int) -> None:
         runtime.predictions.set_kept("relations", "x", other)
 
 
+def watched(path: Path) -> None:
+    folder = path.parent
+    (folder / "notes.txt").write_text("A zebra crosses.")
+    with agentmem.open(folder / "other.db", embedder=None, judge_new=False) as other:
+        other.add("A pear a week", user_id="ann")
+    memory = agentmem.open(path, embedder=None, judge_new=False)
+    memory.add("An apple a day", user_id="ann")
+    locked = {os.stat(f"{path}{suffix}").st_ino for suffix in ("", "-wal", "-shm")}
+
+    def look(event: str, about: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(about[0], str | bytes):
+            try:
+                if os.stat(about[0]).st_ino in locked:
+                    say(f"opened {about[0]!r}")
+            except OSError:
+                pass
+
+    sys.addaudithook(look)
+    memory.index_path(folder, user_id="ann")
+    memory.search("apple", user_id="ann")
+    memory.export_jsonl(folder / "export.jsonl")
+    memory.import_jsonl(folder / "export.jsonl")
+    memory.import_from(folder / "export.jsonl")
+    memory.backup(folder / "backup.db")
+    memory.merge_from(folder / "other.db")
+    memory.verify()
+    memory.vacuum()
+    memory.sync()
+    memory.get_stats()
+    examine(memory, now=NOW)
+    agentmem.open(path, embedder=None).close()
+    with agentmem.open(path, embedder=None) as again:
+        again.search("zebra", user_id="ann")
+    memory.erase_all(user_id="ann")
+    memory.close()
+    say("done")
+
+
 if __name__ == "__main__":
     where = Path(sys.argv[2])
-    if sys.argv[1] == "visit":
-        visit(where)
+    if sys.argv[1] in ("visit", "watched"):
+        {"visit": visit, "watched": watched}[sys.argv[1]](where)
     else:
         {"indexed": indexed, "forked": forked, "learn": learn}[sys.argv[1]](where, int(sys.argv[3]))

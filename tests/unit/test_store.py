@@ -387,6 +387,42 @@ def test_a_closed_store_says_so(store: Store) -> None:
             use()
 
 
+def test_memories_and_their_bytes_are_put_and_deleted_all_or_none(store: Store) -> None:
+    kept = Artifact(id="a", data=b"1", created_at=NOW, scope=ANN)
+    store.put([entry("a")], artifacts=[kept])
+    for entries, artifacts in (
+        ([entry("b")], [replace(kept, id="b"), kept]),
+        ([entry("c"), entry("a")], [replace(kept, id="c")]),
+    ):
+        with pytest.raises(DuplicateRecord):
+            store.put(entries, artifacts=artifacts)
+    assert ids(store) == ["a"]
+    assert [artifact.id for artifact in store.artifacts.list(ANN)] == ["a"]
+    with pytest.raises(RecordNotFound):
+        store.delete(ANN, ["a", "none"], at=NOW, artifacts=True)
+    assert store.artifacts.get(ANN, "a").data == b"1"
+    store.put([entry("without")])
+    assert store.delete(ANN, ["a", "without"], at=NOW, artifacts=True) == 2
+    assert store.artifacts.list(ANN) == ()
+    store.put([], artifacts=[kept])
+    assert store.artifacts.get(ANN, "a").data == b"1"
+
+
+def test_a_setting_is_changed_from_what_it_is(store: Store) -> None:
+    settings = store.settings
+    assert settings.update("x", lambda value: value) is None
+    assert settings.update("x", lambda value: f"{value}!") == "None!"
+    assert settings.update("x", lambda value: f"{value}?") == settings.get("x") == "None!?"
+
+    def fail(value: str | None) -> str:
+        raise ValueError(value)
+
+    with pytest.raises(ValueError, match="None"):
+        settings.update("x", fail)
+    assert settings.update("x", lambda value: None) is None
+    assert settings.get("x") is None
+
+
 def test_failed_jobs_are_listed_with_why_newest_first(store: Store) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     for name in ("one", "two", "three"):

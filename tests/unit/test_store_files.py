@@ -25,6 +25,7 @@ from agentmem.errors import (
     StoreError,
     StoreFull,
     StoreReadOnly,
+    StoreReplaced,
     StoreTooNew,
 )
 from agentmem.stores import SqliteStore
@@ -116,6 +117,29 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
         store.put([entry("a")])
     with SqliteStore(path) as store:
         assert store.get(ANN, "a").id == "a"
+
+
+def test_an_empty_file_that_was_searched_can_be_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    for _ in range(2):
+        with agentmem.open(path, embedder=None) as memory:
+            assert not memory.search("apple", user_id="ann")
+        assert [(p.name, p.stat().st_size) for p in tmp_path.iterdir()] == [("store.db", 0)]
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add("An apple a day", user_id="ann")
+        assert len(memory.search("apple", user_id="ann")) == 1
+
+
+def test_an_index_file_the_store_cannot_take_note_of_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with agentmem.open(path, embedder=None, judge_new=False) as memory:
+        memory.add("An apple a day", user_id="ann")
+        memory.search("apple", user_id="ann")
+        path.unlink()
+        with pytest.raises(StoreReplaced):
+            memory.index.save()
+    assert not (tmp_path / "store.db.words").exists()
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

@@ -117,6 +117,11 @@ def test_the_files_of_an_open_store_are_refused_and_its_locks_stay(
         assert len(memory.search("apple", user_id="ann")) == 1
 
 
+def test_nothing_the_package_does_opens_a_file_of_an_open_store(tmp_path: Path) -> None:
+    with start("watched", tmp_path / "memory.db") as child:
+        assert child.communicate()[0].splitlines() == ["done"]
+
+
 def test_a_folder_is_indexed_without_the_store_in_it(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     (tmp_path / "notes.txt").write_text("A zebra crosses.")

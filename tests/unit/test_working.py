@@ -18,6 +18,7 @@ from agentmem.core.payloads import to_payload
 from agentmem.core.result_words import distinct_words, spread
 from agentmem.core.shapes import shape_of
 from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
+from agentmem.stores import SqliteStore
 from agentmem.testing import ManualClock
 from agentmem.types import Scope
 from agentmem.working import WorkingMemory
@@ -52,6 +53,27 @@ def test_a_small_result_goes_on_as_it_is(working: WorkingMemory) -> None:
     assert kept.whole
     assert kept.content == "3"
     assert working.data(kept.id) == b"3"
+
+
+def test_a_result_and_its_bytes_come_and_go_in_one_write(tmp_path: Path) -> None:
+    """Killed between two writes, a memory would be left that points at missing bytes."""
+    with agentmem.open(tmp_path / "m.db", embedder=None, clock=ManualClock()) as memory:
+        working = working_of(memory)
+        working.keep("add", {"a": 1}, "3")
+        store = memory.store
+        assert isinstance(store, SqliteStore)
+
+        def commits() -> int:
+            return store._database.ledger().commits
+
+        before = commits()
+        kept = working.keep("grep", {"pattern": "value"}, LINES)
+        assert commits() == before + 1
+        assert working.data(kept.id) == LINES.encode()
+        before = commits()
+        assert len(working.evict(max_bytes=0).ids) == 2
+        assert commits() == before + 1
+        assert store.artifacts.list(ALICE) == ()
 
 
 def test_a_large_result_becomes_a_stand_in(working: WorkingMemory) -> None:

@@ -40,7 +40,15 @@ from agentmem.stores.sqlite.side import (
 from agentmem.stores.sqlite.snapshots import SqliteSnapshots
 from agentmem.stores.sqlite.transactions import Read
 from agentmem.stores.sqlite.verifying import check_small
-from agentmem.stores.values import Durability, Entry, Receipt, Source, SourceReport, Version
+from agentmem.stores.values import (
+    Artifact,
+    Durability,
+    Entry,
+    Receipt,
+    Source,
+    SourceReport,
+    Version,
+)
 from agentmem.types import Memory, Scope, require_instant
 
 if TYPE_CHECKING:
@@ -107,14 +115,19 @@ class SqliteStore:
 
     # Writing
 
-    def put(self, entries: Iterable[Entry], /) -> tuple[int, ...]:
-        """Add memories, all or none; gives their rows."""
+    def put(
+        self, entries: Iterable[Entry], /, *, artifacts: Sequence[Artifact] = ()
+    ) -> tuple[int, ...]:
+        """Add memories and `artifacts`, all or none; gives the rows of the memories."""
         batch = list(entries)
         check_entries(batch)
-        if not batch:
+        if not batch and not artifacts:
             return ()
         with self._database.write() as write:
-            return writing.add(write, batch)
+            rows = writing.add(write, batch)
+            for artifact in artifacts:
+                self.artifacts.add(write, artifact)
+            return rows
 
     def put_new(self, entries: Iterable[Entry], /, *, same: Sameness) -> tuple[str, ...]:
         """Add the memories whose owner has no current one that is the same, all or none.
@@ -198,11 +211,18 @@ class SqliteStore:
         with self._database.write() as write:
             return writing.unsupersede(write, self._names, scope, old_id)
 
-    def delete(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> int:
-        """Hide memories, all or none; `restore` brings them back."""
+    def delete(
+        self, scope: Scope, ids: Sequence[str], *, at: datetime, artifacts: bool = False
+    ) -> int:
+        """Hide memories, all or none; `restore` brings them back.
+
+        With `artifacts` the bytes under the same ids are removed, for good.
+        """
         require_instant(at, "at")
         with self._database.write() as write:
             found = writing.find(write, self._names, scope, require_ids(ids), deleted=False)
+            if artifacts:
+                self.artifacts.take_out(write, scope, ids)
             return writing.hide(write, found, at)
 
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:

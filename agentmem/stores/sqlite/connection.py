@@ -137,6 +137,8 @@ class Database(OpenFile):
         self._readers.remove(thread if thread in self._readers else self._readers[-1])
         if self._held:
             self._given_back.notify_all()
+        if self._closed and not self._readers:
+            self._note_closed()
 
     def data_version(self) -> int:
         """A number that changes whenever anybody has committed something.
@@ -215,7 +217,9 @@ class Database(OpenFile):
         self._take_turn(self.busy_seconds if wait_seconds is None else wait_seconds)
         try:
             with typed(self.name):
-                yield self._ready_writer()
+                connection = self._ready_writer()
+                self._require_in_place()
+                yield connection
         finally:
             self._end_turn()
 

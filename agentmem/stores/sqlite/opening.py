@@ -246,9 +246,13 @@ class OpenFile:
         with suppress(StoreReplaced):  # SQLite leaves the files alone when it closes a moved one
             self._require_in_place()
         self._close_connections()
-        open_files.note_closed(self._opened)
-        self._opened = None
+        if not self._readers:  # else whoever reads last says so
+            self._note_closed()
         self._mark.close(clean=not files.has_content(files.beside(self.path, "-wal")))
+
+    def _note_closed(self) -> None:
+        opened, self._opened = self._opened, None
+        open_files.note_closed(opened)
 
     def _close_connections(self) -> None:
         for connection in self._taken_connections():
@@ -290,7 +294,8 @@ class OpenFile:
                 remedy="Open it in a new process. Never open or copy the files of an open store: "
                 "that drops its locks; use backup().",
             )
-            self._give_up(error)
+            with self._lock:
+                self._give_up(error)
             raise error
 
     def _give_up(self, error: StoreError) -> None:
@@ -323,9 +328,10 @@ class OpenFile:
 
     def go_on_in_child(self) -> None:
         """Begin anew with connections of its own; those that could not be closed are not used."""
-        opened, was_closed, readers = self._opened, self._closed, bool(self._readers)
+        opened, was_closed = self._opened, self._closed
+        in_use = bool(self._readers) or not self._lock.acquire(blocking=False)
         connections = self._taken_connections()
-        if opened is not None and (connections or readers):
+        if opened is not None and (connections or in_use):
             error = StoreError(
                 f"This process was forked while its parent was using {self.path}.",
                 remedy="Fork when no other thread reads or writes, or open the store after it.",

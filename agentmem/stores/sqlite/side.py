@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -220,15 +221,6 @@ class Owned:
             (integers(owners), require_count(limit, "limit")),
         )
 
-    def _add(self, record_id: str, scope: Scope, values: tuple[Any, ...]) -> None:
-        require_text(record_id, "id")
-        with self._database.write() as write:
-            if write.rows(self.table, "WHERE id = ?", (record_id,)):
-                raise DuplicateRecord(record_id)
-            owner = intern_owner(write, ("private", scope))
-            (key,) = write.take(self.table)
-            write.insert(self.table, [(key, record_id, owner, *values)])
-
     def _scope(self, read: Read, row: Row) -> Scope:
         return self._names.owners(read, [row[2]])[row[2]][1]
 
@@ -240,16 +232,28 @@ class SqliteArtifacts(Owned):
 
     def put(self, artifact: Artifact, /) -> None:
         """Keep bytes under an id."""
-        self._add(
-            artifact.id,
-            artifact.scope,
-            (
-                to_microseconds(artifact.created_at, "created_at"),
-                require_text(artifact.media_type, "media_type"),
-                write_json(artifact.metadata, "metadata"),
-                bytes(artifact.data),
-            ),
+        with self._database.write() as write:
+            self.add(write, artifact)
+
+    def add(self, write: Write, artifact: Artifact) -> None:
+        """Keep bytes inside a transaction."""
+        values = (
+            to_microseconds(artifact.created_at, "created_at"),
+            require_text(artifact.media_type, "media_type"),
+            write_json(artifact.metadata, "metadata"),
+            bytes(artifact.data),
         )
+        if write.rows(ARTIFACTS, "WHERE id = ?", (require_text(artifact.id, "id"),)):
+            raise DuplicateRecord(artifact.id)
+        owner = intern_owner(write, ("private", artifact.scope))
+        (key,) = write.take(ARTIFACTS)
+        write.insert(ARTIFACTS, [(key, artifact.id, owner, *values)])
+
+    def take_out(self, write: Write, scope: Scope, ids: Collection[str]) -> None:
+        """Remove those of `ids` that are there, inside a transaction."""
+        for artifact_id in ids:
+            with suppress(RecordNotFound):
+                write.delete(ARTIFACTS, [self._find(write, scope, artifact_id)[0]])
 
     def get(self, scope: Scope, artifact_id: str, /) -> Artifact:
         """Exactly the bytes that were put."""
