@@ -26,6 +26,7 @@ from agentmem.stores.values import (
     IndexRows,
     Job,
     Link,
+    NewJob,
     Receipt,
     SnapshotRecord,
     Source,
@@ -66,6 +67,7 @@ class Jobs(Protocol):
         key: str = "",
         scope: Scope = NO_SCOPE,
     ) -> int: ...
+    def keep(self, jobs: Sequence[NewJob], /) -> tuple[int, ...]: ...
     def claim(
         self, *, at: datetime, lease_seconds: float = 60, kinds: Collection[str] | None = None
     ) -> Job | None: ...

@@ -13,8 +13,8 @@ import pytest
 import agentmem
 from agentmem.errors import IncompleteExport
 from agentmem.stores import MemoryStore, SqliteStore
-from agentmem.stores.entries import make_entry
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
+from tests.entries import make_entry
 from tests.unit.cli_running import Cli
 from tests.unit.store_samples import ANN, NOW, entry
 

@@ -57,7 +57,7 @@ class SqliteUpkeep:
                 kinds=counted["kinds"],
                 deleted=counted["deleted"],
                 superseded=counted["superseded"],
-                bytes=self._bytes(),
+                bytes=self._bytes(read),
                 last_sync=from_microseconds(int(sync[0][2])) if sync else None,
                 embedders=tuple(_coverage(read, owners)),
                 jobs=job_counts(read, owners),
