@@ -69,22 +69,21 @@ def key_of(path: Path) -> Key | None:
         return None
 
 
-def note_open(path: Path, holder: Holder) -> OpenStore:
+def note_holder(holder: Holder) -> None:
+    """Have `holder` asked before each fork, for as long as it lives."""
+    with _lock:
+        _holders.add(holder)
+        _listen_to_forks()
+
+
+def note_open(path: Path) -> OpenStore:
     """Count the file at `path` as open, from before it is opened until `note_closed`."""
     with _lock:
         store = OpenStore(path, _key(path.stat()))
         if store.key in _spoiled:
             raise _spoiled[store.key]
         _stores.append(store)
-        note_holder(holder)
         return store
-
-
-def note_holder(holder: Holder) -> None:
-    """Have `holder` asked to wait before each fork, for as long as it lives."""
-    with _lock:
-        _holders.add(holder)
-        _listen_to_forks()
 
 
 def note_closed(store: OpenStore | None) -> None:
@@ -181,6 +180,7 @@ def _owner(key: Key) -> OpenStore | None:
 
 # Forks
 
+_turn = threading.Lock()
 _under_way = ExitStack()
 
 
@@ -188,32 +188,38 @@ _under_way = ExitStack()
 def _listen_to_forks() -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
-            before=_before_fork, after_in_parent=_under_way.close, after_in_child=_in_child
+            before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child
         )
 
 
 def _before_fork() -> None:
+    _turn.acquire()
+    _under_way.callback(_turn.release)
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
-    seen: set[int] = set()
+    held: list[Holder] = []
     while True:
-        new = [holder for holder in tuple(_holders) if id(holder) not in seen]
+        _lock.acquire()  # kept when nobody is left: no store is opened until the fork is over
+        new = [holder for holder in _holders if holder not in held]
+        if not new:
+            _under_way.callback(_lock.release)
+            return
+        _lock.release()
+        held += new
         for hold in ("hold_writes", "hold_all"):
             # All writes first: who writes to one store may be reading another.
             for holder in new:
                 go_on = getattr(holder, hold)(max(0.0, deadline - time.monotonic()))
                 if go_on is not None:
                     _under_way.callback(go_on)
-        seen |= {id(holder) for holder in new}
-        _lock.acquire()
-        if all(id(holder) in seen for holder in tuple(_holders)):
-            _under_way.callback(_lock.release)
-            return
-        _lock.release()  # one was opened meanwhile
+
+
+def _in_parent() -> None:
+    _under_way.pop_all().close()  # the next fork may begin before the last lock is released
 
 
 def _in_child() -> None:
-    global _lock  # noqa: PLW0603 - a thread of the parent may have the old one
-    _lock = threading.RLock()
+    global _lock, _turn  # threads of the parent may have the old ones
+    _lock, _turn = threading.RLock(), threading.Lock()
     _under_way.pop_all()  # the locks it would release are its parent's
     _stores.clear()
     for holder in tuple(_holders):

@@ -201,6 +201,42 @@ def test_parent_and_child_each_hold_locks_after_a_fork(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_threads_may_fork_at_once_while_others_read_and_write(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "a.db") as one, SqliteStore(tmp_path / "b.db") as two:
+        together = threading.Barrier(4)
+        entry("first")  # it imports, and a child forked in the middle of an import waits for ever
+
+        def use(name: str) -> list[int]:
+            together.wait()
+            for number in range(5):
+                one.put([entry(f"{name}-{number}")])
+                assert two.count(EVERYTHING) <= 10
+            return [0] * 5
+
+        def fork(name: str) -> list[int]:
+            together.wait()
+            ended = []
+            for number in range(5):
+                child = os.fork()
+                if child == 0:
+                    try:
+                        signal.alarm(20)
+                        two.put([entry(f"{name}-{number}")])
+                        os._exit(one.count(EVERYTHING) > 10)
+                    finally:
+                        os._exit(4)
+                ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            return ended
+
+        with ThreadPoolExecutor(4) as pool:
+            tasks = [pool.submit(do, f"{n}") for n, do in enumerate((use, use, fork, fork))]
+            assert [task.result() for task in tasks] == [[0] * 5] * 4
+        assert one.count(EVERYTHING) == two.count(EVERYTHING) == 10
+        assert two.upkeep.verify().problems == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_forked_in_the_middle_of_a_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

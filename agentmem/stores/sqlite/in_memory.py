@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from contextlib import suppress
 
-from agentmem.stores import open_files
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.failures import closed
 from agentmem.stores.sqlite.ledger import corrupt
@@ -49,7 +48,6 @@ class MemoryDatabase(Database):
             connection = self._configured(self._connect("file::memory:"))
             self._migrate(connection)
             self._writer, self._ready = connection, True
-            open_files.note_holder(self)
         return True
 
     def _connect_to(self, mode: str) -> Connection:

@@ -66,6 +66,7 @@ class OpenFile:
         self._secret = new_secret()
         self._watchers = 0
         self._start()
+        open_files.note_holder(self)
 
     def _start(self) -> None:
         self._process = os.getpid()
@@ -112,7 +113,7 @@ class OpenFile:
             files.create(self.path, self._make_file)
         except OSError as error:
             raise _cannot_create(self.path, error) from error
-        self._opened = open_files.note_open(self.path, self)
+        self._opened = open_files.note_open(self.path)
         try:
             self._check_log()
             self._writer = self._retrying(lambda: self._connect_to("rw"))
