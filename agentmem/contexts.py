@@ -134,10 +134,10 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     """
     steps = Steps()
     scale = _scale(runtime, ask)
-    ready: tuple[str, ...] = steps.run("readiness", runtime.readiness, ())
-    steps.note(*ready)
+    nothing: tuple[str, ...] = ()
+    steps.note(*steps.run("readiness", runtime.readiness, nothing))
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
+    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
     found = _search(runtime, ask, queries, steps)
     choice = _choose(runtime, ask, found, scale, steps)
     filled = _fill(ask, found, choice, scale, steps)

@@ -97,7 +97,7 @@ class Indexer:
 
     def index_messages_async(
         self,
-        messages: Sequence[Mapping[str, Any]] | Lazy[Any],
+        messages: Sequence[Mapping[str, Any]] | Lazy[list[dict[str, Any]]],
         *,
         session: str = "",
         known: Collection[bytes] = (),

@@ -407,7 +407,7 @@ class Turn:
         shown = Lazy(look, characters=0)
         read = Lazy(lambda: find_used(answer, shown.value, question=asked), characters=0)
 
-        def ids(*, cited: bool) -> Lazy[Any]:
+        def ids(*, cited: bool) -> Lazy[list[str]]:
             return Lazy(
                 lambda: [one.id for one in shown.value if (one.id in read.value) is cited],
                 characters=len(answer),

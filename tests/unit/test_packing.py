@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -45,7 +46,7 @@ KNOWN = [
 ]
 
 
-def packed(messages: list[Any] | None = None, **options: Any) -> ContextPlan:
+def packed(messages: Sequence[Any] | None = None, **options: Any) -> ContextPlan:
     given = [SYSTEM, *HISTORY, ASKED] if messages is None else messages
     settings: dict[str, Any] = {
         "window_tokens": 1_000,
@@ -107,18 +108,19 @@ def test_media_goes_before_messages_and_messages_before_tools() -> None:
 @pytest.mark.parametrize("as_they_are", [False, True])
 def test_an_image_in_the_current_message_counts_as_media(as_they_are: bool) -> None:
     shown = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}
-    plan = packed([SYSTEM, shown], as_they_are=as_they_are)
+    given: list[Message] = [SYSTEM, shown]
+    plan = packed(given, as_they_are=as_they_are)
     assert plan.messages == (SYSTEM, shown)
     used = {use.name: use.tokens for use in plan.budget.components}
     assert used["media"] == count_message(shown) - count_message(
         {"role": "user", "content": "What is this?\n[image left out]"}
     )
-    assert plan.budget.used_tokens == sum(count_message(message) for message in plan.messages)
+    assert plan.budget.used_tokens == sum(map(count_message, given))
 
 
 def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    steps: list[dict[str, Any]] = [
+    steps: list[Message] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
@@ -128,11 +130,11 @@ def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:
 
 def test_messages_that_are_not_ours_to_shorten_all_go_in_and_are_accounted_for() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    steps: list[dict[str, Any]] = [
+    steps: list[Message] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
-    messages: list[dict[str, Any]] = [SYSTEM, *HISTORY, ASKED, *steps]
+    messages: list[Message] = [SYSTEM, *HISTORY, ASKED, *steps]
     plan = packed(messages, window_tokens=120, packages=KNOWN, as_they_are=True)
     assert list(plan.messages) == messages
     assert plan.report.dropped == ()

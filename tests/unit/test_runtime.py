@@ -127,13 +127,13 @@ def test_plan_and_snapshot_may_be_asked_for_at_once(
     two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, both = threading.Event(), threading.Event()
-    pack, packed = pack_context, []
+    packed: list[int] = []
 
     def slow_pack(*given: Any, **options: Any) -> Any:
         begun.set()
         assert both.wait(5)
         packed.append(1)
-        return pack(*given, **options)
+        return pack_context(*given, **options)
 
     monkeypatch.setattr(contexts, "pack_context", slow_pack)
     messages = Conversation([{"role": "user", "content": "Is tea green?"}])
