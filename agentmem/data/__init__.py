@@ -1,0 +1,1 @@
+"""Word lists, tables and fitted weights that the package reads: data, no code."""
