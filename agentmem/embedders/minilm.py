@@ -61,6 +61,9 @@ class MiniLMEmbedder:
     vectors of different exports are never compared.
     """
 
+    at_once = 128
+    """So many texts are embedded while who adds them waits: about a second."""
+
     def __init__(self, folder: str | Path | None = None, *, threads: int = 1) -> None:
         if folder is not None:
             require_text(str(folder), "folder")
