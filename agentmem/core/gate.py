@@ -93,6 +93,17 @@ def own_world(
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
+def turn_score(score: float, world: float, *, statement: bool) -> float:
+    """What a memory with a search's `score` is worth to a turn that asks about this `world`.
+
+    When the user's own world is asked about, everything said in it may help and
+    the score says what helps most. When it is not, nothing does but a page
+    that answers by itself.
+    """
+    lifted = world * (1 + score) / 2
+    return lifted if statement else max(score, lifted)
+
+
 def detect_language(text: str, words: Words) -> str:
     """The language whose small words a short text uses most; English when in doubt."""
     if _KANA.search(text):
