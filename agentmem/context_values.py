@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from agentmem.core.assembly import BuiltBlock
 from agentmem.core.budget_report import Budget
 from agentmem.core.choosing import citations_of
 from agentmem.core.citations import Citation
+from agentmem.core.lazy import Lazy
 from agentmem.core.packing import ContextPlan
 from agentmem.core.snapshot import Snapshot
 from agentmem.core.values import dataclass
@@ -31,22 +32,23 @@ class Context:
     snapshot_id: str = ""
     message_id: str = ""
     accounts: Accounts | None = None
+    """What nobody waits for; the background asks for it soon enough."""
     resent: Budget | None = None
     """What was sent in the end, where that is not what the plan says."""
 
     @property
     def built(self) -> BuiltBlock:
         """The block with what became of everything offered, counted."""
-        return BuiltBlock() if self.accounts is None else self.accounts.built
+        return BuiltBlock() if self.accounts is None else self.accounts.built.value
 
     @property
     def plan(self) -> ContextPlan | None:
         """The whole request, counted."""
-        return None if self.accounts is None else self.accounts.plan
+        return None if self.accounts is None else self.accounts.plan.value
 
     @property
     def snapshot(self) -> Snapshot | None:
-        return None if self.accounts is None else self.accounts.snapshot
+        return None if self.accounts is None else self.accounts.snapshot.value
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -55,8 +57,16 @@ class Context:
 
     @property
     def degradations(self) -> list[str]:
-        """What did not work, in words."""
-        return [] if self.accounts is None else self.accounts.degradations
+        """What did not work, in words; the plan is made for it, which may be one of them."""
+        if self.accounts is None:
+            return []
+        _ = self.plan
+        return list(self.accounts.steps.degradations)
+
+    def tell_degradations(self, tell: Callable[[str], None]) -> None:
+        """Tell what did not work so far, and what comes of it later, when it comes."""
+        if self.accounts is not None:
+            self.accounts.steps.tell_to(tell)
 
     @property
     def budget(self) -> Budget | None:
@@ -70,55 +80,14 @@ class Context:
         return 0 if self.budget is None else self.budget.used_tokens
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """The counted block, the plan and the snapshot of a context: made once, when asked for.
+    """The counted block, the plan and the snapshot of a context, and what went wrong in it."""
 
-    Nothing of them goes to the model, so it need not wait; the background asks
-    soon enough.
-    """
-
-    def __init__(
-        self,
-        steps: Steps,
-        build: Callable[[], BuiltBlock],
-        pack: Callable[[BuiltBlock], ContextPlan | None],
-        trace: Callable[[BuiltBlock, ContextPlan | None], Snapshot],
-    ) -> None:
-        self._steps = steps
-        self._build = build
-        self._pack = pack
-        self._trace = trace
-        self._made: dict[str, Any] = {}
-        # One lock for all: a cached property brings one of its own for all of a class, and
-        # two threads that ask for different ones would wait for each other.
-        self._lock = threading.RLock()
-
-    @property
-    def built(self) -> BuiltBlock:
-        return self._once("built", self._build)
-
-    @property
-    def plan(self) -> ContextPlan | None:
-        return self._once("plan", lambda: self._pack(self.built))
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        def trace() -> Snapshot | None:
-            built, plan = self.built, self.plan
-            return self._steps.run("trace", lambda: self._trace(built, plan), None)
-
-        return self._once("snapshot", trace)
-
-    def _once(self, name: str, make: Callable[[], T]) -> T:
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return cast("T", self._made[name])
-
-    @property
-    def degradations(self) -> list[str]:
-        _ = self.plan  # it may be one of them
-        return self._steps.degradations
+    steps: Steps
+    built: Lazy[BuiltBlock]
+    plan: Lazy[ContextPlan | None]
+    snapshot: Lazy[Snapshot | None]
 
 
 class Steps:
@@ -127,6 +96,25 @@ class Steps:
     def __init__(self) -> None:
         self.degradations: list[str] = []
         self.timings_ms: dict[str, float] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self._lock = threading.Lock()
+
+    def note(self, *problems: str) -> None:
+        """Keep what did not work."""
+        with self._lock:
+            self.degradations += problems
+            listeners = tuple(self._listeners)
+        for tell in listeners:
+            for problem in problems:
+                tell(problem)
+
+    def tell_to(self, tell: Callable[[str], None]) -> None:
+        """Tell what was noted, and from now on whatever is."""
+        with self._lock:
+            known = tuple(self.degradations)
+            self._listeners.append(tell)
+        for problem in known:
+            tell(problem)
 
     def run(self, name: str, step: Callable[[], T], otherwise: T) -> T:
         """What `step` gives, or `otherwise` when it fails; the failure is noted."""
@@ -134,7 +122,7 @@ class Steps:
         try:
             return step()
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
-            self.degradations.append(f"{name} failed: {type(error).__name__}: {error}")
+            self.note(f"{name} failed: {type(error).__name__}: {error}")
             return otherwise
         finally:
             spent = 1000 * (time.perf_counter() - began)

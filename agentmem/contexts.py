@@ -25,7 +25,9 @@ from agentmem.core.context_trace import (
     packages_of,
     parts_of_request,
 )
-from agentmem.core.injection import as_dict, inject, last_question
+from agentmem.core.conversation import Conversation
+from agentmem.core.injection import inject
+from agentmem.core.lazy import Lazy
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
 from agentmem.core.packing import ContextPlan, pack_context
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+COUNTED_FIRST = 8
+"""So many of the longest messages are counted at first, where it is not known what fits."""
 _ENDLESS = 1 << 40
 """A window that everything fits."""
 
@@ -57,7 +61,7 @@ class Ask:
     preferences that this turn stated.
     """
 
-    messages: tuple[dict[str, Any], ...]
+    messages: Conversation
     scope: Scope
     config: LoopConfig
     model: str = ""
@@ -94,7 +98,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
     window = _window(ask, tokenizer)
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    steps.degradations += steps.run("readiness", runtime.readiness, ())
+    steps.note(*steps.run("readiness", runtime.readiness, ()))
     queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
     profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
     recalled = Recalled()
@@ -102,7 +106,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         recalled = steps.run(
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
-    steps.degradations += recalled.degradations
+    steps.note(*recalled.degradations)
     now = runtime.now()
     factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in recalled.hits}
     chosen = steps.run(
@@ -112,6 +116,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             ask.messages,
             top_k=ask.config.top_k,
             threshold=ask.config.similarity_threshold,
+            now=now,
             factors=factors,
         ),
         Chosen(),
@@ -135,7 +140,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             None,
         )
         if offer is not None:
-            steps.degradations += offer.degradations
+            steps.note(*offer.degradations)
             chosen, hits = offer.as_chosen(chosen, recalled.hits)
             reasons = offer.reasons
     offered: dict[str, Any] = {
@@ -176,21 +181,27 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         text = built.text
     at, snapshot_id = runtime.now(), runtime.new_id()
     message_id = ask.message_id or runtime.new_id()
-    accounts = Accounts(
-        steps,
-        lambda: build("count") if built is None else built,
-        lambda block: _pack(ask, block, tokenizer, window, steps, now=at),
-        lambda block, plan: _snapshot(
-            ask, block, plan, hits=hits, queries=queries, recalled=recalled, profile=profile,
-            passed_over=chosen.passed_over, factors=factors, reasons=reasons,
-            tokenizer=tokenizer, notes=notes, steps=steps,
-            created_at=at, snapshot_id=snapshot_id, message_id=message_id,
-        ),
-    )  # fmt: skip
+    counted = Lazy(lambda: build("count") if built is None else built)
+    plan = Lazy(lambda: _pack(ask, counted.value, tokenizer, window, steps, now=at))
+
+    def trace() -> Snapshot | None:
+        block, packed = counted.value, plan.value
+        return steps.run(
+            "trace",
+            lambda: _snapshot(
+                ask, block, packed, hits=hits, queries=queries, recalled=recalled,
+                profile=profile, chosen=chosen, factors=factors, reasons=reasons,
+                tokenizer=tokenizer, notes=notes, steps=steps,
+                created_at=at, snapshot_id=snapshot_id, message_id=message_id,
+            ),
+            None,
+        )  # fmt: skip
+
+    accounts = Accounts(steps=steps, built=counted, plan=plan, snapshot=Lazy(trace))
     sent: Sequence[Mapping[str, Any]] = ask.messages
-    if ask.trim and accounts.plan is not None:
-        sent = accounts.plan.messages
-    messages = steps.run(
+    if ask.trim and plan.value is not None:
+        sent = plan.value.messages
+    messages: list[dict[str, Any]] | None = steps.run(
         "inject",
         lambda: inject(
             sent,
@@ -199,10 +210,10 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             role=ask.config.reference_role,
             placement=ask.config.placement,
         ),
-        [dict(message) for message in sent],
+        None,
     )
     return Context(
-        messages=messages,
+        messages=[dict(message) for message in sent] if messages is None else messages,
         text=text,
         shows_knowledge=bool(chosen.candidates if built is None else built.knowledge.shown),
         hits=hits,
@@ -224,34 +235,34 @@ def _window(ask: Ask, tokenizer: Tokenizer) -> Window:
 
 def _without_old_blocks(ask: Ask) -> Ask:
     """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
-    if len(ask.messages) < 2:
-        return ask
-    config = ask.config
-    kept = inject(
-        ask.messages,
-        None,
-        framing=config.framing,
-        role=config.reference_role,
-        placement=config.placement,
-    )
-    return ask if len(kept) == len(ask.messages) else replace(ask, messages=tuple(kept))
+    keep_earlier = ask.config.placement == "append"
+    kept = ask.messages.without_old_references(keep_earlier=keep_earlier)
+    return ask if kept is ask.messages else replace(ask, messages=kept)
 
 
 def _room(ask: Ask, tokenizer: Tokenizer, window: Window, steps: Steps) -> Room:
-    """What the block may take; far from the window's end that is known without counting."""
+    """What the block may take. Far from the window's end that is known without counting a token;
+    nearer, the longest messages are counted until it is known."""
 
     def measure() -> Room:
-        room = _room_beside(ask, tokenizer, window, tokenizer.message_at_most)
-        return room if room.full else _room_beside(ask, tokenizer, window, tokenizer.count_message)
+        tool_tokens = _tool_tokens(ask, tokenizer)
+        tokens = tokenizer.messages_at_most(ask.messages)
+        room = _room_beside(ask, window, tokens, tool_tokens)
+        longest = sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
+        counted, more = 0, COUNTED_FIRST
+        while not room.full and counted < len(tokens):
+            for at in longest[counted : counted + more]:
+                tokens[at] = tokenizer.count_message(ask.messages[at])
+            counted, more = counted + more, 2 * more
+            room = _room_beside(ask, window, tokens, tool_tokens)
+        return room
 
     return steps.run("budget", measure, Room())
 
 
-def _room_beside(
-    ask: Ask, tokenizer: Tokenizer, window: Window, count: Callable[[Mapping[str, Any]], int]
-) -> Room:
-    asked = last_question(list(ask.messages))
-    counted = [count(message) for message in ask.messages]
+def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: int) -> Room:
+    """The room beside messages that cost so many tokens each."""
+    asked = ask.messages.asked
     query = 0 if asked is None else counted[asked]
     system = sum(
         tokens
@@ -261,7 +272,7 @@ def _room_beside(
     return room_for(
         window_tokens=window.tokens,
         reserve_tokens=window.reserve_tokens,
-        system_tokens=system + _tool_tokens(ask, tokenizer),
+        system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
         preference_budget=ask.config.preference_budget,
@@ -287,7 +298,7 @@ def _pack(
 ) -> ContextPlan | None:
     """The whole request, counted, and trimmed if it may be."""
     messages = list(ask.messages)
-    asked = last_question(messages)
+    asked = ask.messages.asked
     if asked is None:
         return None
     first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
@@ -323,14 +334,14 @@ def _pack(
         except FixedContentTooLarge as error:
             if window.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
                 raise
-            steps.degradations.append(f"what must be sent leaves too little room: {error}")
+            steps.note(f"what must be sent leaves too little room: {error}")
             return pack(error.needed_tokens + window.reserve_tokens)
 
     def as_it_is() -> ContextPlan:
         try:
             plan = pack()
         except BudgetError as error:
-            steps.degradations.append(f"the messages alone do not fit the window: {error}")
+            steps.note(f"the messages alone do not fit the window: {error}")
             return pack(_ENDLESS)
         return plan if list(plan.messages) == messages else pack(_ENDLESS)
 
@@ -365,7 +376,7 @@ def _snapshot(
     queries: Sequence[str],
     recalled: Recalled,
     profile: Sequence[Memory],
-    passed_over: Sequence[tuple[Hit, str]],
+    chosen: Chosen,
     factors: Mapping[str, float],
     reasons: Mapping[str, str],
     tokenizer: Tokenizer,
@@ -388,7 +399,14 @@ def _snapshot(
         settings=_settings(ask.config, offered=len(reasons)),
         parts=parts_of_request(plan),
         looked_at=(
-            *looked_at_knowledge(hits, passed_over, built, factors=factors, reasons=reasons),
+            *looked_at_knowledge(
+                hits,
+                chosen.passed_over,
+                built,
+                factors=factors,
+                reasons=reasons,
+                merits=chosen.merits,
+            ),
             *looked_at_profile(profile, built, heard=ask.heard),
             *looked_at_messages(plan),
         ),
@@ -404,8 +422,3 @@ def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:
     """The settings as they held; tiers offer what they offer, whatever `top_k` says."""
     found = {name: getattr(config, name) for name in LoopConfig.__slots__}
     return {**found, "top_k": max(config.top_k, offered)}
-
-
-def as_messages(messages: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """The caller's messages as dicts of our own; `InvalidMessage` names one that is none."""
-    return tuple(as_dict(message, at) for at, message in enumerate(messages))

@@ -10,8 +10,8 @@ from agentmem.config import EXTRACTIVE
 from agentmem.core.asking import read_queries
 from agentmem.core.choosing import is_only_asked
 from agentmem.core.context import STUB, ContextBlock, parse_context
+from agentmem.core.conversation import is_reference, last_question
 from agentmem.core.extractive import ExtractSource, extract_answer
-from agentmem.core.injection import is_reference, last_question
 from agentmem.core.message_parts import text_of
 from agentmem.core.preferences import detect_preferences
 from agentmem.core.replies import Reply
@@ -97,7 +97,7 @@ def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
 
 def earlier_statements(messages: Sequence[dict[str, Any]]) -> list[str]:
     """What the user said before the last question and did not ask, the newest first."""
-    asked = last_question(list(messages))
+    asked = last_question(messages)
     texts = [
         strip(text_of(message)).strip()
         for message in messages[: asked or 0]
@@ -115,7 +115,7 @@ def is_statement(text: str) -> bool:
 
 def is_told(messages: Sequence[dict[str, Any]]) -> bool:
     """Whether the user last said something about themselves and asked nothing."""
-    asked = last_question(list(messages))
+    asked = last_question(messages)
     if asked is None:
         return False
     said = text_of(messages[asked])

@@ -17,10 +17,10 @@ from agentmem.background import Worker, describe
 from agentmem.core.charsets import sound, sound_values
 from agentmem.core.checks import require_text
 from agentmem.core.estimate import estimate_tokens
+from agentmem.core.lazy import Lazy, made
 from agentmem.core.message_parts import is_question, is_result, require_message, text_of
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.core.strip import strip
-from agentmem.core.waiting import Late, made
 from agentmem.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
 from agentmem.files import LIMIT_BYTES, document_of, facts_of
 from agentmem.indexed import FolderReport, IndexingResult, IndexStatus, PassedOver, Progress
@@ -97,7 +97,7 @@ class Indexer:
 
     def index_messages_async(
         self,
-        messages: Sequence[Mapping[str, Any]] | Late,
+        messages: Sequence[Mapping[str, Any]] | Lazy,
         *,
         session: str = "",
         known: Collection[bytes] = (),
@@ -110,13 +110,13 @@ class Indexer:
         Only what the user and the assistant said themselves: tool results and
         instructions are left out, and so are our own blocks; with `known`
         fingerprints also their echoes (P21). A message without a date gets
-        the present moment, unless the messages are made `Late`.
+        the present moment, unless the messages are made `Lazy`.
         """
         try:
             moment = self._memory.clock.now().isoformat()
             dated = (
                 messages
-                if isinstance(messages, Late)
+                if isinstance(messages, Lazy)
                 else [{"created_at": moment, **message} for message in messages]
             )
             payload = {

@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentmem.config import EXTRACTIVE, LoopConfig
-from agentmem.contexts import as_messages
 from agentmem.core.budget_report import Budget, tally
 from agentmem.core.citation_marks import resolve_citations
 from agentmem.core.cleaning import clean_line
-from agentmem.core.injection import last_question
+from agentmem.core.conversation import Conversation, last_question
 from agentmem.core.living.prediction import Signal
 from agentmem.core.message_parts import text_of
 from agentmem.core.packagers import make_package
@@ -340,13 +339,13 @@ class LoopRun:
             return messages
 
     def _trimmed(self, messages: list[Any], limit: int, tokenizer: Tokenizer) -> TrimPlan:
-        dicts = as_messages(messages)
+        dicts = Conversation(messages).messages
         return trim(
             dicts,
             limit,
             count_message=tokenizer.count_message,
             now=datetime.now(UTC) if self.memory is None else self.memory.clock.now(),
-            current=last_question(list(dicts[: len(dicts) - len(self.steps)])),
+            current=last_question(dicts[: len(dicts) - len(self.steps)]),
         )
 
     def _pack_smaller(

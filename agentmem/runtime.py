@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.config import EXTRACTIVE, LoopConfig
 from agentmem.core.asking import read_queries
 from agentmem.core.filters import Selection
+from agentmem.core.lazy import Lazy
 from agentmem.errors import AgentMemWarning
 from agentmem.preferences import PreferenceStore
 from agentmem.recalling import Recalled, Recaller
@@ -26,8 +27,8 @@ from agentmem.types import Memory, Scope
 if TYPE_CHECKING:
     from agentmem.background import Worker
     from agentmem.context_values import Context
+    from agentmem.core.conversation import Conversation
     from agentmem.core.living.prediction import Signal
-    from agentmem.core.waiting import Late
     from agentmem.indexer import Indexer
     from agentmem.living.schedule import Nightly
     from agentmem.manager import MemoryManager
@@ -42,6 +43,8 @@ _log = logging.getLogger(__name__)
 DEFAULT_MODEL = "gpt-4o"
 """Whose tokens are counted when a caller does not say the model, or asks none."""
 CORRECTIONS = "token corrections"
+NOTABLE = 0.01
+"""By so much has a correction to change before it is written; the rest is written at the end."""
 LEARN_CITED = "learn what was cited"
 LEARN_WORKFLOW = "learn a workflow"
 SETTLE_SECONDS = 10.0
@@ -49,47 +52,6 @@ TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
 SHOWN_BLOCKS = 50
 """The echoes of so many blocks are recognised when an answer is remembered."""
-
-
-class Prints:
-    """The fingerprints of one block, taken when they are first asked for: the send is waiting."""
-
-    def __init__(self, context: Context) -> None:
-        self._context: Context | None = context
-        self._found: frozenset[bytes] = frozenset()
-
-    @property
-    def found(self) -> frozenset[bytes]:
-        context = self._context
-        if context is not None:
-            from agentmem.core.echoes import fingerprints
-
-            block = context.built.block
-            self._found = frozenset() if block is None else fingerprints(block)
-            self._context = None  # what they were taken of is not ours to keep
-        return self._found
-
-
-class AnyPrints(Collection[bytes]):
-    """The fingerprints of several blocks, not copied together."""
-
-    def __init__(self, prints: Sequence[Prints]) -> None:
-        self._prints = prints
-
-    def __contains__(self, one: object) -> bool:
-        return any(one in prints.found for prints in self._prints)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._joined())
-
-    def __len__(self) -> int:
-        return len(self._joined())
-
-    def __bool__(self) -> bool:
-        return any(prints.found for prints in self._prints)
-
-    def _joined(self) -> frozenset[bytes]:
-        return frozenset().union(*(prints.found for prints in self._prints))
 
 
 class Runtime:
@@ -101,16 +63,19 @@ class Runtime:
         """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
-        self.blocks: TtlCache[Context] = TtlCache(memory.clock, ttl_seconds=TURN_SECONDS)
+        self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
+            memory.clock, ttl_seconds=TURN_SECONDS
+        )
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._without_results: TtlCache[bool] = TtlCache(memory.clock)
         self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
-        self._shown: TtlCache[Prints] = TtlCache(
+        self._shown: TtlCache[Lazy[frozenset[bytes]]] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
+        self._saved_ratios: dict[str, float] = {}
         self.problems: tuple[str, ...] = ()
 
     @cached_property
@@ -269,7 +234,7 @@ class Runtime:
                 made = Tokenizer(named, corrections=self.corrections, estimate=True)
             self._tokenizers[model, None] = (made, (note,))
 
-    def observe(self, model: str, *, estimated: int | Late, actual: int) -> None:
+    def observe(self, model: str, *, estimated: int | Lazy[int], actual: int) -> None:
         """Learn from what a provider counted, in the background, and keep it in the store."""
         self.worker.submit("observed", {"model": model, "estimated": estimated, "actual": actual})
 
@@ -277,26 +242,32 @@ class Runtime:
         """Keep the block of a context, to know its echoes in what comes back."""
         key = (scope, context.snapshot_id)
         with self._lock:
-            self._shown.put(key, Prints(context))
+            self._shown.put(key, Lazy(lambda: fingerprints_of(context)))
             self._shown_keys = [*self._shown_keys, key][-SHOWN_BLOCKS:]
 
-    def shown_to(self, scope: Scope) -> Collection[bytes]:
+    def shown_to(self, scope: Scope) -> frozenset[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""
         with self._lock:
             kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
-        return AnyPrints([prints for prints in kept if prints is not None])
+        return frozenset().union(*(prints.value for prints in kept if prints is not None))
 
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        from agentmem.core.waiting import made
+        from agentmem.core.lazy import made
 
-        estimated = made(payload["estimated"])
+        estimated, model = made(payload["estimated"]), payload["model"]
         if estimated:
-            self.tokenizer(payload["model"])[0].observe(estimated, payload["actual"])
-            self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
+            learned = self.tokenizer(model)[0].observe(estimated, payload["actual"])
+            saved = self._saved_ratios.get(model, 0.0)
+            if abs(learned.ratio - saved) > NOTABLE * saved:  # most calls teach nothing new
+                self._save_corrections()
+                self._saved_ratios[model] = learned.ratio
+
+    def _save_corrections(self) -> None:
+        self.memory.store.settings.set(CORRECTIONS, json.dumps(self.corrections.export()))
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
-        from agentmem.core.waiting import made
+        from agentmem.core.lazy import made
 
         store, now = self.memory.store, self.now()
         for name in ("cited", "ignored"):
@@ -342,10 +313,12 @@ class Runtime:
         self.blocks.clear()
         self._profiles.clear()
         self._without_results.clear()
+        if "trace" in self.__dict__:
+            self.trace.forget()
         with self._lock:
             shown = [self._shown.get(key) for key in self._shown_keys]
         for prints in shown:  # an answer may still repeat what was erased while it was made
-            _ = prints.found if prints is not None else None
+            _ = prints.value if prints is not None else None
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Compare what is new with what it may contradict."""
@@ -388,17 +361,27 @@ class Runtime:
             self.nightly.close()
         if "worker" in self.__dict__:
             self.worker.close()
+        if self._saved_ratios:
+            self._quietly(self._save_corrections)
         if "predictions" in self.__dict__:
-            self._save_quietly()
+            self._quietly(self.predictions.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()
 
-    def _save_quietly(self) -> None:
+    def _quietly(self, save: Callable[[], object]) -> None:
         try:
-            self.predictions.save()
+            save()
         except Exception as error:  # noqa: BLE001 - closing goes on; a few lessons are lost
             _log.warning("What was learned last could not be saved: %s", error)
+
+
+def fingerprints_of(context: Context) -> frozenset[bytes]:
+    """What the block of a context is recognised by."""
+    from agentmem.core.echoes import fingerprints
+
+    block = context.built.block
+    return frozenset() if block is None else fingerprints(block)
 
 
 def _problems_of(path: Path) -> list[str]:

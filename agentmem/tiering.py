@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentmem.config import LoopConfig
 from agentmem.core.block import Pointer, source_of
 from agentmem.core.checks import require_count, require_text
-from agentmem.core.choosing import Chosen
+from agentmem.core.choosing import Chosen, memory_type
 from agentmem.core.filters import Selection
 from agentmem.core.knowledge import Candidate
 from agentmem.core.living.compression import compress, index_line, make_levels
@@ -91,6 +91,7 @@ class Offer:
             pointers=(*chosen.pointers, *self.pointers),
             passed_over=(*self.passed_over, *passed_over),
             related=len(self.candidates),
+            merits={hit.memory.id: hit.score for hit in self.hits},
         )
         return made, (*self.hits, *rest)
 
@@ -356,7 +357,17 @@ class _Offering:
             pointer = Pointer(id=fate.id, summary=shown.text, tool="memory_read")
             self._pointers.append(pointer)
             return
-        self._candidates.append(Candidate(id=fate.id, source=source_of(shown), score=score))
+        self._candidates.append(
+            Candidate(
+                id=fate.id,
+                source=source_of(shown),
+                score=score,
+                merit=score,
+                type=memory_type(shown),
+                importance=shown.importance,
+                timestamp=shown.created_at,
+            )
+        )
 
     def offer(self) -> Offer:
         return Offer(

@@ -36,7 +36,13 @@ from agentmem.core.models import (
 )
 from agentmem.core.patterns import compile_late
 from agentmem.core.text_runs import CUT_TOKENS, LONGEST_RUN_CHARACTERS
-from agentmem.core.tokens import MESSAGE_TOKENS, count_message, count_messages, plain_message
+from agentmem.core.tokens import (
+    MESSAGE_TOKENS,
+    ROLES,
+    count_message,
+    count_messages,
+    plain_message,
+)
 from agentmem.encodings import SHA256, family_counter, tiktoken_counter
 from agentmem.errors import (
     ApproximateCountWarning,
@@ -235,12 +241,16 @@ class Tokenizer:
         """No less than the tokens of `text`, told without counting them."""
         return self._at_most(text)
 
-    def message_at_most(self, message: Message) -> int:
-        """No less than `count_message` gives; `UNBOUNDED` for more than a role and a text."""
-        plain = plain_message(message)
-        if plain is None:
-            return UNBOUNDED
-        return MESSAGE_TOKENS + sum(map(self._at_most, plain))
+    def messages_at_most(self, messages: Iterable[Message]) -> list[int]:
+        """For each no less than `count_message` gives; `UNBOUNDED` for more than role and text."""
+        at_most = self._at_most
+        framed = {role: MESSAGE_TOKENS + at_most(role) for role in ROLES}
+        return [
+            framed[message["role"]] + at_most(message["content"])
+            if plain_message(message)
+            else UNBOUNDED
+            for message in messages
+        ]
 
     def count_messages(
         self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from agentmem.core.checks import require_count, require_number, require_text
+from agentmem.core.lazy import Lazy, made
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.snapshot_codec import (
     MESSAGE_PREFIX,
@@ -31,9 +32,6 @@ from agentmem.errors import AgentMemError, DuplicateRecord, RecordNotFound, Snap
 from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
 from agentmem.types import Scope
-
-if TYPE_CHECKING:
-    from agentmem.core.waiting import Late
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +115,8 @@ class Trace:
         self._worker: Background = AtOnce() if found is None else found
         self._retention = retention or Retention()
         self._lock = threading.Lock()
-        self._waiting = 0
+        self._unwritten: dict[str, Lazy[Snapshot | None]] = {}
+        self._unsettled = False
         self._written = 0
         self.dropped = 0
         """How many snapshots and outcomes could not be kept."""
@@ -127,35 +126,35 @@ class Trace:
 
     def record(self, snapshot: Snapshot) -> None:
         """Keep `snapshot`, soon; never raises."""
-        from agentmem.core.waiting import Late
+        late: Lazy[Snapshot | None] = Lazy(lambda: snapshot, characters=_size(snapshot))
+        self.record_late(snapshot.id, late, snapshot.scope)
 
-        self._submit(
-            snapshot.scope,
-            snapshot.id,
-            lambda: {"snapshot": Late(lambda: to_fields(snapshot), characters=_size(snapshot))},
-        )
-
-    def record_late(self, snapshot_id: str, made: Late, scope: Scope) -> None:
-        """Keep the snapshot that `made` gives when the background asks for it; never raises."""
-
-        from agentmem.core.waiting import Late
-
-        def fields() -> Any:
-            return None if made.value is None else to_fields(made.value)
-
-        self._submit(
-            scope,
-            snapshot_id,
-            lambda: {"snapshot": Late(fields, characters=made.characters)},
-        )
+    def record_late(self, snapshot_id: str, later: Lazy[Snapshot | None], scope: Scope) -> None:
+        """Keep the snapshot that `later` gives when the background asks for it; never raises."""
+        late = Lazy(lambda: later.value, characters=later.characters, write=_fields_or_none)
+        with self._lock:
+            self._unwritten[snapshot_id] = late
+        self._submit(scope, snapshot_id, lambda: {"id": snapshot_id, "snapshot": late})
 
     def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
-        """Add what the model answered to a snapshot of `scope`, soon; never raises."""
-        self._submit(
-            scope,
-            f"{snapshot_id}:outcome",
-            lambda: {"id": snapshot_id, "outcome": outcome_to_fields(outcome)},
-        )
+        """Add what the model answered to a snapshot of `scope`, soon; never raises.
+
+        One that still waits is written once, with its outcome.
+        """
+        with self._lock:
+            late = self._unwritten.get(snapshot_id)
+
+        def payload() -> dict[str, Any]:
+            said: dict[str, Any] = {"id": snapshot_id, "outcome": outcome_to_fields(outcome)}
+            return said if late is None else {**said, "snapshot": late}
+
+        self._submit(scope, f"{snapshot_id}:outcome" if late is None else snapshot_id, payload)
+
+    def forget(self) -> None:
+        """Keep nothing of snapshots that may quote what was erased; those that wait are checked
+        when they are written."""
+        with self._lock:
+            self._unwritten.clear()
 
     def prune(self, *, now: datetime) -> int:
         """Remove what is past its retention; gives how many snapshots went."""
@@ -215,34 +214,38 @@ class Trace:
     # In the background
 
     def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
-        with self._lock:
-            self._waiting += 1
+        self._unsettled = True
         try:
             if not self._worker.submit(KIND, payload(), scope=scope, key=key):
-                self._drop("the queue is full")
+                self._drop("the queue is full", key)
         except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
-            self._drop(str(error))
+            self._drop(str(error), key)
 
-    def _drop(self, why: str) -> None:
+    def _drop(self, why: str, key: str) -> None:
         with self._lock:
-            self._waiting = max(0, self._waiting - 1)
+            self._unwritten.pop(key, None)
             self.dropped += 1
         if self.dropped % _WARN_EVERY == 1:
             _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
 
     def _handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        from agentmem.core.waiting import made
-
-        try:
-            if "outcome" in payload:
+        with self._lock:
+            self._unwritten.pop(payload.get("id", ""), None)
+        snapshot = made(payload.get("snapshot"))
+        if isinstance(snapshot, Mapping):  # it waited in the store
+            snapshot = from_fields(snapshot)
+        outcome = payload.get("outcome")
+        if snapshot is None:
+            if outcome is not None:
                 self._write_outcome(payload, scope)
-            else:
-                fields = made(payload["snapshot"])
-                if fields is not None:
-                    self._write(from_fields(fields))
-        finally:
-            with self._lock:
-                self._waiting = max(0, self._waiting - 1)
+            return
+        if outcome is not None:
+            snapshot = replace(snapshot, outcome=outcome_from_fields(outcome))
+        try:
+            self._write(snapshot)
+        except DuplicateRecord:  # taken up again, or completed while it was being written
+            if outcome is not None:
+                self._write_outcome(payload, scope)
 
     def _write(self, snapshot: Snapshot) -> None:
         offered = {seen.id for seen in snapshot.looked_at if seen.section in _MEMORY_SECTIONS}
@@ -259,12 +262,7 @@ class Trace:
             )
             for text in packed.shared
         ]
-        try:
-            self._store.snapshots.put(
-                _record(snapshot, packed.data, packed.mentions), shared=shared
-            )
-        except DuplicateRecord:
-            return  # taken up again after a crash: it had been written
+        self._store.snapshots.put(_record(snapshot, packed.data, packed.mentions), shared=shared)
         self._written += 1
         if self._written % self._retention.every == 1 or self._retention.every == 1:
             self.prune(now=snapshot.created_at)
@@ -281,9 +279,10 @@ class Trace:
 
     def _settle(self) -> None:
         """Let what this process recorded be written, so that reading sees it."""
-        if self._waiting:
+        if self._unsettled:
+            self._unsettled = False
             try:
-                self._worker.flush(_FLUSH_SECONDS)
+                self._unsettled = not self._worker.flush(_FLUSH_SECONDS)
             except AgentMemError as error:
                 _log.warning("Reading snapshots while some still wait: %s", error)
 
@@ -295,6 +294,10 @@ class Trace:
         shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
         known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
         return tuple(unpack(record.data, known) for record in found)
+
+
+def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
+    return None if snapshot is None else to_fields(snapshot)
 
 
 def _size(snapshot: Snapshot) -> int:

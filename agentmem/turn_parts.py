@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentmem.config import LoopConfig
 from agentmem.context_values import Context
+from agentmem.core.conversation import Conversation
 from agentmem.core.injection import inject
 from agentmem.core.strip import strip
 from agentmem.types import Scope
@@ -63,7 +64,7 @@ def working_for(
     )
 
 
-def again(kept: Context, given: Sequence[dict[str, Any]], config: LoopConfig) -> Context:
+def again(kept: Context, given: Conversation, config: LoopConfig) -> Context:
     """The context of a later step: `given` with the block that the turn has already."""
     messages = inject(
         given,

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.config import LoopConfig, require_config
 from agentmem.context_values import Context
-from agentmem.contexts import Ask, as_messages, build_context
+from agentmem.contexts import Ask, build_context
 from agentmem.core.block import ContextBlock, Pointer
 from agentmem.core.budget_report import Budget
 from agentmem.core.charsets import sound
 from agentmem.core.checks import require_messages, require_text
 from agentmem.core.citations import Citation
 from agentmem.core.content import content_hash
-from agentmem.core.injection import last_question
+from agentmem.core.conversation import Conversation, read_conversation
+from agentmem.core.lazy import Lazy
 from agentmem.core.living.serving import served_text
 from agentmem.core.message_parts import text_of
 from agentmem.core.replies import plain, read_usage
 from agentmem.core.snapshot import Outcome, Snapshot
 from agentmem.core.strip import strip
-from agentmem.core.waiting import Late
 from agentmem.errors import BudgetError
 from agentmem.preferences import Preference
 from agentmem.telemetry import contexts_log, log_context
@@ -82,8 +82,9 @@ class Turn:
         self._began = time.perf_counter()
         self._finished = False
         self._working = working
-        self._given = require_messages(messages)
-        self._context = Context(messages=self._given)
+        if not isinstance(messages, Conversation):
+            messages = require_messages(messages)
+        self._context = Context(messages=list(messages))
         self._asked: dict[str, Any] | None = None
         self._repeated = False
         self._extra: list[str] = []
@@ -91,7 +92,8 @@ class Turn:
         self._features: tuple[str, ...] = ()
         self._calls: list[Call] = []
         try:
-            self._build(tools=tuple(tools or ()), message_id=message_id, trim=trim)
+            given = read_conversation(messages)
+            self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
@@ -149,14 +151,32 @@ class Turn:
         """What did not work, in words; empty when everything did."""
         return [*dict.fromkeys((*self._context.degradations, *self._extra))]
 
-    def _build(self, *, tools: tuple[Mapping[str, Any], ...], message_id: str, trim: bool) -> None:
+    def tell_degradations(self, tell: Callable[[str], None]) -> None:
+        """Tell what did not work so far, and later what the background finds out; each once."""
+        told: set[str] = set()
+
+        def once(problem: str) -> None:
+            if problem not in told:
+                told.add(problem)
+                tell(problem)
+
+        self._context.tell_degradations(once)
+        for problem in self._extra:
+            once(problem)
+
+    def _build(
+        self,
+        given: Conversation,
+        *,
+        tools: tuple[Mapping[str, Any], ...],
+        message_id: str,
+        trim: bool,
+    ) -> None:
         runtime = self.memory.runtime
-        given = as_messages(self._given)
-        at = last_question(list(given))
-        if at is None:
-            self._context = Context(messages=[dict(message) for message in given])
+        at, self._asked = given.asked, given.question
+        if at is None or self._asked is None:
+            self._context = Context(messages=given.copies())
             return
-        self._asked = given[at]
         if self.config.detect_preferences and not self.dry:
             self._learn(runtime)
         ask = Ask(
@@ -171,23 +191,23 @@ class Turn:
             heard=frozenset(preference.id for preference in self.preferences),
             signals=self._read_signals(runtime),
         )
-        key = (self.scope, self.config, self.model, content_hash(repr(given[: at + 1])))
-        kept = runtime.blocks.get(key) if at + 1 < len(given) else None
-        if kept is not None:
+        key = (self.scope, self.config, self.model, at, content_hash(repr(self._asked)))
+        known = runtime.blocks.get(key) if at + 1 < len(given) else None
+        if known is not None and known[0][: at + 1] == given[: at + 1]:
             # A later step of a turn: the same block again, byte for byte.
             self._repeated = True
-            self._context = again(kept, given, self.config)
+            self._context = again(known[1], given, self.config)
             return
         self._context = build_context(runtime, ask)
         if self.dry:
             return
-        runtime.blocks.put(key, self._context)
+        runtime.blocks.put(key, (given, self._context))
         context = self._context
         if self.injected:
             runtime.remember_shown(self.scope, context)
         if context.accounts is not None:
             size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
-            late = Late(lambda: context.snapshot, characters=size)
+            late = Lazy(lambda: context.snapshot, characters=size)
             self._try(
                 "trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope)
             )
@@ -324,7 +344,7 @@ class Turn:
     def _observe(self, prompt_tokens: int | None) -> None:
         if prompt_tokens and self.model and not self._repeated:
             context = self._context
-            estimated = Late(lambda: context.estimated_tokens, characters=0)
+            estimated = Lazy(lambda: context.estimated_tokens, characters=0)
             self.memory.runtime.observe(self.model, estimated=estimated, actual=prompt_tokens)
 
     def _index(self, answer: str) -> None:
@@ -346,7 +366,7 @@ class Turn:
         texts = [*(message["content"] for message in said), answer]
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.index_messages_async(
-                Late(tell, characters=sum(map(len, texts))),
+                Lazy(tell, characters=sum(map(len, texts))),
                 session=session_of(self.scope, runtime.now()),
                 scope=self.scope,
             )
@@ -374,11 +394,11 @@ class Turn:
                 if c.memory_id
             ]
 
-        shown = Late(look, characters=0)
-        read = Late(lambda: find_used(answer, shown.value, question=asked), characters=0)
+        shown = Lazy(look, characters=0)
+        read = Lazy(lambda: find_used(answer, shown.value, question=asked), characters=0)
 
-        def ids(*, cited: bool) -> Late:
-            return Late(
+        def ids(*, cited: bool) -> Lazy:
+            return Lazy(
                 lambda: [one.id for one in shown.value if (one.id in read.value) is cited],
                 characters=len(answer),
             )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, Self
 
 from agentmem.core.block import ContextBlock, Source
 from agentmem.core.context import render_context
-from agentmem.core.injection import inject, is_reference
+from agentmem.core.conversation import is_reference
+from agentmem.core.injection import inject
 from agentmem.core.strip import strip
 
 KNOWN = "The harbour closes at nine."
@@ -33,8 +34,10 @@ class NotedTurn:
         self.asked = [dict(m) for m in messages]
         self.messages = inject(messages, BLOCK if memory.knows else None)
         self.injected = memory.knows
-        self.degradations: list[str] = []
         self.ends: list[dict[str, Any]] = []
+
+    def tell_degradations(self, tell: Callable[[str], None]) -> None:
+        """Nothing of this memory degrades a turn; it breaks."""
 
     def done(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from agentmem.core.injection import as_dict, is_reference, is_stub, last_question
+from agentmem.core.conversation import Conversation, is_reference, is_stub
 from agentmem.core.message_parts import is_result, makes_calls, text_of
 from agentmem.core.replies import get
 from agentmem.core.values import dataclass
@@ -26,7 +26,7 @@ class View:
     """
 
     items: list[Any]
-    messages: list[dict[str, Any]]
+    messages: Conversation
     places: list[int] = field(default_factory=list)
 
 
@@ -36,8 +36,7 @@ def view_chat(messages: Iterable[Any]) -> View:
     Raises InvalidMessage for what no provider would take.
     """
     items = list(messages)
-    dicts = [as_dict(message, at) for at, message in enumerate(items)]
-    return View(items=items, messages=dicts, places=list(range(len(items))))
+    return View(items=items, messages=Conversation(items), places=list(range(len(items))))
 
 
 def view_responses(request_input: Any) -> View:
@@ -50,9 +49,9 @@ def view_responses(request_input: Any) -> View:
     for at, item in enumerate(items):
         message = _message_of(item)
         if message is not None:
-            messages.append(as_dict(message, at))
+            messages.append(message)
             places.append(at)
-    return View(items=items, messages=messages, places=places)
+    return View(items=items, messages=Conversation(messages), places=places)
 
 
 def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
@@ -64,15 +63,16 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     spliced: list[Any] = []
     done = 0
     seen = 0
+    mine = view.messages.messages
     for message in built:
-        while seen < len(view.messages) and view.messages[seen] != message:
-            if not is_ours(view.messages[seen]):
-                break
+        same = seen < len(mine) and mine[seen] == message
+        while not same and seen < len(mine) and is_ours(mine[seen]):
             place = view.places[seen]
             spliced += view.items[done:place]
             done = place + 1
             seen += 1
-        if seen < len(view.messages) and view.messages[seen] == message:
+            same = seen < len(mine) and mine[seen] == message
+        if same:
             place = view.places[seen]
             spliced += view.items[done : place + 1]
             done = place + 1
@@ -84,18 +84,17 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
             spliced.append(dict(message))
         else:
             return None
-    for at in range(seen, len(view.messages)):
-        if not is_ours(view.messages[at]):
+    for at in range(seen, len(mine)):
+        if not is_ours(mine[at]):
             return None
         spliced += view.items[done : view.places[at]]
         done = view.places[at] + 1
     return spliced + view.items[done:]
 
 
-def has_reference(messages: list[dict[str, Any]]) -> bool:
+def has_reference(messages: Conversation) -> bool:
     """Whether the reference of this turn is there: before the last message of the user."""
-    asked = last_question(messages)
-    at = -1 if asked is None else asked - 1
+    at = -1 if messages.asked is None else messages.asked - 1
     while at >= 0 and (
         is_ours(messages[at]) or is_result(messages[at]) or makes_calls(messages[at])
     ):
@@ -105,10 +104,9 @@ def has_reference(messages: list[dict[str, Any]]) -> bool:
     return False
 
 
-def question_key(messages: list[dict[str, Any]]) -> bytes:
+def question_key(messages: Conversation) -> bytes:
     """A digest of what the user said last; equal for the iterations of one turn."""
-    asked = last_question(messages)
-    text = text_of(messages[asked]) if asked is not None else ""
+    text = "" if messages.question is None else text_of(messages.question)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from agentmem.adapters.requests import (
 )
 from agentmem.adapters.streams import is_stream, watch
 from agentmem.config import LoopConfig, require_config
+from agentmem.core.conversation import Conversation
 from agentmem.manager.whose import read_scope
 from agentmem.types import Scope
 
@@ -41,8 +42,7 @@ class TurnLike(Protocol):
 
     @property
     def messages(self) -> list[dict[str, Any]]: ...
-    @property
-    def degradations(self) -> Sequence[str]: ...
+    def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
     def done(
         self,
         answer: str,
@@ -68,11 +68,11 @@ OnTurn = Callable[[Any], None]
 class OpenTurn:
     """A turn whose answer has not come yet. `sent` goes to the model."""
 
-    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any) -> None:
+    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any, *, key: bytes) -> None:
         self.turn = turn
         self.sent = sent
         self._keeper = keeper
-        self._key = question_key(turn.messages)
+        self._key = key
         self._started = time.perf_counter()
         self._over = threading.Lock()
 
@@ -194,10 +194,13 @@ class TurnKeeper:
             self.note(problem, error)
 
     def ended(self, turn: TurnLike) -> None:
-        """Take over what the turn noted, and show it to whoever asked to see turns."""
+        """Take over what the turn noted, and show it to whoever asked to see turns.
+
+        What only the exact plan of the request would tell is told when the
+        background has made it.
+        """
         with self.failing_open("a turn could not be looked at"):
-            for problem in turn.degradations:
-                self.note(problem)
+            turn.tell_degradations(self.note)
             if self._on_turn is not None:
                 self._on_turn(turn)
 
@@ -237,13 +240,13 @@ class TurnKeeper:
             if sent is None:
                 self.note("the built messages are not the caller's, which were sent instead")
                 sent = view.items
-            return OpenTurn(self, turn, sent)
+            return OpenTurn(self, turn, sent, key=question_key(view.messages))
         except Exception as error:
             turn.__exit__(type(error), error, None)
             raise
 
 
-def is_inside(messages: list[dict[str, Any]]) -> bool:
+def is_inside(messages: Conversation) -> bool:
     """Whether a wrapper further out has this turn already, or turned memory off."""
     current = _inside.get()
     return bool(current) and current in (_OFF, question_key(messages))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentmem.core.injection import last_question
+from agentmem.core.conversation import last_question, read_conversation
 from agentmem.core.lexical import analyse_query
 from agentmem.core.message_parts import text_of
 from agentmem.core.sentences import sentences
@@ -18,7 +18,7 @@ FEW_WORDS = 3
 """A question with fewer telling words leans on what was said before it."""
 
 
-def read_queries(messages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     """The queries for the last thing the user said, the most important first.
 
     The whole message; the one before and it, when it has too few words of its
@@ -26,16 +26,17 @@ def read_queries(messages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     them or else the last ones: one half of a compound question must not hide
     what the other half finds. Nothing for a message without words.
     """
-    asked = last_question(list(messages))
+    conversation = read_conversation(messages)
+    asked = conversation.asked
     if asked is None:
         return ()
-    whole = _read(messages[asked])
+    whole = _read(conversation[asked])
     if not whole:
         return ()
     queries = [whole]
     if len(analyse_query(whole)) < FEW_WORDS:
-        before = last_question(list(messages[:asked]))
-        earlier = _read(messages[before]) if before is not None else ""
+        before = last_question(conversation[:asked])
+        earlier = _read(conversation[before]) if before is not None else ""
         if earlier:
             queries.append(f"{earlier} {whole}")
     parts = [whole[start:end].strip() for start, end in sentences(whole)]
@@ -46,7 +47,7 @@ def read_queries(messages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(queries))
 
 
-def _read(message: dict[str, Any]) -> str:
+def _read(message: Mapping[str, Any]) -> str:
     text = strip(text_of(message)).strip()
     if len(text) <= READ_CHARACTERS:
         return text

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from agentmem.core.assembly import BuiltBlock
-from agentmem.core.block import Pointer, source_of
+from agentmem.core.block import Pointer, Source, source_of
 from agentmem.core.citations import Citation
-from agentmem.core.content import content_hash
-from agentmem.core.knowledge import Candidate
+from agentmem.core.conversation import read_conversation
+from agentmem.core.knowledge import Candidate, content_key, rank_key, sort_ranked
 from agentmem.core.lexical import STOP_WORDS
 from agentmem.core.living.serving import served_text
-from agentmem.core.message_parts import text_of
+from agentmem.core.packagers import rule_for
+from agentmem.core.packages import ScoreParts, recency, weigh
 from agentmem.core.sentences import sentences
 from agentmem.core.values import dataclass
-from agentmem.types import EMPTY, Hit, Memory
+from agentmem.types import EMPTY, Hit, Memory, cognitive_type
 
 QUOTE_CHARACTERS = 200
 MOST_ANSWERS = 2
@@ -31,30 +33,34 @@ _WORD = re.compile(r"\w+")
 class Chosen:
     """What is offered to the block, as knowledge and as pointers; the rest, and why.
 
-    `related` counts what could have been offered as knowledge but for `top_k`.
+    `related` counts what could have been offered as knowledge but for `top_k`;
+    `merits` are the composite scores of everything that was looked at.
     """
 
     candidates: tuple[Candidate, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     passed_over: tuple[tuple[Hit, str], ...] = ()
     related: int = 0
+    merits: Mapping[str, float] = field(default_factory=lambda: EMPTY)
 
 
 def choose(
     hits: Sequence[Hit],
-    messages: Sequence[dict[str, Any]],
+    messages: Iterable[Any],
     *,
     top_k: int,
     threshold: float,
+    now: datetime,
     factors: Mapping[str, float] = EMPTY,
 ) -> Chosen:
     """What of `hits` is offered to the block.
 
     Preferences have their own section. What the conversation says already is
     not said again. Of the rest the `top_k` best at or above the threshold, in
-    the order of their scores times `factors`.
+    the order of their scores times `factors`; between equally relevant ones
+    the composite score decides, by kind, importance and age (P40).
     """
-    said = {content_hash(text_of(m)) for m in messages if m.get("content")}
+    conversation = read_conversation(messages)
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
@@ -65,7 +71,13 @@ def choose(
             _turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)
         }
     weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
-    for hit in sorted(hits, key=lambda hit: (-weighed[hit.memory.id], hit.memory.id)):
+    merits = {hit.memory.id: merit_of(hit.memory, weighed[hit.memory.id], now=now) for hit in hits}
+    ordered = sort_ranked(
+        hits,
+        rank=lambda hit: rank_key(weighed[hit.memory.id], merits[hit.memory.id]),
+        content=lambda hit: (*content_key(_source(hit.memory)), hit.memory.id),
+    )
+    for hit in ordered:
         memory = hit.memory
         if memory.kind == "preference":
             passed_over.append((hit, "a preference: it stands in the profile"))
@@ -77,7 +89,7 @@ def choose(
             passed_over.append((hit, "only what stands around it matches"))
         elif memory.kind == "message" and hit.lexical is None and not says_something(memory.text):
             passed_over.append((hit, "says nothing without what stands around it"))
-        elif memory.content_hash in said:
+        elif conversation.says(memory.text):
             passed_over.append((hit, "already in the conversation"))
         elif memory.kind == "message" and not matches_itself(hit) and answers >= MOST_ANSWERS:
             passed_over.append((hit, "one more answer to a like question"))
@@ -97,14 +109,44 @@ def choose(
             answers += memory.kind == "message" and not matches_itself(hit)
             score = weighed[memory.id]
             candidates.append(
-                Candidate(id=memory.id, source=source_of(memory, served_text(memory)), score=score)
+                Candidate(
+                    id=memory.id,
+                    source=_source(memory),
+                    score=score,
+                    merit=merits[memory.id],
+                    type=memory_type(memory),
+                    importance=memory.importance,
+                    timestamp=memory.created_at,
+                )
             )
     return Chosen(
         candidates=tuple(candidates),
         pointers=tuple(pointers),
         passed_over=tuple(passed_over),
         related=len(candidates) + related,
+        merits=merits,
     )
+
+
+def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
+    """The composite score of a memory that is so relevant (P15)."""
+    return weigh(
+        ScoreParts(
+            priority=rule_for(memory_type(memory)).priority / 10,
+            importance=memory.importance,
+            relevance=min(max(relevance, 0.0), 1.0),
+            recency=recency(memory.created_at, now=now),
+        )
+    )
+
+
+def _source(memory: Memory) -> Source:
+    return source_of(memory, served_text(memory))
+
+
+def memory_type(memory: Memory) -> str:
+    """What a memory is as a package: `memory-semantic`, `-episodic` or `-procedural`."""
+    return f"memory-{cognitive_type(memory.kind)}"
 
 
 def speaks_to_it(hit: Hit, asked: Collection[tuple[str, datetime]]) -> bool:

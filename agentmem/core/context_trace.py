@@ -20,14 +20,13 @@ def packages_of(built: BuiltBlock) -> list[ContentPackage]:
     if built.text is None:
         return []
     shown = [
-        ContentPackage(id=fate.id, type=kind, content="", tokens=fate.tokens, can_drop=False)
-        for kind, fates in (
-            ("preference", built.profile),
-            ("memory-reference", built.knowledge.fates),
-            ("tool-result", built.pointers),
-        )
-        for fate in fates
-        if fate.outcome != "dropped"
+        *built.knowledge.packages,
+        *(
+            ContentPackage(id=fate.id, type=kind, content="", tokens=fate.tokens, can_drop=False)
+            for kind, fates in (("preference", built.profile), ("tool-result", built.pointers))
+            for fate in fates
+            if fate.outcome != "dropped"
+        ),
     ]
     frame = built.tokens - sum(package.tokens for package in shown)
     return [
@@ -56,6 +55,7 @@ def looked_at_knowledge(
     *,
     factors: Mapping[str, float] = EMPTY,
     reasons: Mapping[str, str] = EMPTY,
+    merits: Mapping[str, float] = EMPTY,
 ) -> list[Looked]:
     """What was found, with its scores and fate; tool results that are pointed to are `working`.
 
@@ -81,6 +81,7 @@ def looked_at_knowledge(
                 tokens=0 if fate is None else fate.tokens,
                 rank=rank,
                 score=hit.score,
+                merit=merits.get(memory.id),
                 lexical=hit.lexical,
                 vector=hit.vector,
                 lexical_rank=hit.lexical_rank,

@@ -1,6 +1,6 @@
-"""Fill the knowledge section by strict score order, with a reason for every candidate.
+"""Fill the knowledge section by strict order of relevance, with a reason for every candidate.
 
-No lower-scored source is in while a higher-scored one is out (P7), and only
+No less relevant source is in while a more relevant one is out (P7), and only
 the last one may be cut, at a sentence end (P8). What is counted is the section
 as it will be sent: heading, citations and escapes included.
 """
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal
+from datetime import datetime
+from itertools import groupby
+from typing import Literal, TypeVar
 
 from agentmem.core.block import Source, clean_source
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_text, escape_text
 from agentmem.core.context import knowledge_section, render_source
+from agentmem.core.packagers import rule_for
+from agentmem.core.packages import ContentPackage
 from agentmem.core.sentences import sentences
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidInput
@@ -23,7 +27,11 @@ from agentmem.protocols import TokenCounter
 Truncate = Callable[[str, int, TokenCounter], str]
 """`truncate_at_sentence(text, limit_tokens, count)`."""
 
+T = TypeVar("T")
+Rank = tuple[float, float, float]
 Outcome = Literal["included", "cut", "dropped"]
+RELEVANCE_DECIMALS = 2
+"""Finer differences of relevance say nothing; there importance and age decide."""
 
 # No tokenizer has tokens longer than this, so a longer text need not be read to know it is large.
 CHARACTERS_A_TOKEN = 256
@@ -31,15 +39,24 @@ CHARACTERS_A_TOKEN = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A source that may be shown. Ids break ties between equal scores."""
+    """A source that may be shown: a package of `type` whose relevance is `score`.
+
+    `merit` is its composite score, which decides between sources that are
+    equally relevant.
+    """
 
     id: str
     source: Source
     score: float
+    merit: float = 0.0
+    type: str = "memory-episodic"
+    importance: float = 0.5
+    timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
         require_text(self.id, "id")
         require_number(self.score, "score")
+        require_number(self.merit, "merit")
         if not isinstance(self.source, Source):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
 
@@ -59,13 +76,15 @@ class Fate:
 class KnowledgeFill:
     """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
 
-    `fates` has every candidate, best first. `text` is the whole section as it
+    `fates` has every candidate, best first; `packages` are those that are
+    shown, as the whole request accounts for them. `text` is the whole section as it
     is sent, and `tokens` what it costs.
     """
 
     sources: tuple[Source, ...] = ()
     shown: tuple[Source, ...] = ()
     fates: tuple[Fate, ...] = ()
+    packages: tuple[ContentPackage, ...] = ()
     tokens: int = 0
     text: str = ""
 
@@ -80,7 +99,7 @@ def fill_knowledge(
 ) -> KnowledgeFill:
     """The best candidates whose section has at most `limit_tokens` tokens.
 
-    Equal scores keep the order of their ids, whatever the order of the input.
+    The order is that of `in_order`, whatever the order of the input.
     `total_found` is what "Showing X of Y" names as Y when more was found than
     is given here.
     """
@@ -100,8 +119,40 @@ def fill_knowledge(
 
 
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Best first; equal scores by id, whatever order they came in."""
-    return sorted(candidates, key=lambda c: (-c.score, c.id, c.source.url, c.source.text))
+    """Best first, whatever order and whatever ids they came with (P40).
+
+    Relevance decides, to the second decimal (P7); among equals the merit, then
+    what is left of the relevance, then what they say.
+    """
+    return sort_ranked(
+        candidates,
+        rank=lambda c: rank_key(c.score, c.merit),
+        content=lambda c: (*content_key(c.source), c.id),
+    )
+
+
+def sort_ranked(
+    items: Iterable[T], *, rank: Callable[[T], Rank], content: Callable[[T], tuple[str, ...]]
+) -> list[T]:
+    """Sorted by `rank`, and equals by `content`, which is worked out for them alone."""
+    found: list[T] = []
+    for _, group in groupby(sorted(items, key=rank), key=rank):
+        equals = list(group)
+        found += sorted(equals, key=content) if len(equals) > 1 else equals
+    return found
+
+
+def rank_key(relevance: float, merit: float) -> Rank:
+    """What puts the more relevant first, and of equally relevant ones the one of more merit."""
+    return (-round(relevance, RELEVANCE_DECIMALS), -merit, -relevance)
+
+
+def content_key(source: Source) -> tuple[str, ...]:
+    """What a source says, without the id it happens to have."""
+    return (
+        source.url, source.text, source.title, source.section, source.kind, source.speaker,
+        source.origin, source.retrieved.isoformat(),
+    )  # fmt: skip
 
 
 def _fill(
@@ -112,6 +163,7 @@ def _fill(
     sources: list[Source] = []
     shown: list[Source] = []
     fates: list[Fate] = []
+    packages: list[ContentPackage] = []
     for at, candidate in enumerate(ordered, start=1):
         whole = None
         tokens = 0
@@ -125,6 +177,7 @@ def _fill(
             shown.append(whole)
             rendered.append(source)
             fates.append(_fate(candidate, "included", "fits", tokens))
+            packages.append(_package(candidate, tokens))
             continue
         part, tokens_cut = _cut(candidate.source, at, left, count, truncate)
         if part is not None:
@@ -134,6 +187,7 @@ def _fill(
             kept = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {kept:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
+            packages.append(_package(candidate, tokens_cut))
         else:
             reason = f"not even one sentence fits in the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "dropped", reason, tokens))
@@ -144,6 +198,7 @@ def _fill(
         sources=tuple(sources),
         shown=tuple(shown),
         fates=tuple(fates),
+        packages=tuple(packages),
         text=knowledge_section(rendered, total),
     )
 
@@ -167,6 +222,21 @@ def _cut(
         else:
             room -= 1 + room // 8
     return None, 0
+
+
+def _package(candidate: Candidate, tokens: int) -> ContentPackage:
+    """What is shown of a candidate, which was chosen already and cannot be dropped again."""
+    return ContentPackage(
+        id=candidate.id,
+        type=candidate.type,
+        content="",
+        tokens=tokens,
+        importance=candidate.importance,
+        relevance=min(max(candidate.score, 0.0), 1.0),
+        timestamp=candidate.timestamp,
+        can_drop=False,
+        priority=rule_for(candidate.type).priority,
+    )
 
 
 def _fate(candidate: Candidate, outcome: Outcome, reason: str, tokens: int) -> Fate:

@@ -134,7 +134,11 @@ def score(
     package: ContentPackage, *, now: datetime, weights: ScoreWeights = DEFAULT_WEIGHTS
 ) -> float:
     """The weighted mean of the package's parts, from 0 to 1 (P15)."""
-    parts = score_parts(package, now=now)
+    return weigh(score_parts(package, now=now), weights)
+
+
+def weigh(parts: ScoreParts, weights: ScoreWeights = DEFAULT_WEIGHTS) -> float:
+    """The weighted mean of the parts."""
     # fsum rounds once, so the sum can neither pass the total nor fall when a part grows.
     weighted = math.fsum(
         (

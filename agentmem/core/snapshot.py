@@ -18,7 +18,8 @@ Section = Literal["knowledge", "profile", "working", "history", "media", "other"
 class Looked:
     """One thing that was offered to a context. Scores are `None` where a leg did not see it.
 
-    `rank` is its place in the fused order, from 1. `reason` is written for people.
+    `rank` is its place in the fused order, from 1; `merit` the composite score that
+    decides between equally relevant ones. `reason` is written for people.
     `text` is the whole text that was offered, also when less of it went in;
     `url` to `speaker` are what its citation shows, so that the fill can be
     replayed to the token. `fixed` says that no setting would have changed its
@@ -35,6 +36,7 @@ class Looked:
     tokens: int = 0
     rank: int | None = None
     score: float | None = None
+    merit: float | None = None
     lexical: float | None = None
     vector: float | None = None
     lexical_rank: int | None = None

@@ -15,7 +15,14 @@ from typing import Any, get_args
 from agentmem.core.block import Source
 from agentmem.core.budget import PREFERENCE_TOKENS, calculate_knowledge_budget
 from agentmem.core.checks import require_count, require_unit
-from agentmem.core.knowledge import Candidate, Truncate, fill_knowledge
+from agentmem.core.knowledge import (
+    Candidate,
+    Truncate,
+    content_key,
+    fill_knowledge,
+    rank_key,
+    sort_ranked,
+)
 from agentmem.core.sentences import truncate_at_sentence
 from agentmem.core.snapshot import Decision, Looked, Snapshot
 from agentmem.core.snapshot_codec import ERASED_TEXT
@@ -136,7 +143,9 @@ def candidate_of(looked: Looked, snapshot: Snapshot) -> Candidate:
         section=looked.heading,
         speaker=looked.speaker,
     )
-    return Candidate(id=looked.id, source=source, score=weighed_score(looked))
+    return Candidate(
+        id=looked.id, source=source, score=weighed_score(looked), merit=looked.merit or 0.0
+    )
 
 
 def weighed_score(looked: Looked) -> float:
@@ -152,8 +161,11 @@ def is_fixed(looked: Looked) -> bool:
 def _replay_knowledge(
     snapshot: Snapshot, settings: Mapping[str, Any], count: TokenCounter, truncate: Truncate
 ) -> tuple[list[tuple[Looked, Looked]], int]:
-    found = [seen for seen in snapshot.looked_at if seen.section in ("knowledge", "working")]
-    found.sort(key=lambda seen: (-weighed_score(seen), seen.rank is None, seen.rank or 0, seen.id))
+    found = sort_ranked(
+        (seen for seen in snapshot.looked_at if seen.section in ("knowledge", "working")),
+        rank=lambda seen: rank_key(weighed_score(seen), seen.merit or 0.0),
+        content=lambda seen: (*content_key(candidate_of(seen, snapshot).source), seen.id),
+    )
     threshold, top_k = settings["similarity_threshold"], settings["top_k"]
     decided: list[tuple[Looked, Looked]] = []
     chosen: list[Looked] = []

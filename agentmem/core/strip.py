@@ -15,8 +15,8 @@ from typing import Any, overload
 
 from agentmem.core.checks import require_text
 from agentmem.core.context import BEGIN_LINE, STUB
+from agentmem.core.conversation import as_dict, is_reference, is_stub
 from agentmem.core.echoes import echoes
-from agentmem.core.injection import as_dict, is_reference, is_stub
 from agentmem.core.message_parts import makes_calls
 from agentmem.core.patterns import compile_late
 from agentmem.core.quotations import Quotations

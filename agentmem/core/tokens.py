@@ -102,10 +102,10 @@ def count_message(message: Message, *, count: TokenCounter, count_media: MediaCo
 
 def plain_message(message: Message) -> tuple[str, str] | None:
     """The role and the text of a message that has nothing else; most messages are such."""
+    if len(message) != 2:
+        return None
     role, content = message.get("role"), message.get("content")
-    if len(message) == 2 and isinstance(content, str) and role in ROLES:
-        return str(role), content
-    return None
+    return (str(role), content) if isinstance(content, str) and role in ROLES else None
 
 
 def count_tools(tools: Sequence[Mapping[str, Any]], *, count: TokenCounter) -> int:

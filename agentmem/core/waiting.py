@@ -6,13 +6,14 @@ Nothing here runs, sleeps or stores anything: moments come in as arguments.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from agentmem.core.charsets import sound_values
+from agentmem.core.lazy import Lazy
 from agentmem.core.values import dataclass
 from agentmem.types import Scope
 
@@ -44,30 +45,6 @@ class WorkerState:
     alive: bool = False
     closed: bool = False
     last_error: str = ""
-
-
-class Late:
-    """A value of a payload that is made by whoever does the job, not by who submits it.
-
-    `make` may use only what does not change; `characters` is about how much it
-    keeps in memory.
-    """
-
-    def __init__(self, make: Callable[[], Any], *, characters: int) -> None:
-        self._make = make
-        self._made: list[Any] = []
-        self.characters = characters
-
-    @property
-    def value(self) -> Any:
-        if not self._made:
-            self._made = [self._make()]
-        return self._made[0]
-
-
-def made(value: Any) -> Any:
-    """A value of a payload, one that was put off included."""
-    return value.value if isinstance(value, Late) else value
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -296,7 +273,7 @@ def from_stored(
 
 def as_json(value: Any) -> Any:
     """A value of a payload as JSON: bytes and sets of bytes become hexadecimal digits."""
-    value = made(value)
+    value = value.written if isinstance(value, Lazy) else value
     if isinstance(value, bytes):
         return {_BYTES: value.hex()}
     if isinstance(value, set | frozenset) and all(isinstance(item, bytes) for item in value):
@@ -318,7 +295,7 @@ def weigh(value: object, *, depth: int = 4) -> int:
     """About how many characters a payload holds; quick rather than exact."""
     if type(value) is str:
         return len(value)
-    if isinstance(value, Late):
+    if isinstance(value, Lazy):
         return value.characters
     if value is None or type(value) is int:
         return 8

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import event, example, given
@@ -46,11 +48,12 @@ def candidates(most: int = 8) -> st.SearchStrategy[list[Candidate]]:
     sources = st.builds(
         Source, text=prose | any_texts(), url=texts(20), title=texts(20), retrieved=st.dates()
     )
-    rows = st.lists(st.tuples(sources, units()), max_size=most)
+    few = st.sampled_from((0.5, 0.501, 0.4999, 0.51))  # which are equal to the second decimal
+    rows = st.lists(st.tuples(sources, units() | few, units()), max_size=most)
     return rows.map(
         lambda found: [
-            Candidate(id=f"c{at}", source=source, score=score)
-            for at, (source, score) in enumerate(found)
+            Candidate(id=f"c{at}", source=source, score=score, merit=merit)
+            for at, (source, score, merit) in enumerate(found)
         ]
     )
 
@@ -64,7 +67,7 @@ def test_no_lower_score_is_in_while_a_higher_one_is_out(
 ) -> None:
     """P7 Score order. Under a tight budget no lower-scored chunk is in while a higher-scored one is out."""
     fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
-    scores = {c.id: c.score for c in found}
+    scores = {c.id: round(c.score, 2) for c in found}  # finer differences say nothing (P40)
     fates = {fate.id: fate for fate in fill.fates}
     assert set(fates) == set(scores)  # every candidate has one fate and a reason
     assert len(fill.fates) == len(found)
@@ -92,6 +95,30 @@ def test_no_lower_score_is_in_while_a_higher_one_is_out(
 
     shuffled.shuffle(found)
     assert fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence) == fill
+
+
+@given(candidates(), limits, counters, st.randoms(use_true_random=False))
+def test_among_equally_relevant_memories_the_composite_score_decides(
+    found: list[Candidate], limit: int, count: TokenCounter, shuffled: random.Random
+) -> None:
+    """P40 Ties. Among memories of equal relevance (to the second decimal) the composite score
+    decides; shuffling the input or the ids changes nothing.
+    """
+    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    by_id = {c.id: c for c in found}
+    fates = [by_id[fate.id] for fate in fill.fates]
+    for one, other in pairwise(fates):
+        relevant, less = round(one.score, 2), round(other.score, 2)
+        assert relevant >= less
+        assert relevant > less or one.merit >= other.merit
+
+    ids = [c.id for c in found]
+    shuffled.shuffle(ids)
+    again = [replace(c, id=name) for c, name in zip(found, ids, strict=True)]
+    shuffled.shuffle(again)
+    renamed = fill_knowledge(again, limit, count=count, truncate=truncate_at_sentence)
+    assert renamed.text == fill.text
+    assert renamed.shown == fill.shown
 
 
 @given(candidates(5), st.integers(0, 3000), counters)

@@ -49,7 +49,7 @@ def found(draw: st.DrawFn) -> tuple[Hit, ...]:
 def build(
     hits: tuple[Hit, ...], top_k: int, threshold: float, budget: int
 ) -> tuple[Chosen, BuiltBlock]:
-    chosen = choose(hits, [], top_k=top_k, threshold=threshold)
+    chosen = choose(hits, [], top_k=top_k, threshold=threshold, now=NOW)
     built = build_block(
         secret=b"s" * 16,
         limit_tokens=10**6,
@@ -66,7 +66,7 @@ def recorded(hits: tuple[Hit, ...], top_k: int, threshold: float, budget: int) -
     return plain_snapshot(
         window_tokens=10**7,
         settings={"top_k": top_k, "similarity_threshold": threshold, "knowledge_budget": budget},
-        looked_at=tuple(looked_at_knowledge(hits, chosen.passed_over, built)),
+        looked_at=tuple(looked_at_knowledge(hits, chosen.passed_over, built, merits=chosen.merits)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,8 @@ import openai
 import pytest
 
 import agentmem
+from agentmem import contexts
+from agentmem.config import LoopConfig
 from agentmem.errors import StoreBusy
 from agentmem.litellm_loader import import_litellm
 from agentmem.manager import MemoryManager
@@ -236,3 +239,27 @@ def test_the_citations_and_the_trace_of_a_call_can_be_had(memory: MemoryManager)
     found = memory.runtime.trace.get(turn.snapshot_id, scope=Scope(user_id="ann"))
     assert found.outcome is not None
     assert found.outcome.answer == ANSWER
+
+
+def test_a_wrapped_call_comes_back_before_its_plan_is_made(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        assert threading.current_thread() is not threading.main_thread(), "the caller waits for it"
+        raise OSError("no plan today")
+
+    monkeypatch.setattr(contexts, "pack_context", forbidden)
+    ask: Any = memory.wrap(ScriptedModel("Fine."), scope="ann")
+    ask(messages=ASK, model="gpt-4o")
+    assert memory.flush(30)
+    assert [text for text in ask.degradations if "no plan today" in text]
+
+
+def test_messages_that_do_not_fit_the_window_are_told_of_once_the_background_has_counted(
+    memory: MemoryManager,
+) -> None:
+    config = LoopConfig(context_window=200)
+    ask: Any = memory.wrap(ScriptedModel("Fine."), scope="ann", config=config)
+    ask(messages=[{"role": "user", "content": "harbour " * 500}], model="gpt-4o")
+    assert memory.flush(30)
+    assert [text for text in ask.degradations if "do not fit the window" in text]

@@ -18,7 +18,7 @@ import pytest
 
 from agentmem.adapters.calls import wrap
 from agentmem.adapters.openai import wrap_openai
-from agentmem.core.injection import is_reference, is_stub
+from agentmem.core.conversation import is_reference, is_stub
 from agentmem.errors import InvalidInput
 from agentmem.types import Scope
 from tests.noted_memory import NotedMemory, references

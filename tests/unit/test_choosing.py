@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from agentmem.core.choosing import MOST_ANSWERS, choose
 from agentmem.types import Hit, Memory
@@ -35,7 +36,7 @@ def turn(number: int, answer: str) -> list[Hit]:
 
 def test_answers_to_like_questions_do_not_crowd_out_what_matches() -> None:
     hits = [hit for n in range(9) for hit in turn(n, f"It is closed on day {n}.")]
-    chosen = choose([*hits, FACT], [], top_k=5, threshold=0.3)
+    chosen = choose([*hits, FACT], [], top_k=5, threshold=0.3, now=NOW)
     ids = [candidate.id for candidate in chosen.candidates]
     assert ids[-1] == "fact"
     assert len(ids) == MOST_ANSWERS + 1
@@ -45,8 +46,50 @@ def test_answers_to_like_questions_do_not_crowd_out_what_matches() -> None:
 
 def test_an_answer_that_says_nothing_by_itself_is_not_shown() -> None:
     for empty in ("The", "x", "it is", "{}"):
-        chosen = choose([*turn(1, empty), FACT], [], top_k=5, threshold=0.3)
+        chosen = choose([*turn(1, empty), FACT], [], top_k=5, threshold=0.3, now=NOW)
         assert [candidate.id for candidate in chosen.candidates] == ["fact"]
     for short in ("Rex", "42", "木曜日"):
-        chosen = choose([*turn(1, short), FACT], [], top_k=5, threshold=0.3)
+        chosen = choose([*turn(1, short), FACT], [], top_k=5, threshold=0.3, now=NOW)
         assert [candidate.id for candidate in chosen.candidates] == ["assistant1", "fact"]
+
+
+def fact(name: str, text: str, *, score: float = 0.6, **fields: Any) -> Hit:
+    memory = Memory(id=name, text=text, **({"created_at": NOW, "kind": "fact"} | fields))
+    return Hit(memory=memory, score=score, lexical=1.0)
+
+
+def texts_of(hits: list[Hit], top_k: int = 5) -> list[str]:
+    chosen = choose(hits, [], top_k=top_k, threshold=0.3, now=NOW)
+    return [candidate.source.text for candidate in chosen.candidates]
+
+
+def test_of_equally_relevant_memories_the_important_and_the_new_come_first() -> None:
+    plain = fact("a", "The weir is old.", score=0.604)
+    vital = fact("b", "The weir is cracked.", score=0.596, importance=0.9)
+    fresh = fact("c", "The weir was painted.", score=0.6, created_at=NOW - timedelta(days=1))
+    stale = fact("d", "The weir was green.", score=0.6, created_at=NOW - timedelta(days=300))
+    better = fact("e", "The weir opens at noon.", score=0.61, importance=0.1)
+    expected = [one.memory.text for one in (better, vital, plain, fresh, stale)]
+    assert texts_of([stale, fresh, plain, vital, better]) == expected
+    assert texts_of([stale, fresh, plain, vital, better], top_k=2) == expected[:2]
+
+
+def test_ids_do_not_decide_which_memories_are_shown() -> None:
+    said = [f"Gate {number} is shut." for number in range(6)]
+    one_way = [fact(f"m{number}", text) for number, text in enumerate(said)]
+    other_way = [fact(f"m{9 - number}", text) for number, text in enumerate(said)]
+    assert texts_of(one_way, top_k=3) == texts_of(other_way[::-1], top_k=3)
+
+
+def test_a_memory_is_a_package_of_its_own_type() -> None:
+    hits = [
+        fact("f", "Tea is at four.", kind="fact"),
+        fact("e", "They met at the weir.", kind="episode"),
+        fact("w", "To open the gate, turn the wheel.", kind="workflow"),
+    ]
+    chosen = choose(hits, [], top_k=5, threshold=0.3, now=NOW)
+    assert {candidate.id: candidate.type for candidate in chosen.candidates} == {
+        "f": "memory-semantic",
+        "e": "memory-episodic",
+        "w": "memory-procedural",
+    }

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import agentmem
+from agentmem import contexts
 from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, build_context
+from agentmem.core.conversation import Conversation
 from agentmem.core.marks import COLD_AT
 from agentmem.preparing import prepare
 from agentmem.types import Memory, Scope
@@ -120,45 +122,35 @@ def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(
     assert known == [1]
 
 
-class Gate:
-    """A lock that the plan reaches only after the snapshot has it, and the other way round."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self.planner: threading.Thread | None = None
-        self.planner_is_here = threading.Event()
-        self.taken = threading.Event()
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is self.planner:
-            self.planner_is_here.set()
-            self._lock.acquire()
-            return
-        self._lock.acquire()
-        self.taken.set()
-        self.planner_is_here.wait(5)
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
 def test_plan_and_snapshot_may_be_asked_for_at_once(
-    two: tuple[agentmem.MemoryManager, agentmem.MemoryManager],
+    two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Ask(
-        messages=({"role": "user", "content": "Is tea green?"},), scope=ANN, config=LoopConfig()
-    )
-    accounts = build_context(two[0].runtime, asked).accounts
-    assert accounts is not None
-    gate = Gate()
-    accounts._lock = gate  # type: ignore[assignment]  # it is one as far as `with` goes
+    begun, both = threading.Event(), threading.Event()
+    pack, packed = contexts.pack_context, []
+
+    def slow_pack(**options: Any) -> Any:
+        begun.set()
+        assert both.wait(5)
+        packed.append(1)
+        return pack(**options)
+
+    monkeypatch.setattr(contexts, "pack_context", slow_pack)
+    messages = Conversation([{"role": "user", "content": "Is tea green?"}])
+    context = build_context(two[0].runtime, Ask(messages=messages, scope=ANN, config=LoopConfig()))
     found: list[object] = []
-    tracer = threading.Thread(target=lambda: found.append(accounts.snapshot), daemon=True)
-    gate.planner = threading.Thread(
-        target=lambda: found.append(gate.taken.wait(5) and accounts.plan), daemon=True
-    )
-    tracer.start()
-    gate.planner.start()
-    for thread in (tracer, gate.planner):
+
+    def plan() -> None:
+        assert begun.wait(5)
+        both.set()
+        found.append(context.plan)
+
+    threads = [
+        threading.Thread(target=lambda: found.append(context.snapshot), daemon=True),
+        threading.Thread(target=plan, daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
         thread.join(10)
     assert len(found) == 2
+    assert packed == [1]

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 import agentmem
 import agentmem.core
 from agentmem.core.bpe import BytePairs, read_byte_pairs
+from agentmem.core.lazy import Lazy, made
 from agentmem.core.patterns import LazyPattern, compile_late
-from agentmem.core.waiting import Late, as_json, made, weigh
+from agentmem.core.waiting import as_json, weigh
 from agentmem.embedders import WordLlamaEmbedder
 from agentmem.embedders.vectors import package_folder
 from agentmem.indexes.batch import distinct
@@ -213,14 +214,14 @@ def test_the_first_questions_do_not_load_the_tokenizers_library() -> None:
 # -- payloads made late -----------------------------------------------------------------------
 
 
-def test_a_late_value_is_made_once_and_written_down_as_itself() -> None:
+def test_a_lazy_value_is_made_once_and_written_down_as_itself() -> None:
     calls = []
 
     def make() -> dict[str, str]:
         calls.append(1)
         return {"text": "tea"}
 
-    late = Late(make, characters=3)
+    late = Lazy(make, characters=3)
     assert weigh({"a": late, "b": "four"}) == 7
     assert calls == []
     assert made(late) == {"text": "tea"}

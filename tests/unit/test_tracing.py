@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import agentmem
+from agentmem.background import Worker
 from agentmem.core.snapshot import Looked, Outcome, Snapshot, looked_at
 from agentmem.errors import InvalidNumber, SnapshotNotFound
 from agentmem.manager import MemoryManager
@@ -67,6 +68,19 @@ def test_the_outcome_is_added_when_it_is_known(memory: MemoryManager) -> None:
     assert found.estimate_error == pytest.approx(0.1)
     trace.complete("gone", outcome, scope=ANN)  # erased or pruned since: nothing to add to
     assert trace.dropped == 0
+
+
+def test_a_snapshot_that_still_waits_is_written_once_with_its_outcome(
+    memory: MemoryManager,
+) -> None:
+    worker = Worker(memory.store, clock=memory.clock, threaded=False)
+    trace = Trace(memory, worker=worker)
+    trace.record(plain_snapshot(scope=ANN))
+    trace.complete("s1", Outcome(answer="yes"), scope=ANN)
+    assert worker.state.queued == 1
+    found = trace.get("s1", scope=ANN)
+    assert found.outcome == Outcome(answer="yes")
+    assert worker.state.done == 1
 
 
 def test_texts_that_repeat_are_kept_once(tmp_path: Path) -> None:

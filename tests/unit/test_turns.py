@@ -12,7 +12,7 @@ import agentmem
 from agentmem.adapters.replies import read_usage as wrapped_usage
 from agentmem.config import LoopConfig
 from agentmem.core.context import STUB
-from agentmem.core.injection import is_reference
+from agentmem.core.conversation import is_reference
 from agentmem.core.replies import read_usage
 from agentmem.errors import BudgetError, InvalidInput, InvalidScope
 from agentmem.testing import HashEmbedder, ManualClock
