@@ -160,9 +160,7 @@ class Asker:
             language=language,
             text=text,
             words=word_features(text, self._words),
-            memory=memory_features(
-                found.question, found.evidence, unspaced=language in UNSPACED
-            ),
+            memory=memory_features(found.question, found.evidence, unspaced=language in UNSPACED),
             grams=grams,
             vector=np.zeros(0, dtype=np.float32) if asked is None else asked[1],
             **about,

@@ -189,8 +189,8 @@ def is_only_asked(text: str) -> bool:
 
 def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
     """One citation a source in the block, under the number it has there."""
-    shown = [fate for fate in built.knowledge.fates if fate.outcome != "dropped"]
-    memories = {hit.memory.id: hit.memory for hit in hits}
+    known = {hit.memory.id for hit in hits}
+    fill = built.knowledge
     return tuple(
         Citation(
             index=at,
@@ -199,7 +199,7 @@ def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]
             title=source.title,
             quote=source.text[:QUOTE_CHARACTERS],
             date=source.retrieved,
-            memory_id=fate.id if fate.id in memories else "",
+            memory_id=memory_id if memory_id in known else "",
         )
-        for at, (source, fate) in enumerate(zip(built.knowledge.shown, shown, strict=True), start=1)
+        for at, (source, memory_id) in enumerate(zip(fill.shown, fill.ids, strict=True), start=1)
     )

@@ -100,7 +100,7 @@ def turn_score(score: float, world: float, *, statement: bool) -> float:
     the score says what helps most. When it is not, nothing does but a page
     that answers by itself.
     """
-    lifted = world * (1 + score) / 2
+    lifted = world * (1 + max(score, 0.0) ** 0.25) / 2
     return lifted if statement else max(score, lifted)
 
 
