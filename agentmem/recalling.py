@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentmem.results import SearchResults
 
 FALLBACK_SCORE = 0.5
-OFFERED = 3
+OFFERED = 2
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 15
 WIDER = 5
@@ -110,7 +110,10 @@ class Recaller:
             replace(
                 hit,
                 score=turn_score(
-                    hit.score, found.own_world, statement=hit.memory.kind not in TEXT_KINDS
+                    hit.score,
+                    found.own_world,
+                    page=hit.memory.kind in TEXT_KINDS,
+                    echo=hit.memory.origin == "assistant",
                 ),
             )
             for hit in found
