@@ -44,9 +44,9 @@ class LoopConfig:
     a goal and what was the same the next time.
     """
 
-    top_k: int = 5
+    top_k: int = 50
     similarity_threshold: float = 0.3
-    knowledge_budget: int = 2_000
+    knowledge_budget: int = 600
     preference_budget: int = 500
     working_budget: int = 500
     search_mode: SearchMode = "hybrid"

@@ -192,8 +192,12 @@ class Embedding:
         """The vectors of new memories, packed; empty for those that could not be made.
 
         While an older embedder still answers, new memories get its vectors too.
+        More than an embedder's `at_once` are left for the background (`embed_rest`).
         """
         made: list[Packed] = [()] * len(memories)
+        if self._background and len(memories) > getattr(self._wanted, "at_once", len(memories)):
+            self.look_for_gaps()
+            return made
         texts = [text_to_embed(memory) for memory in memories]
         serving = self.serving
         for embedder in {id(e): e for e in (self._wanted, serving) if e is not None}.values():
@@ -208,6 +212,15 @@ class Embedding:
             packed = pack_vectors(space, vectors)
             made = [(*one, (space, data)) for one, data in zip(made, packed, strict=True)]
         return made
+
+    def embed_rest(self) -> str:
+        """Begin with the vectors that `embed` left; why there are none when that is not the case.
+
+        To be called when the memories are written.
+        """
+        if self._background and not self.error:
+            self.fill_gaps_in_background()
+        return self.error
 
     def given(self, vectors: Vectors) -> list[Packed]:
         """Vectors that a caller made with the wanted embedder, checked and packed."""

@@ -7,13 +7,13 @@ from typing import Any
 
 
 def open_model(
-    model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int
+    model: Path, tokenizer_json: bytes, *, max_tokens: int, threads: int
 ) -> tuple[Any, Any, frozenset[str]]:
     """The tokenizer, the session and the names of its inputs; errors are the packages' own."""
     import onnxruntime
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer = Tokenizer.from_buffer(tokenizer_json)
     tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     options = onnxruntime.SessionOptions()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentmem.core.checks import require_path
-from agentmem.embedders import load_embedder
+from agentmem.embedders import DEFAULT, load_embedder
 from agentmem.errors import InvalidInput
 from agentmem.manager import MemoryManager
 from agentmem.protocols import Clock, Embedder
@@ -19,7 +19,7 @@ from agentmem.stores.values import Restored
 def open(  # noqa: A001 - `agentmem.open` is what users type
     path: str | os.PathLike[str] | None = None,
     *,
-    embedder: str | Embedder | None = "wordllama",
+    embedder: str | Embedder | None = DEFAULT,
     clock: Clock | None = None,
     rerank: str | Reranker | None = None,
     **settings: Any,
@@ -27,7 +27,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     """The memory at `path`, or the one in the user's data folder.
 
     Nothing is created before the first write. `":memory:"` keeps everything in
-    this process. `embedder` is a name ("wordllama", "minilm", "minilm:FOLDER",
+    this process. `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER",
     "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
     search by words alone. `rerank` is "cross-encoder:FOLDER" or any callable that
     scores memories from 0 to 1 for a question. Further settings are those of

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agentmem.config import LoopConfig
 from agentmem.core.choosing import is_own_question
 from agentmem.core.filters import Selection
+from agentmem.core.gate import turn_score
 from agentmem.core.values import dataclass
+from agentmem.preparing import TEXT_KINDS
 from agentmem.resilience import Guard, Lanes, TtlCache
 from agentmem.types import Hit, Memory, Scope
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from agentmem.results import SearchResults
 
 FALLBACK_SCORE = 0.5
-OFFERED = 3
+OFFERED = 2
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 15
 WIDER = 5
@@ -103,7 +106,19 @@ class Recaller:
         if len(found) == wanted and _usable(found) < wanted // 2:
             # Questions asked before look most like a question and answer nothing.
             found = self._find(query, scope, config, wanted * WIDER)
-        return Recalled(hits=tuple(found), how="searched", degradations=tuple(found.degradations))
+        hits = [
+            replace(
+                hit,
+                score=turn_score(
+                    hit.score,
+                    found.own_world,
+                    page=hit.memory.kind in TEXT_KINDS,
+                    echo=hit.memory.origin == "assistant",
+                ),
+            )
+            for hit in found
+        ]
+        return Recalled(hits=tuple(hits), how="searched", degradations=tuple(found.degradations))
 
     def _find(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> SearchResults:
         return self._memory.search(

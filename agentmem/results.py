@@ -66,10 +66,13 @@ class SearchResults(Sequence[Hit]):
     """The hits, best first. `results["results"]` gives them as dictionaries.
 
     `degradations` names what did not work on the way; `candidates` is filled
-    when the search was asked to explain itself.
+    when the search was asked to explain itself. `own_world` is how likely the
+    query asks about what these memories are about, from 0 to 1: a turn shows
+    no memory for a question about the world at large, however alike it is.
     """
 
     hits: tuple[Hit, ...] = ()
+    own_world: float = 0.0
     degradations: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count
 from agentmem.core.filters import ALL_VISIBILITIES, ALWAYS, Selection
+from agentmem.core.gate import gate_of, own_world, question_words
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import CHAT_ROLES, Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
@@ -111,7 +112,9 @@ class Retriever:
         found = self._find(request, self._row_scope(request.selection), degradations)
         hits: list[Hit] = []
         candidates: tuple[Candidate, ...] = ()
+        world = 0.0
         if found is not None:
+            world = self._own_world(request, found)
             ranked = self._rank(found, all_features=request.explain)
             hits = self._hits(request, found, ranked, degradations)
             if request.explain:
@@ -119,7 +122,21 @@ class Retriever:
         if request.explain:
             candidates += self._filtered(request, {candidate.id for candidate in candidates})
         return SearchResults(
-            hits=tuple(hits), degradations=tuple(degradations), candidates=candidates
+            hits=tuple(hits),
+            own_world=world,
+            degradations=tuple(degradations),
+            candidates=candidates,
+        )
+
+    def _own_world(self, request: Request, found: Found) -> float:
+        served = self._embedding.serving_id if found.asked is not None else None
+        return own_world(
+            request.query,
+            found.question,
+            found.evidence,
+            found.asked,
+            gate=gate_of("none" if served is None else served.name),
+            words=question_words(),
         )
 
     def _rank(self, found: Found, *, all_features: bool = True) -> Ranked:
@@ -197,6 +214,7 @@ class Retriever:
         evidence = self._evidence(request, question, match=match, around=around, asked=asked)
         return Found(
             question=question,
+            asked=asked[1] if asked else None,
             rows=around[0]["rows"],
             lexical=lexical,
             vector=vector,

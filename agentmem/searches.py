@@ -75,9 +75,10 @@ class Leg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What both legs brought in, before ranking."""
+    """What both legs brought in, before ranking; `asked` is the question's vector."""
 
     question: Question
+    asked: NDArray[np.float32] | None
     rows: NDArray[np.int64]
     lexical: Leg
     vector: Leg
@@ -109,6 +110,7 @@ def joined(request: Request, found: SearchResults, more: SearchResults) -> Searc
     hits = sorted((*found.hits, *more.hits), key=lambda hit: (-hit.score, hit.memory.id))
     return SearchResults(
         hits=tuple(hits[: request.top_k]),
+        own_world=max(found.own_world, more.own_world),
         degradations=tuple(dict.fromkeys((*found.degradations, *more.degradations))),
         candidates=(*found.candidates, *more.candidates),
     )

@@ -12,6 +12,7 @@ import click
 
 from agentmem.cli.output import Screen, columns, make_screen, print_json
 from agentmem.core.values import dataclass
+from agentmem.embedders import DEFAULT
 from agentmem.errors import (
     AgentMemError,
     InvalidInput,
@@ -229,7 +230,7 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     from agentmem.opening import open as open_store
 
     said = common_of(ctx)
-    name = os.environ.get(EMBEDDER_VARIABLE, "wordllama").strip()
+    name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
     embedder = None if name.lower() in ("", "none") else name
     path = said.path
     if path is not None and not path.exists():

@@ -38,7 +38,7 @@ the environment.
 
 CONVENTIONS = """\
 
-Also from the environment: `AGENTMEM_EMBEDDER` (`wordllama`; `none` searches by words alone),
+Also from the environment: `AGENTMEM_EMBEDDER` (`minilm`; `none` searches by words alone),
 `NO_COLOR`, `COLUMNS`. The store is the file
 `memory.db` in your data folder unless `--store` or `AGENTMEM_STORE` names another.
 

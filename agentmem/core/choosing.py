@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Any
@@ -22,10 +22,6 @@ from agentmem.core.values import dataclass
 from agentmem.types import EMPTY, Hit, Memory, cognitive_type
 
 QUOTE_CHARACTERS = 200
-MOST_ANSWERS = 2
-"""Answers that only the question before them brings up; more would crowd out what matches."""
-LEAST_MEANING = 0.15
-"""Cosines of unrelated texts lie below this with every embedder that is shipped."""
 _WORD = re.compile(r"\w+")
 
 
@@ -64,12 +60,7 @@ def choose(
     candidates: list[Candidate] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
-    related = answers = 0
-    asked: set[tuple[str, datetime]] = set()
-    if any(hit.memory.kind == "message" for hit in hits):
-        asked = {
-            _turn(hit.memory) for hit in hits if hit.lexical and is_only_asked(hit.memory.text)
-        }
+    related = 0
     weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
     merits = {hit.memory.id: merit_of(hit.memory, weighed[hit.memory.id], now=now) for hit in hits}
     ordered = sort_ranked(
@@ -85,14 +76,10 @@ def choose(
             passed_over.append((hit, f"below the threshold {threshold:g}"))
         elif is_own_question(memory):
             passed_over.append((hit, "a question, which answers nothing"))
-        elif memory.kind == "message" and not speaks_to_it(hit, asked):
-            passed_over.append((hit, "only what stands around it matches"))
         elif memory.kind == "message" and hit.lexical is None and not says_something(memory.text):
             passed_over.append((hit, "says nothing without what stands around it"))
         elif conversation.says(memory.text):
             passed_over.append((hit, "already in the conversation"))
-        elif memory.kind == "message" and not matches_itself(hit) and answers >= MOST_ANSWERS:
-            passed_over.append((hit, "one more answer to a like question"))
         elif len(candidates) + len(pointers) >= top_k:
             passed_over.append((hit, f"over top_k {top_k}"))
             related += memory.kind != "tool_result"
@@ -106,7 +93,6 @@ def choose(
                 )
             )
         else:
-            answers += memory.kind == "message" and not matches_itself(hit)
             score = weighed[memory.id]
             candidates.append(
                 Candidate(
@@ -149,31 +135,12 @@ def memory_type(memory: Memory) -> str:
     return f"memory-{cognitive_type(memory.kind)}"
 
 
-def speaks_to_it(hit: Hit, asked: Collection[tuple[str, datetime]]) -> bool:
-    """Whether a message matches by itself, or answers a question that does.
-
-    Ranking lets a turn rise by what stands around it. Where nothing of its own
-    words or meaning is in the question, it may still be the answer that was
-    given to it in one of the turns `asked`; else it is a bystander.
-    """
-    return matches_itself(hit) or _turn(hit.memory) in asked
-
-
-def matches_itself(hit: Hit) -> bool:
-    """Whether the words or the meaning of a hit are in the question, whatever stands around it."""
-    return hit.lexical is not None or (hit.vector is not None and hit.vector >= LEAST_MEANING)
-
-
 def says_something(text: str) -> bool:
     """Whether a text holds a word that means something, or a number."""
     return any(
         word.isdigit() or (len(word) > 1 and word not in STOP_WORDS)
         for word in _WORD.findall(text.casefold())
     )
-
-
-def _turn(memory: Memory) -> tuple[str, datetime]:
-    return memory.session, memory.created_at
 
 
 def is_own_question(memory: Memory) -> bool:
@@ -189,8 +156,8 @@ def is_only_asked(text: str) -> bool:
 
 def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
     """One citation a source in the block, under the number it has there."""
-    shown = [fate for fate in built.knowledge.fates if fate.outcome != "dropped"]
-    memories = {hit.memory.id: hit.memory for hit in hits}
+    known = {hit.memory.id for hit in hits}
+    fill = built.knowledge
     return tuple(
         Citation(
             index=at,
@@ -199,7 +166,7 @@ def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]
             title=source.title,
             quote=source.text[:QUOTE_CHARACTERS],
             date=source.retrieved,
-            memory_id=fate.id if fate.id in memories else "",
+            memory_id=memory_id if memory_id in known else "",
         )
-        for at, (source, fate) in enumerate(zip(built.knowledge.shown, shown, strict=True), start=1)
+        for at, (source, memory_id) in enumerate(zip(fill.shown, fill.ids, strict=True), start=1)
     )

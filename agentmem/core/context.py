@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from agentmem.core.block import (
@@ -83,21 +83,61 @@ def render_body(block: ContextBlock, *, knowledge: str = "") -> str:
 
 
 def render_knowledge(sources: Sequence[Source], total_found: int) -> str:
-    """The knowledge section of cleaned sources, in the order given."""
-    rendered = [render_source(source, at) for at, source in enumerate(sources, start=1)]
-    return knowledge_section(rendered, total_found)
+    """The knowledge section of cleaned sources, in the order given.
+
+    What somebody said in one line is written as one, `[3] Ann: …`, under a line
+    with the day it was said on, which stands once for what follows.
+    """
+    lines = [
+        f'<related_knowledge count="{len(sources)}" total_found="{total_found}">',
+        f"Showing {len(sources)} of {total_found} sources",
+    ]
+    day: date | None = None
+    for index, source in enumerate(sources, start=1):
+        said = speaker_label(source)
+        if said is None:
+            day = None
+            lines.append(render_source(source, index))
+            continue
+        if source.retrieved != day:
+            day = source.retrieved
+            lines.append(day.isoformat())
+        lines.append(render_line(source, index, said))
+    lines.append("</related_knowledge>")
+    return "\n".join(lines)
 
 
-def knowledge_section(rendered: Sequence[str], total_found: int) -> str:
-    """The knowledge section of sources that were rendered already."""
-    return "\n".join(
-        (
-            f'<related_knowledge count="{len(rendered)}" total_found="{total_found}">',
-            f"Showing {len(rendered)} of {total_found} sources",
-            *rendered,
-            "</related_knowledge>",
-        )
-    )
+_SPEAKER = compile_late(r"[^\W\d_](?:[\w .'’\-]{0,38}[\w.])?")
+_OWN_KINDS = ("fact",)
+_ORIGIN_OF = {"assistant": "assistant"}
+_NOT_SPEAKERS = frozenset({*_OWN_KINDS, "system", "tool", "developer", "web", "operator"})
+
+
+def speaker_label(source: Source) -> str | None:
+    """Who says a cleaned source, where one line `speaker: text` says all there is to say of it.
+
+    An origin that the speaker's name does not tell stands in brackets. None for
+    what has a url, a title, several lines or a name that a line could not hold.
+    """
+    if source.url or source.title or source.id or source.section or source.cut:
+        return None
+    if not source.text or "\n" in source.text:
+        return None
+    if source.kind == "message" and _SPEAKER.fullmatch(source.speaker):
+        label = source.speaker
+        if label.casefold() in _NOT_SPEAKERS:
+            return None
+    elif source.kind in _OWN_KINDS and not source.speaker:
+        label = source.kind
+    else:
+        return None
+    usual = _ORIGIN_OF.get(label, "user")
+    return label if source.origin == usual else f"{label} ({source.origin})"
+
+
+def render_line(source: Source, index: int, label: str) -> str:
+    """One cleaned source as a line of a conversation."""
+    return f"[{index}] {escape_text(label)}: {escape_text(source.text)}"
 
 
 def render_profile_line(line: str) -> str:
@@ -107,16 +147,16 @@ def render_profile_line(line: str) -> str:
 
 def render_source(source: Source, index: int) -> str:
     """One cleaned source with its citation (P3)."""
-    optional = ("id", "kind", "section", "speaker")
-    attributes = [(name, value) for name in optional if (value := getattr(source, name))]
-    if source.cut:
-        attributes.append(("cut", "yes"))
-    return (
-        f'<source index="{index}" url="{escape_attribute(source.url)}" '
-        f'title="{escape_attribute(source.title)}" retrieved="{source.retrieved.isoformat()}" '
-        f'origin="{source.origin}" trust="{source.trust}"{_attributes(attributes)}>\n'
-        f"{escape_text(source.text)}\n</source>"
-    )
+    found = [(name, getattr(source, name)) for name in ("url", "title")]
+    found += [
+        ("retrieved", source.retrieved.isoformat()),
+        ("origin", source.origin),
+        ("trust", source.trust),
+    ]
+    found += [(name, getattr(source, name)) for name in ("id", "kind", "section", "speaker")]
+    found.append(("cut", "yes" if source.cut else ""))
+    attributes = _attributes((name, value) for name, value in found if value)
+    return f'<source index="{index}"{attributes}>\n{escape_text(source.text)}\n</source>'
 
 
 def render_pointer(pointer: Pointer) -> str:
@@ -163,13 +203,18 @@ _BODY = compile_late(
     "(?:<user_profile>\n(?P<profile>(?:- [^<>\n]*\n)+)</user_profile>\n)?"
     '(?:<related_knowledge count="(?P<count>[0-9]{1,9})" total_found="(?P<found>[0-9]{1,99})">\n'
     "Showing [0-9]+ of [0-9]+ sources\n"
-    "(?P<sources>(?:<source [^<>]*>\n[^<>]*\n</source>\n)+)</related_knowledge>\n)?"
+    "(?P<sources>(?:<source [^<>]*>\n[^<>]*\n</source>\n|[0-9]{4}-[0-9]{2}-[0-9]{2}\n"
+    "|\\[[0-9]+\\] [^<>\n]*\n)+)</related_knowledge>\n)?"
     "(?:<working_memory>\n"
     "(?P<pointers>(?:<stored_result [^<>]*>\n[^<>]*\n</stored_result>\n)+)</working_memory>\n)?"
     "(?:<conversation_summary>\n(?P<summary>[^<>]*)\n</conversation_summary>\n)?"
     "</knowledge_context>"
 )
 _ELEMENT = compile_late(r"<\w+ ([^<>]*)>\n([^<>]*)\n</\w+>\n")
+_SHOWN = compile_late(
+    r"<source ([^<>]*)>\n([^<>]*)\n</source>\n|([0-9]{4}-[0-9]{2}-[0-9]{2})\n"
+    r"|\[[0-9]+\] ([^:\n()]+)(?: \(([a-z]+)\))?: ([^<>\n]*)\n"
+)
 _ATTRIBUTE = compile_late(r'(\w+)="([^"<>]*)"')
 
 
@@ -218,10 +263,7 @@ def _read_body(body: str) -> ContextBlock | None:
             user_profile=tuple(
                 unescape(line[2:]) for line in (match["profile"] or "").splitlines()
             ),
-            related_knowledge=tuple(
-                _read_source(dict(_ATTRIBUTE.findall(head)), unescape(text))
-                for head, text in _ELEMENT.findall(match["sources"] or "")
-            ),
+            related_knowledge=tuple(_read_sources(match["sources"] or "")),
             working_memory=tuple(
                 _read_pointer(dict(_ATTRIBUTE.findall(head)), unescape(text))
                 for head, text in _ELEMENT.findall(match["pointers"] or "")
@@ -233,15 +275,33 @@ def _read_body(body: str) -> ContextBlock | None:
         return None
 
 
+def _read_sources(section: str) -> Iterator[Source]:
+    day = ""
+    for head, text, date_line, label, origin, said in _SHOWN.findall(section):
+        if date_line:
+            day = date_line
+        elif head:
+            yield _read_source(dict(_ATTRIBUTE.findall(head)), unescape(text))
+        else:
+            speaker = unescape(label)
+            own = speaker in _OWN_KINDS
+            yield Source(
+                text=unescape(said),
+                retrieved=date.fromisoformat(day),
+                origin=origin or _ORIGIN_OF.get(speaker, "user"),
+                kind=speaker if own else "message",
+                speaker="" if own else speaker,
+            )
+
+
 def _read_source(attributes: dict[str, str], text: str) -> Source:
     plain = {
-        name: unescape(attributes.get(name, "")) for name in ("id", "kind", "section", "speaker")
+        name: unescape(attributes.get(name, ""))
+        for name in ("url", "title", "id", "kind", "section", "speaker")
     }
     return Source(
         text=text,
         retrieved=date.fromisoformat(attributes["retrieved"]),
-        url=unescape(attributes["url"]),
-        title=unescape(attributes["title"]),
         origin=attributes["origin"],  # type: ignore[arg-type]  # checked on construction
         cut="cut" in attributes,
         **plain,

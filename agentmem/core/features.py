@@ -99,7 +99,7 @@ def compute_features(
         known[:rows, terms + 1],
         known[:rows, terms + 2],
     )
-    shares[...] = _term_shares(evidence, question)
+    shares[...] = term_shares(evidence, question)
     lexical[...] = shares.sum(axis=1)
     if evidence.cosine is not None:
         scaled = (evidence.cosine - cosine_mean) / cosine_spread
@@ -210,7 +210,7 @@ def _best_of_session(
     return best.take(member, axis=0)
 
 
-def _term_shares(evidence: Evidence, question: Question) -> NDArray[np.float32]:
+def term_shares(evidence: Evidence, question: Question) -> NDArray[np.float32]:
     """(R, T): BM25 of each term as a share of what the whole question is worth."""
     import numpy as np
 

@@ -7,16 +7,16 @@ as it will be sent: heading, citations and escapes included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby
 from typing import Literal, TypeVar
 
 from agentmem.core.block import Source, clean_source
 from agentmem.core.checks import require_count, require_number, require_text
 from agentmem.core.cleaning import clean_text, escape_text
-from agentmem.core.context import knowledge_section, render_source
+from agentmem.core.context import render_knowledge, render_line, render_source, speaker_label
 from agentmem.core.packagers import rule_for
 from agentmem.core.packages import ContentPackage
 from agentmem.core.sentences import sentences
@@ -76,11 +76,13 @@ class Fate:
 class KnowledgeFill:
     """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
 
-    `fates` has every candidate, best first; `packages` are those that are
+    Both are in the order they are shown in, and so are their `ids`. `fates` has
+    every candidate, best first; `packages` are those that are
     shown, as the whole request accounts for them. `text` is the whole section as it
     is sent, and `tokens` what it costs.
     """
 
+    ids: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     shown: tuple[Source, ...] = ()
     fates: tuple[Fate, ...] = ()
@@ -155,13 +157,41 @@ def content_key(source: Source) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A candidate that is shown: as it came or cut, and as it is rendered."""
+
+    candidate: Candidate
+    source: Source
+    shown: Source
+
+
+def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
+    """The places of chosen candidates in the order they are shown, given the best first.
+
+    What was said comes first, the newest day before older ones, so that a new
+    value stands before the one it replaced, and within a day as it was said;
+    then pages and the like, the best first.
+    """
+    places = list(enumerate(candidates))
+    said = [(at, one) for at, one in places if speaker_label(one[1]) is not None]
+
+    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[int, float, int]:
+        at, (candidate, source) = place
+        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
+        return -source.retrieved.toordinal(), moment, at
+
+    ordered = [at for at, _ in sorted(said, key=by_day)]
+    return ordered + sorted({at for at, _ in places} - set(ordered))
+
+
 def _fill(
     ordered: list[Candidate], limit_tokens: int, count: TokenCounter, truncate: Truncate, total: int
 ) -> KnowledgeFill:
-    left = limit_tokens - count(knowledge_section((), total)) if ordered else 0
-    rendered: list[str] = []
-    sources: list[Source] = []
-    shown: list[Source] = []
+    left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
+    widest = len(ordered)
+    days: set[date] = set()
+    kept: list[_Kept] = []
     fates: list[Fate] = []
     packages: list[ContentPackage] = []
     for at, candidate in enumerate(ordered, start=1):
@@ -169,23 +199,20 @@ def _fill(
         tokens = 0
         if len(candidate.source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
             whole = clean_source(candidate.source)
-            source = render_source(whole, at)
-            tokens = count(f"{source}\n")
+            tokens = count(f"{render_piece(whole, widest, days)}\n")
         if whole is not None and tokens <= left:
             left -= tokens
-            sources.append(candidate.source)
-            shown.append(whole)
-            rendered.append(source)
+            if speaker_label(whole) is not None:
+                days.add(whole.retrieved)
+            kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
             packages.append(_package(candidate, tokens))
             continue
-        part, tokens_cut = _cut(candidate.source, at, left, count, truncate)
+        part, tokens_cut = _cut(candidate.source, widest, left, count, truncate)
         if part is not None:
-            sources.append(part)
-            shown.append(clean_source(part))
-            rendered.append(render_source(shown[-1], at))
-            kept = sum(1 for _ in sentences(part.text))
-            reason = f"cut at sentence {kept:,}, to the {max(left, 0):,} tokens left"
+            kept.append(_Kept(candidate=candidate, source=part, shown=clean_source(part)))
+            sentence = sum(1 for _ in sentences(part.text))
+            reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
             packages.append(_package(candidate, tokens_cut))
         else:
@@ -194,13 +221,24 @@ def _fill(
         rest = "a source with a higher score was the last to fit"
         fates += [_fate(later, "dropped", rest, 0) for later in ordered[at:]]
         break
+    kept = [kept[at] for at in arrange((one.candidate, one.shown) for one in kept)]
     return KnowledgeFill(
-        sources=tuple(sources),
-        shown=tuple(shown),
+        ids=tuple(one.candidate.id for one in kept),
+        sources=tuple(one.source for one in kept),
+        shown=tuple(one.shown for one in kept),
         fates=tuple(fates),
         packages=tuple(packages),
-        text=knowledge_section(rendered, total),
+        text=render_knowledge([one.shown for one in kept], total),
     )
+
+
+def render_piece(source: Source, index: int, days: Collection[date]) -> str:
+    """What a cleaned source adds to a section that has lines of these days."""
+    label = speaker_label(source)
+    if label is None:
+        return render_source(source, index)
+    line = render_line(source, index, label)
+    return line if source.retrieved in days else f"{source.retrieved.isoformat()}\n{line}"
 
 
 def _cut(

@@ -18,15 +18,14 @@ from agentmem.core.block import (
     clean_source,
 )
 from agentmem.core.context import (
-    knowledge_section,
     render_body,
+    render_knowledge,
     render_pointer,
     render_profile_line,
-    render_source,
     seal,
 )
 from agentmem.core.injection import Framing, ReferenceRole, reference_messages
-from agentmem.core.knowledge import Candidate, in_order
+from agentmem.core.knowledge import Candidate, arrange, in_order, render_piece
 
 AtMost = Callable[[str], int]
 """No less than the tokens of a text, however they are counted, and no less than its length."""
@@ -53,9 +52,10 @@ def write_whole(
     if sum(len(one.source.text) for one in candidates) > min(knowledge_tokens, limit_tokens):
         return None  # seen at a glance, before anything is cleaned
     lines = tuple(filter(None, map(clean_profile_line, user_profile)))
-    shown = [clean_source(one.source) for one in in_order(candidates)]
+    best = [(one, clean_source(one.source)) for one in in_order(candidates)]
+    shown = [best[at][1] for at in arrange(best)]
     total = max(len(shown), total_found)
-    sources = [render_source(source, at) for at, source in enumerate(shown, start=1)]
+    sources = [render_piece(source, len(shown), ()) for source in shown]
     pointers = tuple(map(clean_pointer, working_memory))
     block = ContextBlock(
         user_profile=lines,
@@ -65,13 +65,13 @@ def write_whole(
     )
     if block.empty:
         return None
-    section = knowledge_section(sources, total) if shown else ""
+    section = render_knowledge(shown, total) if shown else ""
     text = seal(render_body(block, knowledge=section), secret=secret)
     profile = _most("user_profile", map(render_profile_line, lines), at_most)
     pointed = _most("working_memory", map(render_pointer, pointers), at_most)
     knowledge = 0
     if shown:
-        parts = at_most(knowledge_section((), total)) + sum(at_most(f"{one}\n") for one in sources)
+        parts = at_most(render_knowledge((), total)) + sum(at_most(f"{one}\n") for one in sources)
         knowledge = max(parts, at_most(section))
 
     def cost(sent: str) -> int:

@@ -7,12 +7,17 @@ import pkgutil
 from typing import Any
 
 
-def read_text(name: str) -> str:
-    """A file of this folder."""
+def read_bytes(name: str) -> bytes:
+    """The bytes of a file of this folder."""
     found = pkgutil.get_data(__name__, name)  # lighter to import than importlib.resources
     if found is None:
         raise FileNotFoundError(name)
-    return found.decode("utf-8")
+    return found
+
+
+def read_text(name: str) -> str:
+    """A file of this folder as text."""
+    return read_bytes(name).decode("utf-8")
 
 
 def read_json(name: str) -> Any:

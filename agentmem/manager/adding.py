@@ -270,4 +270,5 @@ class Adding(Base):
     def _after_write(self, entries: Sequence[Entry]) -> tuple[str, ...]:
         if all(entry.vectors for entry in entries) or not self.embedding.wanted:
             return ()
-        return (f"not embedded yet: {self.embedding.error}",)
+        problem = self.embedding.embed_rest()
+        return (f"not embedded yet: {problem}",) if problem else ()

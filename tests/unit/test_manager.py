@@ -645,6 +645,33 @@ def test_what_another_process_adds_without_an_embedder_is_embedded(tmp_path: Pat
         assert embedded_in_the_end(memory, "milk")
 
 
+class TakesItsTime(HashEmbedder):
+    """Embeds ten texts at once, and no document before it is let."""
+
+    at_once = 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = threading.Event()
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        if len(texts) > self.at_once:
+            assert self.let.wait(10)
+        return super().embed_documents(texts)
+
+
+def test_adding_many_does_not_wait_for_their_vectors(tmp_path: Path) -> None:
+    embedder = TakesItsTime()
+    with agentmem.open(tmp_path / "memory.db", embedder=embedder, judge_new=False) as memory:
+        added = memory.add_chunks([f"Tea {n}" for n in range(40)], url="a", user_id="sam")
+        assert added.degradations == ()
+        assert memory.search("tea 3", user_id="sam")  # by its words
+        embedder.let.set()
+        assert memory.flush(10)
+        assert list(memory.get_stats().to_dict()["vectors_missing"].values()) == [0]
+        assert memory.get_stats().embedding.ready
+
+
 class RefusesPoison(HashEmbedder):
     calls = 0
 

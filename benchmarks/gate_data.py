@@ -1,0 +1,250 @@
+"""Questions asked of real memories, with what the gate sees of each.
+
+Every example is a question, the memories it was asked of and whether it asks
+about what those memories are about. Sources are kept apart, so that a fit can
+be judged on one that it has not seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import agentmem
+from agentmem.core.asking import read_queries
+from agentmem.core.filters import Selection
+from agentmem.core.gate import (
+    GRAMS,
+    UNSPACED,
+    detect_language,
+    gram_places,
+    gram_scale,
+    memory_features,
+    word_features,
+)
+from agentmem.data import question_words
+from agentmem.manager import MemoryManager
+from agentmem.protocols import Embedder, EmbedderId
+from agentmem.searches import Request
+from agentmem.types import Scope
+
+
+@dataclass
+class Example:
+    """A message asked of somebody's memories; `own` says whether it is about them."""
+
+    source: str
+    user: str
+    language: str
+    kind: str
+    text: str
+    own: bool
+    words: NDArray[np.float32]
+    memory: NDArray[np.float32]
+    grams: NDArray[np.float32]
+    vector: NDArray[np.float32]
+
+
+class Cached:
+    """An embedder that keeps what it made in a folder."""
+
+    def __init__(self, embedder: Embedder, folder: Path | None) -> None:
+        self._embedder = embedder
+        self._folder = folder
+        self._known: dict[str, NDArray[np.float32]] = {}
+        self._file = folder / f"{embedder.id.name}-{embedder.id.version}.npz" if folder else None
+        if self._file and self._file.exists():
+            with np.load(self._file) as file:
+                self._known = dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+
+    @property
+    def id(self) -> EmbedderId:
+        return self._embedder.id
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        rows = [self._of("d", text) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.id.dimensions)
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        return self._of("q", text)
+
+    def _of(self, sort: str, text: str) -> NDArray[np.float32]:
+        key = hashlib.sha256(f"{sort}{text}".encode("utf-8", "replace")).hexdigest()[:24]
+        if key not in self._known:
+            ask = self._embedder
+            self._known[key] = (
+                ask.embed_query(text) if sort == "q" else ask.embed_documents([text])[0]
+            )
+        return self._known[key]
+
+    def save(self) -> None:
+        if self._file and self._known:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            keys = list(self._known)
+            np.savez(self._file, keys=np.array(keys), vectors=np.array(list(self._known.values())))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """A file of one JSON object a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def add_person(memory: MemoryManager, person: dict[str, Any], user_id: str) -> None:
+    """What one person told, each as what it was."""
+    for one in person["memories"]:
+        when = f"{one['date']}T12:00:00+00:00"
+        if one["by"] in ("user", "assistant"):
+            said = {"role": one["by"], "content": one["text"], "created_at": when}
+            memory.add_messages([said], session=one["date"], user_id=user_id)
+        elif one["by"] == "page":
+            url = f"https://ex.org/{person['id']}/{one['id']}"
+            memory.add_document(one["text"], url=url, title="", user_id=user_id)
+        else:
+            memory.add(one["text"], user_id=user_id)
+
+
+def add_conversations(memory: MemoryManager, folder: Path) -> list[str]:
+    """The conversations of a folder in the retrieval form, each its own user's; their names."""
+    sessions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in read_lines(folder / "corpus.jsonl"):
+        sessions.setdefault((line["group"], str(line["session"])), []).append(line)
+    for (group, session), lines in sessions.items():
+        said = [
+            {"role": "user", "name": c["speaker"], "content": c["text"], "position": c["pos"]}
+            for c in lines
+        ]
+        memory.add_messages(said, session=session, user_id=group)
+    return sorted({group for group, _ in sessions})
+
+
+def query_of(question: dict[str, Any]) -> list[str]:
+    """The queries a turn asks for a question with what was said before it."""
+    messages = []
+    for before in question.get("before", []):
+        messages += [
+            {"role": "user", "content": before},
+            {"role": "assistant", "content": "Okay."},
+        ]
+    return list(read_queries([*messages, {"role": "user", "content": question["q"]}]))
+
+
+class Asker:
+    """Asks questions of one memory and says what the gate would see."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._words = question_words()
+
+    def ask(self, text: str, user_id: str, **about: Any) -> Example | None:
+        request = Request(query=text, selection=Selection(reader=Scope(user_id=user_id)), top_k=50)
+        retriever = self._memory._retriever
+        retriever.index.catch_up()
+        found = retriever._find(request, retriever._row_scope(request.selection), [])
+        if found is None:
+            return None
+        asked = self._memory.embedding.query(found.question.vector_text)
+        language = detect_language(text, self._words)
+        grams = np.zeros(GRAMS, dtype=np.float32)
+        grams[gram_places(text)] = gram_scale(text)
+        return Example(
+            user=user_id,
+            language=language,
+            text=text,
+            words=word_features(text, self._words),
+            memory=memory_features(found.question, found.evidence, unspaced=language in UNSPACED),
+            grams=grams,
+            vector=np.zeros(0, dtype=np.float32) if asked is None else asked[1],
+            **about,
+        )
+
+
+def gather(
+    *,
+    people: Sequence[Path],
+    questions: Sequence[Path],
+    prompts: Sequence[Path],
+    conversations: Sequence[Path],
+    embedder: Embedder | None,
+    seed: int = 7,
+) -> list[Example]:
+    """Every example there is: own questions of each person and conversation, written ones,
+    and prompts and questions of others, asked of persons and crowds drawn at random."""
+    with closing(agentmem.open(":memory:", embedder=embedder, judge_new=False)) as memory:
+        asker = Asker(memory)
+        return list(
+            _gather(memory, asker, people, questions, prompts, conversations, random.Random(seed))
+        )
+
+
+def _gather(
+    memory: MemoryManager,
+    asker: Asker,
+    people: Sequence[Path],
+    questions: Sequence[Path],
+    prompts: Sequence[Path],
+    conversations: Sequence[Path],
+    draw: random.Random,
+) -> Iterator[Example]:
+    users: dict[str, str] = {}
+    for path in people:
+        crowd = f"{path.parent.name}-{path.stem}"
+        persons = read_lines(path)
+        for person in persons:
+            user = f"{crowd}-{person['id']}"
+            users[user] = person["lang"]
+            add_person(memory, person, user)
+            add_person(memory, person, crowd)
+        users[crowd] = "all"
+        for person in persons:
+            for question in person["questions"]:
+                if question["type"] == "unanswerable":
+                    continue
+                for user in (f"{crowd}-{person['id']}", crowd):
+                    yield from _some(
+                        asker.ask(query, user, source=f"people-{crowd}",
+                                  kind=question["type"], own=bool(question["gold"]))
+                        for query in query_of(question)[:2][-1:]
+                    )  # fmt: skip
+    groups: list[str] = []
+    for folder in conversations:
+        mine = add_conversations(memory, folder)
+        asked = [q for q in read_lines(folder / "queries.jsonl") if q.get("category") != 5]
+        for number, query in enumerate(asked):
+            if number % 3 == 0:
+                yield from _some([asker.ask(query["text"], query["group"], source=folder.name,
+                                            kind="conversation", own=True)])  # fmt: skip
+            if number % 9 == 0:
+                other = draw.choice([g for g in mine if g != query["group"]])
+                yield from _some([asker.ask(query["text"], other, source=folder.name,
+                                            kind="stranger", own=False)])  # fmt: skip
+        groups += mine
+    places = [*users, *groups]
+    for path in questions:
+        for line in read_lines(path):
+            own = line["about"] == "own"
+            same = [u for u, language in users.items() if language in (line["lang"], "all")]
+            chosen = draw.sample(same, min(3, len(same)))
+            if not own:
+                chosen = [*chosen, *draw.sample(places, 2)]
+            for user in chosen:
+                yield from _some([asker.ask(line["q"], user, source=path.stem,
+                                            kind=line["about"], own=own)])  # fmt: skip
+    for path in prompts:
+        for line in read_lines(path):
+            for user in draw.sample(places, 2):
+                yield from _some([asker.ask(line["text"][:4000], user,
+                                            source=f"prompts-{path.parent.name}",
+                                            kind="prompt", own=False)])  # fmt: skip
+
+
+def _some(found: Iterable[Example | None]) -> Iterator[Example]:
+    return (one for one in found if one is not None)
