@@ -59,7 +59,7 @@ class MemoryDatabase(Database):
         try:
             connection = self._ready_writer()
         except BaseException:
-            self._writing.release()
+            self._end_turn()
             raise
         return connection, not in_transaction(connection)
 
@@ -76,7 +76,7 @@ class MemoryDatabase(Database):
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
         finally:
-            self._writing.release()
+            self._end_turn()
 
     def data_version(self) -> int:
         """How often something was committed."""
