@@ -95,15 +95,15 @@ def _search(lines: list[str], pattern: str, deadline: float) -> tuple[_Found, st
 def _look(lines: list[str], spans: _Spans) -> _Found:
     found = _Found()
     offset = 0
-    for number, line in enumerate(lines, 1):
+    for count, line in enumerate(lines, 1):
         try:
             matches = list(islice(spans(line), _MOST_IN_A_LINE if _is_long(line) else 1))
         except TimeoutError:
-            found.stopped = number
+            found.stopped = count
             return found
         if matches:
             found.lines += 1
-            found.shown += _show(number, line, matches, offset)
+            found.shown += _show(count, line, matches, offset)
         offset += len(line) + 1
     return found
 

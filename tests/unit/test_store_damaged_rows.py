@@ -12,7 +12,7 @@ import pytest
 
 import agentmem
 from agentmem.errors import IncompleteExport
-from agentmem.stores import MemoryStore, SqliteStore
+from agentmem.stores import SqliteStore
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from tests.entries import make_entry
 from tests.unit.cli_running import Cli
@@ -132,7 +132,7 @@ def test_a_page_of_the_table_that_cannot_be_read_takes_only_its_own_rows(
     there = exported(tmp_path / "out.jsonl")
     assert "m200" not in there
     assert len(there) == raised.value.exported > COUNT - 50
-    with MemoryStore() as other:  # what is left can be used
+    with SqliteStore(":memory:") as other:  # what is left can be used
         taken = import_jsonl(other, tmp_path / "out.jsonl", analyse=make_entry)
         assert (taken.imported, taken.bad_lines) == (len(there), ())
 

@@ -117,8 +117,8 @@ def ground(proposal: Proposal, turns: Sequence[Turn]) -> Grounded | Refused:
     reason = "is not in the text"
     for number in order:
         turn = turns[number]
-        for span in _evidence(proposal, turn):
-            found = _stated(proposal, turn, span)
+        for place in _evidence(proposal, turn):
+            found = _stated(proposal, turn, place)
             if isinstance(found, str):
                 reason = found
             else:
