@@ -44,8 +44,6 @@ MEMORY_FEATURES = (
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
 READ_CHARACTERS = 1_000
-ECHO = 0.1
-"""What is left of the score of what the assistant said itself: it repeats, and it errs."""
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
 _BETWEEN = compile_late(r"[\s,.!?;:…~！？。、，()]+")
@@ -95,14 +93,14 @@ def own_world(
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
-def turn_score(score: float, world: float, *, page: bool = False, echo: bool = False) -> float:
+def turn_score(score: float, world: float, *, page: bool = False) -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
     When the user's own world is asked about, everything said in it may help and
-    the score says what helps most; the assistant's own words (`echo`) after what
-    they repeat. When it is not, nothing does but a `page` that answers by itself.
+    the score says what helps most. When it is not, nothing does but a `page` that
+    answers by itself.
     """
-    lifted = world * (1 + (max(score, 0.0) * (ECHO if echo else 1.0)) ** 0.25) / 2
+    lifted = world * (1 + max(score, 0.0) ** 0.25) / 2
     return max(score, lifted) if page else lifted
 
 

@@ -12,6 +12,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.dates import DateRange, find_date_range
 from agentmem.core.lexical import MAX_QUERY_TERMS, STOP_WORDS, analyse_query, term_hash
 from agentmem.core.patterns import compile_late
+from agentmem.core.rows import CHAT_ROLES
 from agentmem.core.values import dataclass
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ _WHEN = compile_late(
 _CAPITALISED = compile_late(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)")
 _COUNT = compile_late(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
 _NAME = compile_late(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
-# Chat roles are words of every other question, and months are words of dates.
-CHAT_ROLES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
+# Months are words of dates.
 _CASE_MATTERS = STOP_WORDS | {"may", "april", "june", "august", "mark", "rose", "grace", "hope"}
 _MAX_NAME_WORDS = 4
 
