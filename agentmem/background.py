@@ -27,6 +27,8 @@ from agentmem.types import Scope
 
 __all__ = ["Handler", "Worker", "WorkerState", "describe"]
 
+CLOSE_SECONDS = 0.4
+"""What is not done by then waits in the store for the next worker."""
 EXIT_SECONDS = 2.0
 GENERATIONS = 3
 """`flush` waits for jobs, for what they submit, and for what that submits."""
@@ -170,7 +172,7 @@ class Worker(JobRunner):
                 last_error=self._last_error,
             )
 
-    def close(self, *, timeout_seconds: float = 5.0) -> None:
+    def close(self, *, timeout_seconds: float = CLOSE_SECONDS) -> None:
         """Finish what is due within the time, keep the rest in the store; again is harmless."""
         require_number(timeout_seconds, "timeout_seconds", low=0)
         deadline = time.monotonic() + timeout_seconds
@@ -205,10 +207,12 @@ class Worker(JobRunner):
         _alive.discard(self)
         for number in stale:
             self._ask(self._kept.done, number)
-        for entry in rest:
-            if entry.stored_id is None and not self._keep(entry):
-                with self._lock():
-                    self._dropped += 1
+        rest = [entry for entry in rest if entry.stored_id is None]
+        if rest and not self._keep_all(rest):
+            # One of them cannot be written down; it must not take the others with it.
+            lost = sum(not self._keep(entry) for entry in rest)
+            with self._lock():
+                self._dropped += lost
 
     def _ensure_thread(self) -> None:
         if not self._threaded or (self._thread is not None and self._thread.is_alive()):

@@ -1,4 +1,4 @@
-"""Build the context of one turn: recall, fill, render, and the trace of it.
+"""Build the context of one turn: query, search, choose, fill, inject, and the trace of it.
 
 `build_context` never raises because memory failed: what did not work is named
 in `degradations`, and the messages go out as they came.
@@ -30,6 +30,7 @@ from agentmem.core.injection import inject
 from agentmem.core.lazy import Lazy
 from agentmem.core.living.usage import usage_factor
 from agentmem.core.message_parts import SYSTEM_ROLES
+from agentmem.core.packagers import make_package
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.room import Room, room_for
 from agentmem.core.snapshot import Snapshot
@@ -48,8 +49,6 @@ T = TypeVar("T")
 
 COUNTED_FIRST = 8
 """So many of the longest messages are counted at first, where it is not known what fits."""
-_ENDLESS = 1 << 40
-"""A window that everything fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +86,46 @@ class Window:
         return self.tokens - self.reserve_tokens
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What a request is measured with, and what had to be assumed about its model."""
+
+    tokenizer: Tokenizer
+    window: Window
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What memory has for a turn: who the user is, and what the queries find."""
+
+    secret: bytes | None
+    """What the boundary of a block is made from; without it there is no block."""
+    queries: tuple[str, ...]
+    profile: tuple[Memory, ...]
+    recalled: Recalled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is offered to the block, in order, of the `hits` that were looked at."""
+
+    chosen: Chosen
+    hits: tuple[Hit, ...]
+    room: Room
+    factors: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """The block as it is sent, and its exact account once somebody asks."""
+
+    text: str | None
+    shows_knowledge: bool
+    built: Lazy[BuiltBlock]
+
+
 def build_context(runtime: Runtime, ask: Ask) -> Context:
     """The messages of `ask` with what memory knows of them.
 
@@ -94,12 +133,48 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     fit into a window whose size is known; nothing else is.
     """
     steps = Steps()
-    secret = steps.run("secret", runtime.secret, None)
-    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
-    window = _window(ask, tokenizer)
+    scale = _scale(runtime, ask)
+    nothing: tuple[str, ...] = ()
+    steps.note(*steps.run("readiness", runtime.readiness, nothing))
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    steps.note(*steps.run("readiness", runtime.readiness, ()))
-    queries: tuple[str, ...] = steps.run("query", lambda: read_queries(ask.messages), ())
+    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
+    found = _search(runtime, ask, queries, steps)
+    choice = _choose(runtime, ask, found, scale, steps)
+    filled = _fill(ask, found, choice, scale, steps)
+    at, snapshot_id = runtime.now(), runtime.new_id()
+    message_id = ask.message_id or runtime.new_id()
+    offered = len(choice.chosen.candidates)
+    plan = Lazy(lambda: _pack(ask, filled.built.value, scale, steps, offered=offered, now=at))
+    messages = _inject(ask, filled, plan, steps)
+    trace = partial(
+        _trace, ask, found, choice, filled, planned=plan, scale=scale, steps=steps,
+        created_at=at, snapshot_id=snapshot_id, message_id=message_id,
+    )  # fmt: skip
+    return Context(
+        messages=messages,
+        text=filled.text,
+        shows_knowledge=filled.shows_knowledge,
+        hits=choice.hits,
+        snapshot_id=snapshot_id,
+        message_id=message_id,
+        accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
+    )
+
+
+def _scale(runtime: Runtime, ask: Ask) -> Scale:
+    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
+    reserve = tokenizer.reserve.total
+    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
+    window = Window(
+        tokens=tokenizer.available_tokens + reserve,
+        reserve_tokens=reserve,
+        sure=named and tokenizer.window_known,
+    )
+    return Scale(tokenizer=tokenizer, window=window, notes=notes)
+
+
+def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
+    secret = steps.run("secret", runtime.secret, None)
     profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
     recalled = Recalled()
     if secret is not None:
@@ -107,12 +182,17 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.note(*recalled.degradations)
-    now = runtime.now()
-    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in recalled.hits}
+    return Found(secret=secret, queries=queries, profile=profile, recalled=recalled)
+
+
+def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps) -> Choice:
+    """The best of what was found; with tiers, those decide what is offered and in what order."""
+    hits, now = found.recalled.hits, runtime.now()
+    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
     chosen = steps.run(
         "choose",
         lambda: choose(
-            recalled.hits,
+            hits,
             ask.messages,
             top_k=ask.config.top_k,
             threshold=ask.config.similarity_threshold,
@@ -121,46 +201,52 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         ),
         Chosen(),
     )
-    room = _room(ask, tokenizer, window, steps)
-    hits, reasons = recalled.hits, EMPTY
-    if ask.config.assembly == "tiers" and secret is not None:
-        offer = steps.run(
-            "tiers",
-            lambda: runtime.tiers.offer(
-                ask.scope,
-                budget_tokens=room.knowledge_tokens,
-                signals=ask.signals,
-                task=queries[0] if queries else "",
-                chosen=chosen,
-                hits=recalled.hits,
-                profile=profile,
-                config=ask.config,
-                count=tokenizer,
-            ),
-            None,
-        )
-        if offer is not None:
-            steps.note(*offer.degradations)
-            chosen, hits = offer.as_chosen(chosen, recalled.hits)
-            reasons = offer.reasons
+    room = _room(ask, scale, steps)
+    choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
+    if ask.config.assembly != "tiers" or found.secret is None:
+        return choice
+    offer = steps.run(
+        "tiers",
+        lambda: runtime.tiers.offer(
+            ask.scope,
+            budget_tokens=room.knowledge_tokens,
+            signals=ask.signals,
+            task=found.queries[0] if found.queries else "",
+            chosen=chosen,
+            hits=hits,
+            profile=found.profile,
+            config=ask.config,
+            count=scale.tokenizer,
+        ),
+        None,
+    )
+    if offer is None:
+        return choice
+    steps.note(*offer.degradations)
+    chosen, hits = offer.as_chosen(chosen, hits)
+    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
+
+
+def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
+    """The block that has room, rendered; where all of it surely fits, it is counted later."""
+    chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
+    if found.secret is None or room.limit_tokens <= 0:
+        return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
+    pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
     offered: dict[str, Any] = {
-        "secret": secret,
+        "secret": found.secret,
         "limit_tokens": room.limit_tokens,
-        "user_profile": [memory.text for memory in profile],
+        "user_profile": [memory.text for memory in found.profile],
         "profile_tokens": min(ask.config.preference_budget, room.limit_tokens),
         "candidates": chosen.candidates,
         "knowledge_tokens": room.knowledge_tokens,
         "total_found": chosen.related,
-        "working_memory": tuple(
-            {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}.values()
-        ),
+        "working_memory": tuple(pointers.values()),
         "framing": ask.config.framing,
         "role": ask.config.reference_role,
     }
-    text: str | None = None
-    built: BuiltBlock | None = None
 
-    def build(step: str) -> BuiltBlock:
+    def build(step: str, otherwise: str | None = None) -> BuiltBlock:
         return steps.run(
             step,
             lambda: build_block(
@@ -168,36 +254,27 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
                 count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
                 **offered,
             ),
-            BuiltBlock(text=text),
+            BuiltBlock(text=otherwise),
         )
 
-    if secret is None or room.limit_tokens <= 0:
-        built = BuiltBlock()
-    elif not ask.trim:  # where the plan is needed anyway, everything has to be counted
+    if not ask.trim:  # where the plan is needed anyway, everything has to be counted
         whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
         text = steps.run("block", whole, None)
-    if text is None and built is None:
-        built = build("block")
-        text = built.text
-    at, snapshot_id = runtime.now(), runtime.new_id()
-    message_id = ask.message_id or runtime.new_id()
-    counted = Lazy(lambda: build("count") if built is None else built)
-    plan = Lazy(lambda: _pack(ask, counted.value, tokenizer, window, steps, now=at))
+        if text is not None:
+            built = Lazy(lambda: build("count", text))
+            return Filled(text=text, shows_knowledge=bool(chosen.candidates), built=built)
+    counted = build("block")
+    return Filled(
+        text=counted.text,
+        shows_knowledge=bool(counted.knowledge.shown),
+        built=Lazy(lambda: counted),
+    )
 
-    def trace() -> Snapshot | None:
-        block, packed = counted.value, plan.value
-        return steps.run(
-            "trace",
-            lambda: _snapshot(
-                ask, block, packed, hits=hits, queries=queries, recalled=recalled,
-                profile=profile, chosen=chosen, factors=factors, reasons=reasons,
-                tokenizer=tokenizer, notes=notes, steps=steps,
-                created_at=at, snapshot_id=snapshot_id, message_id=message_id,
-            ),
-            None,
-        )  # fmt: skip
 
-    accounts = Accounts(steps=steps, built=counted, plan=plan, snapshot=Lazy(trace))
+def _inject(
+    ask: Ask, filled: Filled, plan: Lazy[ContextPlan | None], steps: Steps
+) -> list[dict[str, Any]]:
+    """The messages to send: the caller's, trimmed if they may be, and the reference."""
     sent: Sequence[Mapping[str, Any]] = ask.messages
     if ask.trim and plan.value is not None:
         sent = plan.value.messages
@@ -205,32 +282,14 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         "inject",
         lambda: inject(
             sent,
-            text,
+            filled.text,
             framing=ask.config.framing,
             role=ask.config.reference_role,
             placement=ask.config.placement,
         ),
         None,
     )
-    return Context(
-        messages=[dict(message) for message in sent] if messages is None else messages,
-        text=text,
-        shows_knowledge=bool(chosen.candidates if built is None else built.knowledge.shown),
-        hits=hits,
-        snapshot_id=snapshot_id,
-        message_id=message_id,
-        accounts=accounts,
-    )
-
-
-def _window(ask: Ask, tokenizer: Tokenizer) -> Window:
-    reserve = tokenizer.reserve.total
-    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
-    return Window(
-        tokens=tokenizer.available_tokens + reserve,
-        reserve_tokens=reserve,
-        sure=named and tokenizer.window_known,
-    )
+    return [dict(message) for message in sent] if messages is None else messages
 
 
 def _without_old_blocks(ask: Ask) -> Ask:
@@ -240,9 +299,11 @@ def _without_old_blocks(ask: Ask) -> Ask:
     return ask if kept is ask.messages else replace(ask, messages=kept)
 
 
-def _room(ask: Ask, tokenizer: Tokenizer, window: Window, steps: Steps) -> Room:
+def _room(ask: Ask, scale: Scale, steps: Steps) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
+
+    tokenizer, window = scale.tokenizer, scale.window
 
     def measure() -> Room:
         tool_tokens = _tool_tokens(ask, tokenizer)
@@ -290,35 +351,32 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
 def _pack(
     ask: Ask,
     built: BuiltBlock,
-    tokenizer: Tokenizer,
-    window: Window,
+    scale: Scale,
     steps: Steps,
     *,
+    offered: int,
     now: datetime,
 ) -> ContextPlan | None:
-    """The whole request, counted, and trimmed if it may be."""
-    messages = list(ask.messages)
-    asked = ask.messages.asked
-    if asked is None:
+    """The whole request, counted, and trimmed if it may be; of `offered` memories."""
+    tokenizer, window = scale.tokenizer, scale.window
+    if ask.messages.asked is None:
         return None
-    first_is_system = asked > 0 and messages[0].get("role") in SYSTEM_ROLES
+    tools = _tool_tokens(ask, tokenizer)
+    packages = packages_of(built)
+    if tools:
+        packages.append(make_package("tool-schema", "", id="tool-schema", tokens=tools))
 
     def pack(window_tokens: int = window.tokens) -> ContextPlan:
         # What cannot be read was said when the messages were counted for the budget.
         plan = pack_context(
-            system=messages[0] if first_is_system else None,
-            history=messages[int(first_is_system) : asked],
-            current=messages[asked],
-            steps=messages[asked + 1 :],
+            ask.messages,
             window_tokens=window_tokens,
             reserve_tokens=window.reserve_tokens,
-            extra=packages_of(built),
-            count=tokenizer,
             count_message=lambda message: tokenizer.count_message(message, warn=False),
-            count_media=lambda part: tokenizer.count_part(part, warn=False),
-            tool_schema_tokens=_tool_tokens(ask, tokenizer),
+            packages=packages,
+            memories_asked=offered,
             now=now,
-            memories_asked=0,
+            as_they_are=not ask.trim,
         )
         if window_tokens == window.tokens:
             return plan
@@ -338,16 +396,26 @@ def _pack(
             return pack(error.needed_tokens + window.reserve_tokens)
 
     def as_it_is() -> ContextPlan:
-        try:
-            plan = pack()
-        except BudgetError as error:
+        plan = pack()
+        error = _too_large(plan)
+        if error is not None:
             steps.note(f"the messages alone do not fit the window: {error}")
-            return pack(_ENDLESS)
-        return plan if list(plan.messages) == messages else pack(_ENDLESS)
+        return plan
 
     if ask.trim:
         return _timed(steps, "pack", trimmed)
     return _timed(steps, "plan", as_it_is)  # which nothing that is sent waits for
+
+
+def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
+    """What a provider will say of a request from which no earlier message could be left out."""
+    fixed = [p for p in plan.report.kept if p.type != "message-recent"]
+    needed, limit = sum(package.tokens for package in fixed), plan.report.limit_tokens
+    if needed <= limit:
+        return None
+    largest = sorted(fixed, key=lambda package: -package.tokens)
+    items = tuple(f"{package.id} {package.tokens:,}" for package in largest)
+    return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
 
 
 def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
@@ -367,55 +435,55 @@ def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextP
     return plan
 
 
-def _snapshot(
+def _trace(
     ask: Ask,
-    built: BuiltBlock,
-    plan: ContextPlan | None,
+    found: Found,
+    choice: Choice,
+    filled: Filled,
     *,
-    hits: Sequence[Hit],
-    queries: Sequence[str],
-    recalled: Recalled,
-    profile: Sequence[Memory],
-    chosen: Chosen,
-    factors: Mapping[str, float],
-    reasons: Mapping[str, str],
-    tokenizer: Tokenizer,
-    notes: Sequence[str],
+    planned: Lazy[ContextPlan | None],
+    scale: Scale,
     steps: Steps,
     created_at: datetime,
     snapshot_id: str,
     message_id: str,
-) -> Snapshot:
-    return Snapshot(
-        id=snapshot_id,
-        message_id=message_id,
-        created_at=created_at,
-        scope=ask.scope,
-        model=ask.model,
-        query=queries[0] if queries else "",
-        window_tokens=tokenizer.limits.window,
-        reserve_tokens=tokenizer.reserve.total,
-        estimated_tokens=plan.budget.used_tokens if plan else 0,
-        settings=_settings(ask.config, offered=len(reasons)),
-        parts=parts_of_request(plan),
-        looked_at=(
-            *looked_at_knowledge(
-                hits,
-                chosen.passed_over,
-                built,
-                factors=factors,
-                reasons=reasons,
-                merits=chosen.merits,
+) -> Snapshot | None:
+    """What was looked at for a turn, and what became of it."""
+    built, plan = filled.built.value, planned.value
+
+    def snapshot() -> Snapshot:
+        return Snapshot(
+            id=snapshot_id,
+            message_id=message_id,
+            created_at=created_at,
+            scope=ask.scope,
+            model=ask.model,
+            query=found.queries[0] if found.queries else "",
+            window_tokens=scale.tokenizer.limits.window,
+            reserve_tokens=scale.tokenizer.reserve.total,
+            estimated_tokens=plan.budget.used_tokens if plan else 0,
+            settings=_settings(ask.config, offered=len(choice.reasons)),
+            parts=parts_of_request(plan),
+            looked_at=(
+                *looked_at_knowledge(
+                    choice.hits,
+                    choice.chosen.passed_over,
+                    built,
+                    factors=choice.factors,
+                    reasons=choice.reasons,
+                    merits=choice.chosen.merits,
+                ),
+                *looked_at_profile(found.profile, built, heard=ask.heard),
+                *looked_at_messages(plan),
             ),
-            *looked_at_profile(profile, built, heard=ask.heard),
-            *looked_at_messages(plan),
-        ),
-        message=built.text or "",
-        warnings=(*notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
-        degradations=tuple(steps.degradations),
-        timings_ms=dict(steps.timings_ms),
-        cached=recalled.how == "cached",
-    )
+            message=built.text or "",
+            warnings=(*scale.notes, *(w.text for w in (plan.budget.warnings if plan else ()))),
+            degradations=tuple(steps.degradations),
+            timings_ms=dict(steps.timings_ms),
+            cached=found.recalled.how == "cached",
+        )
+
+    return steps.run("trace", snapshot, None)
 
 
 def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from agentmem.core.lazy import Lazy, made
 from agentmem.core.message_parts import is_question, is_result, require_message, text_of
 from agentmem.core.page_text import looks_like_html, one_line
 from agentmem.core.strip import strip
+from agentmem.core.waiting import MESSAGES, PAGE
 from agentmem.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
 from agentmem.files import LIMIT_BYTES, document_of, facts_of
 from agentmem.indexed import FolderReport, IndexingResult, IndexStatus, PassedOver, Progress
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FolderReport", "Indexer", "IndexingResult", "PassedOver"]
 
-PAGE, MESSAGES = "index page", "index messages"
 MOST_CHARACTERS = 20_000_000
 _NAMES = tuple(Scope.__slots__)
 
@@ -44,8 +44,8 @@ class Indexer:
     def __init__(self, memory: MemoryManager, *, worker: Worker | None = None) -> None:
         self._memory = memory
         self._worker = memory.runtime.worker if worker is None else worker
-        self._worker.handle(PAGE, self._handle_page)
-        self._worker.handle(MESSAGES, self._handle_messages)
+        self._worker.handle(PAGE, self.handle_page)
+        self._worker.handle(MESSAGES, self.handle_messages)
 
     def index_page(
         self,
@@ -97,7 +97,7 @@ class Indexer:
 
     def index_messages_async(
         self,
-        messages: Sequence[Mapping[str, Any]] | Lazy,
+        messages: Sequence[Mapping[str, Any]] | Lazy[list[dict[str, Any]]],
         *,
         session: str = "",
         known: Collection[bytes] = (),
@@ -192,10 +192,10 @@ class Indexer:
 
     # -- what the worker does ----------------------------------------------------------
 
-    def _handle_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
+    def handle_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
         self._index(payload["content"], payload["url"], payload["title"], scope)
 
-    def _handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
+    def handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
         said = list(filter(is_talk, sound_values(made(payload["messages"]))))
         kept = [m for m in strip(said, known=payload["known"]) if text_of(m).strip()]
         if kept:

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -160,6 +160,8 @@ class JobRunner:
         try:
             self._handlers[entry.kind](entry.payload, entry.scope)
         except Exception as error:  # noqa: BLE001 - a job may fail in any way, and nothing else may
+            if self._closed:  # under its feet; it was kept, and is done again by the next worker
+                return False
             self._after_failure(entry, error)
         except BaseException:
             with self._changed:
@@ -188,6 +190,11 @@ class JobRunner:
         return entry
 
     def _after_success(self, entry: Entry) -> None:
+        if self._closed:  # the store has it, and where that is closed too it is done once more
+            with suppress(Exception):
+                if entry.stored_id is not None:
+                    self._kept.done(entry.stored_id)
+            return
         if entry.stored_id is not None:
             self._ask(self._kept.done, entry.stored_id)
         else:
@@ -277,11 +284,15 @@ class JobRunner:
 
     def _keep(self, entry: Entry) -> bool:
         """Put a job into the store; whether it is there."""
-        _, number = self._ask(self._kept.keep, entry)
+        return self._keep_all([entry])
+
+    def _keep_all(self, entries: Sequence[Entry]) -> bool:
+        """Put jobs into the store, all or none; whether they are there."""
+        _, numbers = self._ask(self._kept.keep, *entries)
         with self._changed:
-            if number is not None:
+            for entry, number in zip(entries, numbers or (), strict=False):
                 self._waiting.note_stored(entry, number, due_at=entry.due_at)
-        return number is not None
+        return numbers is not None
 
     def _ask(self, ask: Callable[..., Answer], *about: Any) -> tuple[bool, Answer | None]:
         """Whether the store could be asked, and what it said; trouble is noted."""

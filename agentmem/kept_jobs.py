@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from agentmem.core.waiting import Entry, from_stored, to_stored
 from agentmem.errors import AgentMemError
 from agentmem.stores.base import Store
+from agentmem.stores.values import NewJob
 
 LEASE_SECONDS = 600.0
 """How long a job is left alone after somebody took it; a dead process's jobs are free then."""
@@ -36,16 +37,22 @@ class KeptJobs:
             self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
             return self.claim(now, kinds)
 
-    def keep(self, entry: Entry) -> int:
-        """Write a job down in place of an older one of its key; its number in the store."""
-        self._asked = False  # with a key that waits already the store would keep the older one
-        self.replace(entry)
-        at = entry.due_at or entry.submitted_at
-        number = self._store.jobs.enqueue(
-            entry.kind, to_stored(entry), at=at, key=entry.key, scope=entry.scope
+    def keep(self, *entries: Entry) -> tuple[int, ...]:
+        """Write jobs down, each in place of an older one of its key; their numbers in the store."""
+        numbers = self._store.jobs.keep(
+            [
+                NewJob(
+                    kind=entry.kind,
+                    payload=to_stored(entry),
+                    at=entry.due_at or entry.submitted_at,
+                    key=entry.key,
+                    scope=entry.scope,
+                )
+                for entry in entries
+            ]
         )
-        self.any_left = True
-        return number
+        self.any_left = self.any_left or bool(numbers)
+        return numbers
 
     def replace(self, entry: Entry) -> None:
         """Remove an older job of the same key that waits; it would undo what this one did."""
@@ -70,5 +77,5 @@ class KeptJobs:
 
     def fail(self, entry: Entry, error: str, again: datetime | None) -> None:
         """Note a failure; without a next try the job stays as failed, for people to see."""
-        number = entry.stored_id if entry.stored_id is not None else self.keep(entry)
+        number = entry.stored_id if entry.stored_id is not None else self.keep(entry)[0]
         self._store.jobs.fail(number, error, retry_at=again)

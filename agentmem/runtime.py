@@ -7,7 +7,8 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -69,7 +70,7 @@ class Runtime:
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._without_results: TtlCache[bool] = TtlCache(memory.clock)
         self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
-        self._shown: TtlCache[Lazy[frozenset[bytes]]] = TtlCache(
+        self._shown: TtlCache[Lazy[dict[bytes, None]]] = TtlCache(
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
@@ -82,6 +83,7 @@ class Runtime:
     def worker(self) -> Worker:
         """The one queue of this memory; its thread starts with the first job."""
         from agentmem.background import Worker
+        from agentmem.core.waiting import MESSAGES, PAGE, SNAPSHOT
 
         worker = Worker(self.memory.store, clock=self.memory.clock)
         worker.handle("observed", self._observe)
@@ -92,6 +94,10 @@ class Runtime:
         worker.handle("evict", self._evict)
         worker.handle(LEARN_CITED, self._learn_cited)
         worker.handle(LEARN_WORKFLOW, self._learn_workflow)
+        # What an earlier process left is done also where nobody has asked for these yet.
+        worker.handle(PAGE, self._index_page)
+        worker.handle(MESSAGES, self._index_messages)
+        worker.handle(SNAPSHOT, self._write_trace)
         worker.when_idle(self._keep_up)
         return worker
 
@@ -245,11 +251,12 @@ class Runtime:
             self._shown.put(key, Lazy(lambda: fingerprints_of(context)))
             self._shown_keys = [*self._shown_keys, key][-SHOWN_BLOCKS:]
 
-    def shown_to(self, scope: Scope) -> frozenset[bytes]:
+    def shown_to(self, scope: Scope) -> Collection[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""
         with self._lock:
             kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
-        return frozenset().union(*(prints.value for prints in kept if prints is not None))
+        # Copied together they would cost more than whatever is looked up in them.
+        return ChainMap(*(prints.value for prints in kept if prints is not None))
 
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
         from agentmem.core.lazy import made
@@ -279,6 +286,15 @@ class Runtime:
             from agentmem.living.co_citing import count_co_citations
 
             count_co_citations(store, scope, cited, at=now)
+
+    def _index_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.indexer.handle_page(payload, scope)
+
+    def _index_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.indexer.handle_messages(payload, scope)
+
+    def _write_trace(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.trace.handle(payload, scope)
 
     def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
         self.predictions.learn(payload, scope)
@@ -376,12 +392,12 @@ class Runtime:
             _log.warning("What was learned last could not be saved: %s", error)
 
 
-def fingerprints_of(context: Context) -> frozenset[bytes]:
+def fingerprints_of(context: Context) -> dict[bytes, None]:
     """What the block of a context is recognised by."""
     from agentmem.core.echoes import fingerprints
 
     block = context.built.block
-    return frozenset() if block is None else fingerprints(block)
+    return {} if block is None else dict.fromkeys(fingerprints(block))
 
 
 def _problems_of(path: Path) -> list[str]:

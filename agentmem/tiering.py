@@ -1,4 +1,4 @@
-"""Assemble a context by tiers: fetch, let the core sort and fill, and offer it to a turn.
+"""Assemble a context by tiers: fetch, let the core sort, and offer a turn an order to fill by.
 
 Whatever part cannot be fetched is left out and named; nothing here raises
 because memory failed (P30).
@@ -37,6 +37,7 @@ from agentmem.core.living.tiers import (
     TierFate,
     TierItem,
     assemble_tiers,
+    order_tiers,
     shares_for,
 )
 from agentmem.core.values import dataclass
@@ -76,7 +77,6 @@ class Offer:
     candidates: tuple[Candidate, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     hits: tuple[Hit, ...] = ()
-    passed_over: tuple[tuple[Hit, str], ...] = ()
     reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     degradations: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class Offer:
         made = Chosen(
             candidates=self.candidates,
             pointers=(*chosen.pointers, *self.pointers),
-            passed_over=(*self.passed_over, *passed_over),
+            passed_over=passed_over,
             related=len(self.candidates),
             merits={hit.memory.id: hit.score for hit in self.hits},
         )
@@ -188,14 +188,14 @@ class Tiers:
             tier: [self._item(p, tier, count) for p in placed[tier] if p.memory.id not in said]
             for tier in tiers
         }
-        context = assemble_tiers(
+        order = order_tiers(
             items,
             budget_tokens,
-            count=lambda text: count(text) + SOURCE_TOKENS if text else 0,
+            count=lambda text: count(text) + SOURCE_TOKENS,
             shares=shares_for(config.activity),
         )
         made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
-        for fate in context.fates:
+        for fate in order:
             made.take(fate)
         return replace(made.offer(), degradations=tuple(parts.problems))
 
@@ -329,7 +329,6 @@ class _Offering:
         self._candidates: list[Candidate] = []
         self._pointers: list[Pointer] = []
         self._hits: list[Hit] = []
-        self._passed_over: list[tuple[Hit, str]] = []
         self._reasons: dict[str, str] = {}
 
     def take(self, fate: TierFate) -> None:
@@ -349,9 +348,6 @@ class _Offering:
             vector_rank=known.vector_rank if known else None,
         )
         self._hits.append(hit)
-        if fate.outcome == "dropped":
-            self._passed_over.append((hit, f"{name}; {fate.why}"))
-            return
         self._reasons[fate.id] = f"{name}; as {fate.level}"
         if fate.tier == 4:
             pointer = Pointer(id=fate.id, summary=shown.text, tool="memory_read")
@@ -374,7 +370,6 @@ class _Offering:
             candidates=tuple(self._candidates),
             pointers=tuple(self._pointers),
             hits=tuple(self._hits),
-            passed_over=tuple(self._passed_over),
             reasons=self._reasons,
         )
 

@@ -221,6 +221,8 @@ class Tokenizer:
         count, self.counted_with, self.exact = counter(self.model)
         self._count = count
         self._at_most = _bound_for(self.counted_with)
+        self._framed: dict[str, int] = {}
+        """What a message without a text costs, by its role."""
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.model!r}, counted_with={self.counted_with!r})"
@@ -234,6 +236,12 @@ class Tokenizer:
 
     def count_message(self, message: Message, *, warn: bool = True) -> int:
         """The tokens one message adds to a request."""
+        plain = plain_message(message)
+        if plain is not None:  # nearly all are, and a long history has many of them
+            framed = self._framed.get(plain[0])
+            if framed is None:
+                framed = self._framed[plain[0]] = MESSAGE_TOKENS + self._count(plain[0])
+            return framed + self._count(plain[1])
         media = self.count_media if warn else self._media_tokens
         return count_message(message, count=self._count, count_media=media)
 
@@ -245,12 +253,13 @@ class Tokenizer:
         """For each no less than `count_message` gives; `UNBOUNDED` for more than role and text."""
         at_most = self._at_most
         framed = {role: MESSAGE_TOKENS + at_most(role) for role in ROLES}
-        return [
-            framed[message["role"]] + at_most(message["content"])
-            if plain_message(message)
-            else UNBOUNDED
-            for message in messages
-        ]
+        found = []
+        for message in messages:
+            role, content = message.get("role"), message.get("content")
+            plain = len(message) == 2 and type(content) is str and type(role) is str
+            frame = framed.get(role) if plain else None
+            found.append(UNBOUNDED if frame is None else frame + at_most(content))
+        return found
 
     def count_messages(
         self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()

@@ -28,6 +28,7 @@ from agentmem.core.snapshot_codec import (
     without_texts_of,
 )
 from agentmem.core.values import dataclass
+from agentmem.core.waiting import SNAPSHOT
 from agentmem.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
 from agentmem.stores.base import Store
 from agentmem.stores.values import NO_SCOPE, SnapshotRecord
@@ -35,7 +36,6 @@ from agentmem.types import Scope
 
 _log = logging.getLogger(__name__)
 
-KIND = "snapshot"
 LAST = "last"
 _FLUSH_SECONDS = 2.0
 _WARN_EVERY = 100
@@ -120,7 +120,7 @@ class Trace:
         self._written = 0
         self.dropped = 0
         """How many snapshots and outcomes could not be kept."""
-        self._worker.handle(KIND, self._handle)
+        self._worker.handle(SNAPSHOT, self.handle)
 
     # Writing
 
@@ -216,7 +216,7 @@ class Trace:
     def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
         self._unsettled = True
         try:
-            if not self._worker.submit(KIND, payload(), scope=scope, key=key):
+            if not self._worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
                 self._drop("the queue is full", key)
         except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
             self._drop(str(error), key)
@@ -228,7 +228,7 @@ class Trace:
         if self.dropped % _WARN_EVERY == 1:
             _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
 
-    def _handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
+    def handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
         with self._lock:
             self._unwritten.pop(payload.get("id", ""), None)
         snapshot = made(payload.get("snapshot"))

@@ -48,12 +48,20 @@ class TrimPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """A unit of messages, counted without the media that can be taken off it."""
+    """A unit of messages, counted without the media inside."""
 
     unit: Unit
     package: ContentPackage
-    media: tuple[tuple[int, Message, ContentPackage], ...] = ()
-    """The place of a message, the message without its media, and that media."""
+    media: tuple[MediaInside, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaInside:
+    """The media of the message at `place` as a package, and the message without it."""
+
+    place: int
+    bare: Message
+    package: ContentPackage
 
 
 def trim(
@@ -96,6 +104,7 @@ def trim(
     # The fixed ring: one fill over all of it, which raises when it is too large.
     fixed = [piece for piece in pieces if piece.unit.fixed]
     fixed_packages = [p for p in others if not p.can_drop]
+    fixed_packages += [media.package for piece in fixed for media in piece.media]
     room = fill(
         [*(piece.package for piece in fixed), *fixed_packages], limit_tokens, now=now
     ).left_tokens
@@ -126,9 +135,14 @@ def trim(
     _drop_leading_orphans(pieces, outcome)
     room -= sum(outcome[piece.unit].tokens for piece in earlier)
 
-    inside = [item for piece in pieces if outcome[piece.unit].sent for item in piece.media]
+    inside = [
+        media
+        for piece in pieces
+        if outcome[piece.unit].sent and not piece.unit.fixed
+        for media in piece.media
+    ]
     media = [p for p in others if p.can_drop and _is_media(p, types)]
-    media += [package for _, _, package in inside]
+    media += [one.package for one in inside]
     if closed:
         shown = _drop(media, "trimmed: media goes before messages")
     else:
@@ -145,29 +159,17 @@ def _piece(
     types: Types,
 ) -> _Piece:
     tokens = 0
-    media: list[tuple[int, Message, ContentPackage]] = []
+    media: list[MediaInside] = []
     for place in unit.indices:
         whole = require_count(count_message(messages[place]), "count_message(message)")
         tokens += whole
-        parts = () if unit.fixed else media_parts(messages[place])
-        if not parts:
-            continue
-        bare = without_media(messages[place])
-        saved = whole - require_count(count_message(bare), "count_message(message)")
-        if saved <= 0:
-            continue
-        tokens -= saved
-        kind = f"media-{media_kind(parts[0])}"
-        package = ContentPackage(
-            id=f"message-{place:04d}-media",
-            type=kind,
-            content=parts,
-            tokens=saved,
-            # Later in the conversation is nearer to what is asked now.
-            relevance=(place + 1) / len(messages),
-            priority=rule_for(kind, types).priority,
-        )
-        media.append((place, bare, package))
+        found = media_inside(
+            messages[place], place, whole, len(messages), count_message,
+            types=types, can_drop=not unit.fixed,
+        )  # fmt: skip
+        if found is not None:
+            tokens -= found.package.tokens
+            media.append(found)
     first = unit.indices[0]
     if unit.current:
         kind = "message-current"
@@ -185,6 +187,40 @@ def _piece(
         metadata={"indices": unit.indices},
     )
     return _Piece(unit=unit, package=package, media=tuple(media))
+
+
+def media_inside(
+    message: Message,
+    place: int,
+    tokens: int,
+    of: int,
+    count_message: MessageCounter,
+    *,
+    types: Types = TYPES,
+    can_drop: bool = False,
+) -> MediaInside | None:
+    """The media of a message that costs `tokens`, the one at `place` of so many; None without."""
+    if type(message.get("content")) is str and not message.get("images"):
+        return None
+    parts = media_parts(message)
+    if not parts:
+        return None
+    bare = without_media(message)
+    saved = tokens - require_count(count_message(bare), "count_message(message)")
+    if saved <= 0:
+        return None
+    kind = f"media-{media_kind(parts[0])}"
+    package = ContentPackage(
+        id=f"message-{place:04d}-media",
+        type=kind,
+        content=parts,
+        tokens=saved,
+        # Later in the conversation is nearer to what is asked now.
+        relevance=(place + 1) / of,
+        can_drop=can_drop,
+        priority=rule_for(kind, types).priority,
+    )
+    return MediaInside(place=place, bare=bare, package=package)
 
 
 def _keep_newest(pieces: Sequence[_Piece], room: int) -> dict[Unit, Fate]:
@@ -220,10 +256,10 @@ def _drop_leading_orphans(pieces: Sequence[_Piece], outcome: dict[Unit, Fate]) -
 
 
 def _messages_without_media(
-    inside: Sequence[tuple[int, Message, ContentPackage]], shown: Sequence[Fate]
+    inside: Sequence[MediaInside], shown: Sequence[Fate]
 ) -> dict[int, Message]:
     sent = {id(fate.package) for fate in shown if fate.sent}
-    return {place: bare for place, bare, package in inside if id(package) not in sent}
+    return {one.place: one.bare for one in inside if id(one.package) not in sent}
 
 
 def _plan(
@@ -244,7 +280,7 @@ def _plan(
             content = _content([out[place] for place in piece.unit.indices])
             fate = replace(fate, sent=replace(fate.sent, content=content))
         said.append(fate)
-    own = {id(package) for piece in pieces for _, _, package in piece.media}
+    own = {id(media.package) for piece in pieces for media in piece.media}
     steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
     lost = bool(steps) and max(steps) not in out
     return TrimPlan(

@@ -17,6 +17,8 @@ from agentmem.core.lazy import Lazy
 from agentmem.core.values import dataclass
 from agentmem.types import Scope
 
+PAGE, MESSAGES, SNAPSHOT = "index page", "index messages", "snapshot"
+"""Kinds of jobs that are done by what a worker's memory makes only when it is needed."""
 REMEMBERED_KEYS = 10_000
 MOST_CHARACTERS = 100_000_000
 """What the payloads in memory may hold together, whatever their number."""

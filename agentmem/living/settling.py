@@ -186,7 +186,7 @@ class Settler:
                 rows.setdefault(other.id, other)
                 if other.id != one.id:
                     similar.append(SimilarPair(first=one.id, second=other.id, similarity=alike))
-        links = self._memory.store.contradictions.all(scope)
+        links = self._memory.store.contradictions.among(scope, rows)
         state = LivingState(
             memories=tuple(rows[name] for name in sorted(rows)),
             contested=frozenset(_pair(link) for link in links if link.settled_at is None),

@@ -159,6 +159,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """Work to be kept: `payload` is JSON, `at` when it is due; one of the same key is replaced."""
+
+    kind: str
+    payload: Mapping[str, Any]
+    at: datetime
+    key: str = ""
+    scope: Scope = NO_SCOPE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRecord:
     """One stored trace of a built context; `mentions` are the ids of the memories in it."""
 

@@ -7,22 +7,24 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from agentmem.core.budget import (
-    BudgetReport,
     calculate_knowledge_budget,
     calculate_token_budgets,
     fill,
 )
 from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, tally
 from agentmem.core.budget_text import render_budget, render_fates
+from agentmem.core.conversation import last_question
+from agentmem.core.message_parts import text_of
+from agentmem.core.packagers import make_package, package_memory, package_tool_result
 from agentmem.core.packages import ContentPackage, score
-from agentmem.core.packing import pack_context
+from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.core.room import Room, room_for
 from agentmem.errors import FixedContentTooLarge, InvalidNumber
-from agentmem.types import Hit
+from agentmem.types import Hit, Memory
 from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts
 
@@ -210,52 +212,50 @@ def test_reports_never_leave_their_columns(
 @given(
     history=conversations(),
     current=users(),
-    found=st.lists(hits(), max_size=5),
-    liked=st.lists(hits(), max_size=3),
+    found=st.lists(hits(), max_size=5, unique_by=lambda one: memory_of(one).id),
     results=st.dictionaries(st.sampled_from(("t1", "t2")), texts(max_size=20)),
     window=st.integers(0, 900),
     reserve=st.integers(0, 200),
+    as_they_are=st.booleans(),
 )
 def test_a_packed_context_fits_and_accounts_for_everything(
     *,
     history: list[dict[str, Any]],
     current: dict[str, Any],
     found: list[Any],
-    liked: list[Any],
     results: dict[str, str],
     window: int,
     reserve: int,
+    as_they_are: bool,
 ) -> None:
     """B6 Packed context. The tokens of all kept messages and packages never exceed window − reserve, everything offered has exactly one fate, and kept messages are in their order."""
+    system = {"role": "system", "content": "Be brief."}
+    messages = [system, *history, current]
+    assume(last_question(messages) == len(messages) - 1)
+    beside = [
+        *(package_memory(one, count=len) for one in found),
+        *(package_tool_result(text, id=name, count=len) for name, text in results.items()),
+        make_package("media-image", IMAGE, id="picture", tokens=85),
+        make_package("tool-schema", "", id="tool-schema", tokens=11),
+    ]
 
-    def pack() -> Any:
+    def pack() -> ContextPlan:
         return pack_context(
-            system="Be brief.",
-            history=history,
-            current=current,
-            memories=found,
-            preferences=liked,
-            media=[IMAGE, IMAGE],
-            tool_results=results,
+            messages,
+            packages=beside,
             window_tokens=window,
             reserve_tokens=reserve,
-            preference_tokens=40,
-            tool_schema_tokens=11,
-            overhead_tokens=3,
-            count=len,
             count_message=size_of,
-            count_media=lambda part: 85,
-            shrink=lambda text, room: text[:room],
-            min_memory_tokens=5,
             now=NOW,
+            as_they_are=as_they_are,
         )
 
     if reserve > window:
         with pytest.raises(InvalidNumber):
             pack()
         return
-    least = size_of(current) + size_of({"content": "Be brief."}) + 11 + 3
-    if least > window - reserve:
+    least = size_of(current) + size_of(system) + 11
+    if least > window - reserve and not as_they_are:
         with pytest.raises(FixedContentTooLarge):
             pack()
         return
@@ -265,19 +265,26 @@ def test_a_packed_context_fits_and_accounts_for_everything(
         # Only other system messages, or the calls that the current message answers, explain this.
         event(f"more is fixed than usual: {error.items}")
         return
-    report: BudgetReport = plan.report
-    outside = [p for p in report.kept if not p.type.startswith(("message-", "system-", "media-"))]
-    inside = sum(size_of(m) for m in plan.messages) + 85 * len(plan.media)
-    assert inside + sum(p.tokens for p in outside) == report.used_tokens <= window - reserve
+    report = plan.report
+    ours = {package.id for package in beside}
+    spent = sum(p.tokens for p in report.kept if p.id in ours)
+    assert sum(map(size_of, plan.messages)) + spent == report.used_tokens
     assert plan.budget.used_tokens == report.used_tokens
+    offered = [fate.package.id for fate in report.fates if fate.package.id in ours]
+    assert sorted(offered) == sorted(package.id for package in beside)
+    if as_they_are:
+        assert list(plan.messages) == messages
+        assert report.dropped == ()
+        return
+    assert report.used_tokens <= window - reserve
     assert not plan.budget.over_budget
-    assert plan.messages[0] == {"role": "system", "content": "Be brief."}
-    assert any(m is current for m in plan.messages)
-    others = sum(size_of(m) for m in history if m["role"] in ("system", "developer"))
-    assert plan.token_budgets.available_tokens == window - reserve - least - others
-    assert sum(p.tokens for p in plan.sent("preferences")) <= plan.token_budgets.preference_tokens
-    assert sum(p.tokens for p in plan.sent("memories")) <= plan.token_budgets.knowledge_tokens
-    for kind, offered in (("memory-", found), ("preference", liked)):
-        assert sum(f.package.type.startswith(kind) for f in report.fates) == len(offered)
-    sent_ids = {p.id for p in plan.sent("memories")}
-    assert sent_ids == {m.memory.id if isinstance(m, Hit) else m.id for m in plan.memories}
+    assert plan.messages[0] == system
+    assert current in plan.messages
+    places = [text_of(m) for m in messages]
+    kept = [text_of(m).replace("[image left out]", "").strip() for m in plan.messages]
+    rest = iter(text.replace("[image left out]", "").strip() for text in places)
+    assert all(text in rest for text in kept)  # in their order
+
+
+def memory_of(found: Hit | Memory) -> Memory:
+    return found.memory if isinstance(found, Hit) else found

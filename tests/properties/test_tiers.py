@@ -12,6 +12,7 @@ from agentmem.core.living.tiers import (
     Tier,
     TierItem,
     assemble_tiers,
+    order_tiers,
     shares_for,
     split_budget,
 )
@@ -92,3 +93,34 @@ def test_any_table_divides_to_the_last_token(total: int, weights: list[int]) -> 
     assert sum(budgets.values()) == total
     for budget, share in zip(budgets.values(), shares, strict=True):
         assert abs(budget - total * share) <= 1 + 1e-6 * total
+
+
+@given(
+    items=offered(),
+    total=st.integers(0, 400),
+    activity=st.sampled_from(sorted(SHARES)),
+    count=counters,
+)
+def test_an_order_of_tiers_divides_whatever_part_of_it_is_used_by_their_shares(
+    items: dict[Tier, list[TierItem]], total: int, activity: str, count: TokenCounter
+) -> None:
+    """Whoever fills by it and stops anywhere has given no tier more than one item over its share
+    of what another tier still waits for."""
+    shares = shares_for(activity)
+    order = order_tiers(items, total, count=count, shares=shares)
+    ids = [fate.id for fate in order]
+    assert len(set(ids)) == len(ids)
+    assert set(ids) == {item.id for tier in TIERS for item in items[tier]}
+    for tier in TIERS:
+        mine = [fate.id for fate in order if fate.tier == tier]
+        offered_here = list(dict.fromkeys(item.id for item in items[tier]))
+        assert mine == [name for name in offered_here if name in mine]  # in the tier's own order
+    given_to = dict.fromkeys(TIERS, 0.0)
+    for at, fate in enumerate(order):
+        assert fate.level in LEVELS[fate.tier]
+        if fate.tier == 4:
+            assert all(later.tier == 4 for later in order[at:])
+            break
+        waiting = {later.tier for later in order[at:] if later.tier != 4}
+        assert given_to[fate.tier] == min(given_to[tier] for tier in waiting)
+        given_to[fate.tier] += fate.tokens / shares[fate.tier - 1]

@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import agentmem
 from agentmem.background import Worker
 from agentmem.clock import SystemClock
 from agentmem.core.waiting import Entry, Waiting
@@ -20,7 +24,7 @@ from agentmem.errors import StoreBusy
 from agentmem.stores.base import Store
 from agentmem.stores.memory import MemoryStore
 from agentmem.stores.sqlite import SqliteStore
-from agentmem.testing import ManualClock
+from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Scope
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -382,7 +386,7 @@ def test_a_broken_store_does_not_stop_the_work(
     def busy(*_: Any, **__: Any) -> Any:
         raise StoreBusy("Somebody writes.")
 
-    for name in ("claim", "counts", "enqueue", "done", "fail"):
+    for name in ("claim", "counts", "enqueue", "keep", "done", "fail"):
         monkeypatch.setattr(store.jobs, name, busy)
     worker = worker_of(store, clock, seen := Seen(fails=1), capacity=1)
     for n in range(2):
@@ -539,3 +543,40 @@ def test_jobs_begin_at_once_while_somebody_waits_and_a_moment_later_otherwise(
     assert worker.state.queued == 1
     worker.close(timeout_seconds=30)
     assert [payload["number"] for payload in seen.payloads] == [1, 2]
+
+
+def test_a_busy_memory_closes_within_a_second_without_a_word_and_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "m.db"
+    gate = threading.Event()
+    slow = Slow(gate)
+    memory = agentmem.open(path, embedder=slow)
+    for number in range(40):
+        memory.index_page_async(f"Gate {number} is green.", f"https://x.test/{number}", user_id="a")
+    assert slow.begun.wait(30)
+    began = time.perf_counter()
+    memory.close()
+    spent = time.perf_counter() - began
+    gate.set()
+    assert spent < 3  # about 0.5; machines that are shared take their time
+    assert [record.getMessage() for record in caplog.records] == []
+    with agentmem.open(path, embedder=HashEmbedder()) as again:
+        again.worker.start()
+        assert again.flush(60)
+        urls = {one.source_url for one in again.get_all(user_id="a")}
+        assert urls == {f"https://x.test/{number}" for number in range(40)}
+
+
+class Slow(HashEmbedder):
+    """An embedder that takes as long as somebody wants."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self._gate = gate
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        self.begun.set()
+        self._gate.wait(60)
+        return super().embed_documents(texts)

@@ -44,7 +44,8 @@ def test_an_answer_that_says_nothing_by_itself_is_not_shown() -> None:
 
 
 def fact(name: str, text: str, *, score: float = 0.6, **fields: Any) -> Hit:
-    memory = Memory(id=name, text=text, **({"created_at": NOW, "kind": "fact"} | fields))
+    said: dict[str, Any] = {"created_at": NOW, "kind": "fact", **fields}
+    memory = Memory(id=name, text=text, **said)
     return Hit(memory=memory, score=score, lexical=1.0)
 
 

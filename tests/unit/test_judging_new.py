@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,7 +16,8 @@ from agentmem.config import LoopConfig
 from agentmem.living.settling import Settler
 from agentmem.manager import MemoryManager
 from agentmem.stores import MemoryStore, SqliteStore
-from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.stores.base import Store
+from agentmem.testing import FaultyStore, HashEmbedder, ManualClock
 from agentmem.types import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -243,3 +245,19 @@ def test_what_is_learned_is_compared_with_what_was_added(memory: MemoryManager) 
     assert found(memory) == []
     memory.learn(limits[1], user_id="ann")
     assert [tuple(sorted(pair)) for pair in found(memory)] == [limits]
+
+
+def test_judging_looks_at_no_links_but_those_of_what_it_judges() -> None:
+    """At a hundred thousand rows, reading every user's took 56 ms for each new memory."""
+    store = FaultyStore(
+        MemoryStore(), lambda path: OSError("all of them") if path.endswith(".all") else None
+    )
+    with MemoryManager(cast(Store, store), embedder=HashEmbedder(), clock=ManualClock(NOW)) as made:
+        made.add(PORTS[0], user_id="ann")
+        made.add(PORTS[1], user_id="ann")
+        assert made.flush(30)
+        assert store.failed == []
+        ids = [one.id for one in made.get_all(user_id="ann")]
+        assert len(made.store.contradictions.among(Scope(user_id="ann"), ids)) == 1
+        Settler(made).judge(Scope(user_id="ann"), made.get_all(user_id="ann"))
+        assert len(made.store.contradictions.among(Scope(user_id="ann"), ids)) == 1

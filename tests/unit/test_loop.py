@@ -508,3 +508,15 @@ def test_a_loop_refuses_what_is_no_memory_and_no_list_of_tools(wrong: dict[str, 
     options = {"memory": None, **wrong}
     with pytest.raises(InvalidInput):
         run_agent_loop_sync("hi", model=ScriptedModel("x"), user_id="sam", **options)
+
+
+def test_the_loop_warns_when_memories_were_found_and_none_has_room(
+    memory: agentmem.MemoryManager,
+) -> None:
+    config = LoopConfig(knowledge_budget=1)
+    result = run("When do deploys go out?", memory, ScriptedModel("Whenever."), config=config)
+    assert result.budget is not None
+    assert [warning.code for warning in result.budget.warnings] == ["no_memories"]
+    plenty = run("When do deploys go out?", memory, ScriptedModel("Whenever."))
+    assert plenty.budget is not None
+    assert plenty.budget.warnings == ()

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from agentmem.core.message_parts import media_parts, text_of
-from agentmem.core.packagers import TypeRule, make_package, with_types
+from agentmem.core.packagers import (
+    make_package,
+    package_media,
+    package_memory,
+    package_preference,
+    package_tool_result,
+)
 from agentmem.core.packing import ContextPlan, pack_context
 from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
 from agentmem.types import Hit, Memory, Message
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
-
-
-def count(text: str) -> int:
-    return len(text)
+SYSTEM = {"role": "system", "content": "Be brief."}
+ASKED = {"role": "user", "content": "What did I say about tea?"}
+HISTORY = [
+    {"role": "user", "content": "I like tea " * 10},
+    {"role": "assistant", "content": "Noted. " * 10},
+    {"role": "user", "content": "And rain."},
+    {"role": "assistant", "content": "Noted."},
+]
 
 
 def count_message(message: Message) -> int:
@@ -29,173 +40,138 @@ def memory(name: str, text: str, kind: str = "fact") -> Memory:
     return Memory(id=name, text=text, kind=kind, created_at=NOW - timedelta(days=3))
 
 
-def packed(**options: Any) -> ContextPlan:
+KNOWN = [
+    package_memory(Hit(memory=memory("tea", "likes tea"), score=0.9), count=len),
+    package_memory(Hit(memory=memory("rain", "likes rain", "episode"), score=0.4), count=len),
+]
+
+
+def packed(messages: Sequence[Any] | None = None, **options: Any) -> ContextPlan:
+    given = [SYSTEM, *HISTORY, ASKED] if messages is None else messages
     settings: dict[str, Any] = {
-        "system": "Be brief.",
-        "current": "What did I say about tea?",
         "window_tokens": 1_000,
         "reserve_tokens": 100,
-        "preference_tokens": 50,
-        "count": count,
         "count_message": count_message,
-        "count_media": lambda part: 100,
         "now": NOW,
         **options,
     }
-    return pack_context(**settings)
+    return pack_context(given, **settings)
 
 
-HISTORY = [
-    {"role": "user", "content": "I like tea " * 10},
-    {"role": "assistant", "content": "Noted. " * 10},
-    {"role": "user", "content": "And rain."},
-    {"role": "assistant", "content": "Noted."},
-]
-HITS = [
-    Hit(memory=memory("tea", "likes tea"), score=0.9),
-    Hit(memory=memory("rain", "likes rain", "episode"), score=0.4),
-]
+def ids(plan: ContextPlan) -> set[str]:
+    return {package.id for package in plan.report.kept}
 
 
 def test_everything_goes_in_when_there_is_room() -> None:
-    plan = packed(history=HISTORY, memories=HITS, preferences=[memory("p", "short answers")])
-    assert plan.messages == (
-        {"role": "system", "content": "Be brief."},
-        *HISTORY,
-        {"role": "user", "content": "What did I say about tea?"},
-    )
-    assert plan.memories == tuple(HITS)
-    assert [p.content for p in plan.sent("preferences")] == ["short answers"]
+    plan = packed(packages=KNOWN)
+    assert list(plan.messages) == [SYSTEM, *HISTORY, ASKED]
+    assert {"tea", "rain"} <= ids(plan)
+    used = {use.name: use.tokens for use in plan.budget.components}
+    assert used["memories"] == len("likes tea") + len("likes rain")
+    assert {use.type for use in plan.budget.component("memories").by_type} == {
+        "memory-semantic",
+        "memory-episodic",
+    }
     assert plan.budget.used_tokens == plan.report.used_tokens
-    assert plan.budget.component("recent_messages").items == 4
-    assert plan.notes == ()
 
 
 def test_old_messages_go_before_memories() -> None:
-    plan = packed(history=HISTORY, memories=HITS, window_tokens=250, preference_tokens=0)
-    assert plan.memories == tuple(HITS)
-    assert plan.messages[1:-1] == tuple(HISTORY[2:])
+    plan = packed(window_tokens=320, packages=KNOWN)
+    assert {"tea", "rain"} <= ids(plan)
+    assert HISTORY[0] not in plan.messages
+    assert plan.messages[0] == SYSTEM
+    assert plan.messages[-1] == ASKED
 
 
-def test_memories_stay_within_the_knowledge_budget_and_the_best_go_in() -> None:
-    plan = packed(memories=HITS, base_knowledge_tokens=10)
-    assert plan.token_budgets.knowledge_tokens == 10
-    assert plan.memories == (HITS[0],)
-    dropped = [fate for fate in plan.report.fates if not fate.sent]
-    assert [f.reason for f in dropped] == ["knowledge budget: needs 10, 1 left"]
+def test_preferences_results_media_and_tools_are_packages_of_their_own_types() -> None:
+    packages = [
+        package_preference(memory("p", "short answers", "preference"), count=len),
+        package_tool_result("42 rows", id="r", count=len),
+        package_media(IMAGE, id="picture", count_media=lambda part: 100),
+        make_package("tool-schema", "", id="tool-schema", tokens=30),
+    ]
+    plan = packed(packages=packages)
+    used = {use.name: use.tokens for use in plan.budget.components}
+    assert used["preferences"] == len("short answers")
+    assert used["tool_results"] == len("42 rows")
+    assert used["media"] == 100
+    assert used["tool_schemas"] == 30
 
 
-def test_a_cut_memory_is_reported_as_it_first_came() -> None:
-    long = memory("long", "tea " * 100)
-    plan = packed(
-        memories=[long],
-        base_knowledge_tokens=40,
-        min_memory_tokens=10,
-        shrink=lambda text, room: text[:room],
+def test_media_goes_before_messages_and_messages_before_tools() -> None:
+    packages = [package_media(IMAGE, id="picture", count_media=lambda part: 700)]
+    plan = packed(packages=packages)
+    assert "picture" not in ids(plan)
+    assert list(plan.messages) == [SYSTEM, *HISTORY, ASKED]
+
+
+@pytest.mark.parametrize("as_they_are", [False, True])
+def test_an_image_in_the_current_message_counts_as_media(as_they_are: bool) -> None:
+    shown = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}
+    given: list[Message] = [SYSTEM, shown]
+    plan = packed(given, as_they_are=as_they_are)
+    assert plan.messages == (SYSTEM, shown)
+    used = {use.name: use.tokens for use in plan.budget.components}
+    assert used["media"] == count_message(shown) - count_message(
+        {"role": "user", "content": "What is this?\n[image left out]"}
     )
-    assert plan.memories == (long,)
-    assert plan.sent("memories")[0].content == ("tea " * 100)[:40]
-    fate = next(f for f in plan.report.fates if f.package.id == "long")
-    assert (fate.outcome, fate.package.tokens, fate.tokens) == ("cut", 400, 40)
-
-
-def test_a_memory_offered_twice_goes_in_once() -> None:
-    plan = packed(memories=[*HITS, HITS[0]], preferences=[HITS[1]])
-    assert [h.memory.id for h in plan.memories if isinstance(h, Hit)] == ["tea"]
-    assert plan.preferences == (HITS[1],)
-    assert sum(f.reason == "offered twice" for f in plan.report.fates) == 2
-
-
-def test_preferences_have_their_own_budget() -> None:
-    liked = [memory("p1", "x" * 30), memory("p2", "y" * 30)]
-    plan = packed(preferences=liked)
-    assert plan.preferences == (liked[0],)
-    assert plan.token_budgets.preference_tokens == 50
-
-
-def test_images_are_considered_only_when_the_message_needs_vision() -> None:
-    plan = packed(media=[IMAGE])
-    assert (plan.media, plan.vision) == ((), None)
-    assert plan.notes == ("1 media not considered: the message does not need vision",)
-    plan = packed(media=[IMAGE], current="What is in this picture?")
-    assert (plan.media, plan.vision) == ((IMAGE,), "mentioned")
-    plan = packed(media=[IMAGE], current="What is in this picture?", window_tokens=180)
-    assert plan.media == ()
-    assert plan.notes == ("none of the media fits",)
-
-
-def test_sound_is_considered_without_vision() -> None:
-    sound = {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}
-    assert packed(media=[IMAGE, sound]).media == (sound,)
-
-
-def test_media_without_a_way_to_count_it_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="count_media"):
-        packed(media=[IMAGE], current="What is in this picture?", count_media=None)
-
-
-def test_tool_results_schemas_and_overhead_are_accounted_for() -> None:
-    plan = packed(tool_results={"tool-1": "42 rows"}, tool_schema_tokens=60, overhead_tokens=3)
-    assert plan.budget.component("tool_results").tokens == 7
-    assert plan.budget.component("tool_schemas").tokens == 60
-    assert plan.budget.component("other").tokens == 3
+    assert plan.budget.used_tokens == sum(map(count_message, given))
 
 
 def test_the_steps_of_the_present_turn_follow_the_current_message() -> None:
-    steps = [
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]},
-        {"role": "tool", "tool_call_id": "a", "content": "42"},
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps: list[Message] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
-    plan = packed(history=HISTORY, steps=steps)
-    assert plan.messages[-2:] == tuple(steps)
+    plan = packed([SYSTEM, *HISTORY, ASKED, *steps])
+    assert list(plan.messages) == [SYSTEM, *HISTORY, ASKED, *steps]
+
+
+def test_messages_that_are_not_ours_to_shorten_all_go_in_and_are_accounted_for() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps: list[Message] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+    ]
+    messages: list[Message] = [SYSTEM, *HISTORY, ASKED, *steps]
+    plan = packed(messages, window_tokens=120, packages=KNOWN, as_they_are=True)
+    assert list(plan.messages) == messages
+    assert plan.report.dropped == ()
+    assert plan.budget.over_budget
+    known = sum(package.tokens for package in KNOWN)
+    assert plan.budget.used_tokens == sum(map(count_message, messages)) + known
+    assert plan.budget.component("recent_messages").items == len(HISTORY) + len(steps)
+    assert plan.budget.component("system_prompt").items == 1
     assert plan.budget.component("current_message").items == 1
 
 
 def test_no_memories_though_some_were_asked_for_is_a_warning() -> None:
-    assert [w.code for w in packed(memories_asked=5).budget.warnings] == ["no_memories"]
-    assert packed().budget.warnings == ()
+    assert [w.code for w in packed(memories_asked=3).budget.warnings] == ["no_memories"]
+    assert not packed(memories_asked=3, packages=KNOWN).budget.warnings
 
 
-def test_a_window_smaller_than_the_system_prompt_is_an_error_before_any_call() -> None:
-    with pytest.raises(FixedContentTooLarge, match="system prompt") as caught:
-        packed(system="x" * 2_000)
-    assert caught.value.needed_tokens == 2_004 + 29
-    assert caught.value.limit_tokens == 900
+def test_a_window_smaller_than_what_must_be_sent_is_an_error_before_any_call() -> None:
+    with pytest.raises(FixedContentTooLarge) as caught:
+        packed(window_tokens=120)
+    assert caught.value.needed_tokens == count_message(SYSTEM) + count_message(ASKED)
+    assert caught.value.limit_tokens == 20
 
 
 def test_a_type_of_ones_own_competes_with_the_others() -> None:
-    types = with_types({"calendar": TypeRule(component="calendar", priority=9)})
-    extra = make_package("calendar", "dentist at 9", id="c", tokens=12, types=types)
-    plan = packed(extra=[extra], types=types)
-    assert plan.sent("calendar") == (extra,)
-    assert plan.budget.component("calendar").tokens == 12
-
-
-def test_system_and_current_may_be_whole_messages_or_missing() -> None:
-    system = {"role": "developer", "content": "Be brief."}
-    current = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
-    assert packed(system=system, current=current).messages == (system, current)
-    assert packed(system=None).messages == (
-        {"role": "user", "content": "What did I say about tea?"},
-    )
+    note = make_package("note", "remember the milk", id="note", tokens=17)
+    plan = packed(packages=[note])
+    assert plan.budget.component("other").tokens == 17
 
 
 def test_bad_input_is_a_typed_error() -> None:
-    with pytest.raises(InvalidMessage, match="user"):
-        packed(current={"role": "assistant", "content": "hi"})
-    with pytest.raises(InvalidMessage, match=r"messages\[1\]"):
-        packed(history=[{"role": "alien", "content": "hi"}])
-    with pytest.raises(InvalidMessage):
-        packed(current=None)
-    with pytest.raises(InvalidNumber, match="reserve_tokens"):
-        packed(reserve_tokens=1_001)
-    with pytest.raises(InvalidNumber, match="window_tokens"):
-        packed(window_tokens=-1)
-    with pytest.raises(InvalidNumber, match="overhead_tokens"):
-        packed(overhead_tokens=-3)
-    with pytest.raises(InvalidMessage, match="system"):
-        packed(system={"role": "system"})
-    with pytest.raises(InvalidMessage, match=r"system\.role"):
-        packed(system={"role": "user", "content": "Be brief."})
-    with pytest.raises(InvalidMessage, match=r"messages\[1\]"):
-        packed(history=[None], current="And what colour is it?")
+    for messages, options, error in (
+        ([SYSTEM], {}, InvalidMessage),
+        ([{"role": "user"}], {}, InvalidMessage),
+        (None, {"reserve_tokens": 2_000}, InvalidNumber),
+        (None, {"window_tokens": -1}, InvalidNumber),
+        (None, {"packages": ["x"]}, InvalidInput),
+        (None, {"packages": ["x"], "as_they_are": True}, InvalidInput),
+    ):
+        with pytest.raises(error):
+            packed(messages, **options)

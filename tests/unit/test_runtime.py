@@ -17,6 +17,7 @@ from agentmem.config import LoopConfig
 from agentmem.contexts import Ask, build_context
 from agentmem.core.conversation import Conversation
 from agentmem.core.marks import COLD_AT
+from agentmem.core.packing import pack_context
 from agentmem.preparing import prepare
 from agentmem.types import Memory, Scope
 
@@ -126,13 +127,13 @@ def test_plan_and_snapshot_may_be_asked_for_at_once(
     two: tuple[agentmem.MemoryManager, agentmem.MemoryManager], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, both = threading.Event(), threading.Event()
-    pack, packed = contexts.pack_context, []
+    packed: list[int] = []
 
-    def slow_pack(**options: Any) -> Any:
+    def slow_pack(*given: Any, **options: Any) -> Any:
         begun.set()
         assert both.wait(5)
         packed.append(1)
-        return pack(**options)
+        return pack_context(*given, **options)
 
     monkeypatch.setattr(contexts, "pack_context", slow_pack)
     messages = Conversation([{"role": "user", "content": "Is tea green?"}])

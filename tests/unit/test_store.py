@@ -34,7 +34,16 @@ from agentmem.protocols import EmbedderId
 from agentmem.stores import MemoryStore, SqliteStore, Store
 from agentmem.stores.entries import make_entry, name_id
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.values import ERASED, Artifact, Entry, IndexFile, Link, SnapshotRecord, Source
+from agentmem.stores.values import (
+    ERASED,
+    Artifact,
+    Entry,
+    IndexFile,
+    Link,
+    NewJob,
+    SnapshotRecord,
+    Source,
+)
 from agentmem.types import Memory, Scope, Usage
 from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
@@ -448,6 +457,10 @@ def test_snapshots_artifacts_and_links_are_seen_by_their_owner(store: Store) -> 
     store.contradictions.put(ANN, replace(link, note="again"))
     assert store.contradictions.of(ANN, "b") == (link,)
     assert store.links.of(ANN, "b") == ()
+    assert store.contradictions.among(ANN, ["b", "a", "nobody"]) == (link,)
+    assert store.contradictions.among(ANN, ["b"]) == ()
+    assert store.contradictions.among(BOB, ["a", "b"]) == ()
+    assert store.links.among(ANN, ["a", "b"]) == ()
     with pytest.raises(RecordNotFound):
         store.contradictions.put(ANN, replace(link, second_id="hidden"))
     store.contradictions.settle(ANN, link, at=NOW, note="b was wrong")
@@ -455,6 +468,26 @@ def test_snapshots_artifacts_and_links_are_seen_by_their_owner(store: Store) -> 
     assert store.contradictions.all(ANN)[0].settled_at == NOW
     store.erase(ANN, ["b"], at=NOW)
     assert store.contradictions.all(ANN) == ()
+
+
+def test_many_jobs_are_kept_at_once_each_in_the_place_of_one_of_its_key(store: Store) -> None:
+    old = store.jobs.enqueue("page", {"n": 0}, at=NOW, key="k", scope=ANN)
+    store.jobs.enqueue("page", {"n": 9}, at=NOW, key="k", scope=BOB)
+    jobs = [
+        NewJob(kind="page", payload={"n": 1}, at=NOW, key="k", scope=ANN),
+        NewJob(kind="page", payload={"n": 2}, at=NOW),
+        NewJob(kind="page", payload={"n": 3}, at=NOW),
+        NewJob(kind="page", payload={"n": 4}, at=NOW, key="k", scope=ANN),
+    ]
+    numbers = store.jobs.keep(jobs)
+    assert len({old, *numbers}) == 5
+    assert store.jobs.keep([]) == ()
+    found = []
+    while (job := store.jobs.claim(at=NOW)) is not None:
+        found.append((job.id, job.payload["n"]))
+        store.jobs.done(job.id)
+    assert sorted(n for _, n in found) == [2, 3, 4, 9]
+    assert dict(found)[numbers[3]] == 4
 
 
 def test_an_index_file_made_before_an_erasure_is_not_kept(store: Store) -> None:

@@ -481,3 +481,41 @@ def test_what_nothing_waits_for_is_not_part_of_the_time_to_build(
     packed = memory.turn([ASK], model="gpt-4o", user_id="sam", trim=True).snapshot
     assert packed is not None
     assert packed.build_ms == pytest.approx(sum(packed.timings_ms.values()))
+
+
+def test_the_budget_of_a_turn_shows_tokens_by_memory_type(memory: agentmem.MemoryManager) -> None:
+    memory.add("When deploys go out, ask in the deploys channel.", user_id="sam", kind="workflow")
+    turn = memory.turn([SYSTEM, ASK], model="gpt-4o", user_id="sam")
+    assert turn.budget is not None
+    used = {use.type: use.tokens for use in turn.budget.component("memories").by_type}
+    assert set(used) == {"memory-semantic", "memory-procedural"}
+    assert all(used.values())
+    assert not turn.budget.component("media").tokens
+
+
+def test_an_image_in_the_question_of_a_turn_counts_as_media(memory: agentmem.MemoryManager) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/chart.png"}}
+    ask = {"role": "user", "content": [{"type": "text", "text": ASK["content"]}, image]}
+    for trim in (False, True):
+        turn = memory.turn([ask], model="gpt-4o", user_id="sam", trim=trim)
+        assert turn.budget is not None
+        assert turn.budget.component("media").tokens > 50
+        assert turn.budget.component("current_message").tokens < 50
+
+
+def test_two_conversations_that_ask_the_same_keep_their_own_blocks(
+    memory: agentmem.MemoryManager,
+) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "Thursday"},
+    ]
+    begun = [[SYSTEM, ASK], [{"role": "system", "content": "You are somebody else."}, ASK]]
+    blocks = []
+    for number, messages in enumerate(begun):
+        blocks.append(memory.turn(messages, user_id="sam").block_text)
+        memory.add(f"Deploys of team {number} go out on Fridays.", user_id="sam")
+    assert blocks[0] != blocks[1]
+    for messages, block in zip(begun, blocks, strict=True):
+        assert memory.turn([*messages, *steps], user_id="sam").block_text == block

@@ -178,6 +178,57 @@ def assemble_tiers(
     )
 
 
+def order_tiers(
+    items: Mapping[Tier, Sequence[TierItem]],
+    total_tokens: int,
+    *,
+    count: TokenCounter,
+    shares: Shares = SHARES["general"],
+) -> tuple[TierFate, ...]:
+    """The items of all tiers as one order of candidates, for a fill that keeps to it.
+
+    However early that fill stops, what is in has been divided by about these
+    shares: next comes the tier that is furthest behind its share, of equals the
+    more urgent one, and a tier that has no more leaves its share to the others.
+    The last tier, whose items are only named, comes last. An item has the
+    fullest level of its tier that fits the tier's share by itself, else its
+    shortest. Nothing is dropped; one that an earlier tier has is not given again.
+    """
+    budgets = split_budget(total_tokens, shares)
+    waiting: dict[Tier, list[TierFate]] = {}
+    there: set[str] = set()
+    for tier in TIERS:
+        mine: dict[str, TierItem] = {}
+        for item in items.get(tier, ()):
+            if item.id not in there:
+                mine.setdefault(item.id, item)
+        there |= set(mine)
+        fates = [_at_level(item, tier, budgets[tier], count) for item in mine.values()]
+        waiting[tier] = fates[::-1]
+    ordered: list[TierFate] = []
+    given = dict.fromkeys(TIERS, 0.0)
+    named = waiting.pop(TIERS[-1])
+    while left := [tier for tier, fates in waiting.items() if fates]:
+        tier = min(left, key=lambda tier: (given[tier], tier))
+        fate = waiting[tier].pop()
+        share = shares[tier - 1]
+        given[tier] += fate.tokens / share if share else float("inf")
+        ordered.append(fate)
+    return (*ordered, *reversed(named))
+
+
+def _at_level(item: TierItem, tier: Tier, share_tokens: int, count: TokenCounter) -> TierFate:
+    levels = LEVELS[tier]
+    for level in levels:
+        tokens = count(item.at(level))
+        if tokens <= share_tokens or level == levels[-1]:
+            break
+    outcome: Outcome = "included" if level == levels[0] else "lowered"
+    return TierFate(
+        id=item.id, tier=tier, outcome=outcome, level=level, tokens=tokens, why=item.why
+    )
+
+
 def _fit(item: TierItem, tier: Tier, left_tokens: int, count: TokenCounter) -> tuple[str, TierFate]:
     levels = LEVELS[tier]
     for level in levels:

@@ -23,6 +23,7 @@ from agentmem.stores.values import (
     Artifact,
     Job,
     Link,
+    NewJob,
     SnapshotRecord,
 )
 from agentmem.types import Scope
@@ -80,6 +81,22 @@ class MemoryJobs:
             new = Job(id=state.last_job, kind=kind, payload=written, attempts=0)
             state.jobs[new.id] = (new, "waiting", key, at, scope)
             return new.id
+
+    def keep(self, jobs: Sequence[NewJob], /) -> tuple[int, ...]:
+        written = [(job, json.loads(write_json(job.payload, "payload"))) for job in jobs]
+        numbers: list[int] = []
+        with self._state as state:
+            for job, payload in written:
+                for number, (old, name, key, _, owner) in tuple(state.jobs.items()):
+                    same = (old.kind, key, name, owner) == (job.kind, job.key, "waiting", job.scope)
+                    if require_text(job.key, "key") and same:
+                        del state.jobs[number]
+                state.last_job += 1
+                kind = require_text(job.kind, "kind")
+                new = Job(id=state.last_job, kind=kind, payload=payload, attempts=0)
+                state.jobs[new.id] = (new, "waiting", job.key, job.at, job.scope)
+                numbers.append(new.id)
+        return tuple(numbers)
 
     def claim(
         self, *, at: datetime, lease_seconds: float = 60, kinds: Collection[str] | None = None
@@ -265,6 +282,10 @@ class MemoryLinks:
             if row is None or not visible(state.entries[row].memory, scope):
                 raise RecordNotFound(memory_id)
             return tuple(k for k in self._seen(scope) if memory_id in (k.first_id, k.second_id))
+
+    def among(self, scope: Scope, memory_ids: Collection[str], /) -> tuple[Link, ...]:
+        wanted = set(memory_ids)
+        return tuple(k for k in self._seen(scope) if {k.first_id, k.second_id} <= wanted)
 
     def all(self, scope: Scope, *, open_only: bool = False) -> tuple[Link, ...]:
         return tuple(k for k in self._seen(scope) if k.settled_at is None or not open_only)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from agentmem.stores.sqlite.names import (
 from agentmem.stores.sqlite.rows import read_memories, rows_by_id, rows_by_key
 from agentmem.stores.sqlite.schema import ARTIFACTS, JOBS, LINKS, SETTINGS, Table
 from agentmem.stores.sqlite.transactions import Read, Write
-from agentmem.stores.values import NO_SCOPE, Artifact, Job, Link
+from agentmem.stores.values import NO_SCOPE, Artifact, Job, Link, NewJob
 from agentmem.types import Scope
 
 
@@ -106,6 +106,27 @@ class SqliteJobs:
             moment = to_microseconds(at, "at")
             write.insert(JOBS, [(job, owner, kind, key, written, "waiting", 0, moment, "", moment)])
         return job
+
+    def keep(self, jobs: Sequence[NewJob], /) -> tuple[int, ...]:
+        """Write many at once, each in the place of one of its key that waits; their numbers."""
+        written = [(job, write_json(job.payload, "payload")) for job in jobs]
+        numbers: list[int] = []
+        with self._database.write() as write:
+            for job, payload in written:
+                owner = intern_owner(write, ("private", job.scope))
+                if require_text(job.key, "key"):
+                    same = write.rows(
+                        JOBS,
+                        "WHERE state = 'waiting' AND kind = ? AND dedupe = ? AND owner = ?",
+                        (job.kind, job.key, owner),
+                    )
+                    write.delete(JOBS, [row[0] for row in same])
+                (number,) = write.take(JOBS)
+                moment = to_microseconds(job.at, "at")
+                row = (number, owner, require_text(job.kind, "kind"), job.key, payload)
+                write.insert(JOBS, [(*row, "waiting", 0, moment, "", moment)])
+                numbers.append(number)
+        return tuple(numbers)
 
     def claim(
         self, *, at: datetime, lease_seconds: float = 60, kinds: Collection[str] | None = None
@@ -302,6 +323,22 @@ class SqliteLinks:
                 (self._family, row[0], row[0]),
             )
             return self._seen(read, scope, found)
+
+    def among(self, scope: Scope, memory_ids: Collection[str], /) -> tuple[Link, ...]:
+        """The relations between two of these memories, oldest first; no others are looked at."""
+        with self._database.read() as read:
+            ends = sorted(row[0] for row in rows_by_id(read, memory_ids).values())
+            wanted, found = set(ends), []
+            for start in range(0, len(ends), 500):
+                part = ends[start : start + 500]
+                marks = ", ".join("?" * len(part))
+                where = f"WHERE family = ? AND first IN ({marks})"
+                found += [
+                    row
+                    for row in read.rows(LINKS, where, (self._family, *part))
+                    if row[3] in wanted
+                ]
+            return self._seen(read, scope, sorted(found))
 
     def all(self, scope: Scope, *, open_only: bool = False) -> tuple[Link, ...]:
         """Every relation whose both ends the reader sees, oldest first."""
