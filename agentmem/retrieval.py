@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count
 from agentmem.core.filters import ALL_VISIBILITIES, ALWAYS, Selection
-from agentmem.core.gate import own_world
+from agentmem.core.gate import detect_language, own_world
 from agentmem.core.lexical import K1, B
 from agentmem.core.question import Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
@@ -373,6 +373,13 @@ def _unanswered(
         np.where(user & (previous >= 0) & asked[previous], np.int32(-1), previous),
         np.where(asked & (after >= 0) & user[after], np.int32(-1), after),
     )
+
+
+def _stop_words(query: str) -> Collection[str]:
+    """The words that the language of a question uses everywhere, but for English ones."""
+    words = question_words()
+    language = detect_language(query, words)
+    return () if language == "en" else words[language].get("stop", ())
 
 
 def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ GRAMS = 2_048
 READ_CHARACTERS = 1_000
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
-_BETWEEN = compile_late(r"[\s,.!?;:…~！？。、，()]+")
+_BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
 _KANA = compile_late("[\u3040-\u30ff]")
 _HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
 
@@ -97,11 +97,12 @@ def turn_score(score: float, world: float, *, page: bool = False) -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
     When the user's own world is asked about, everything said in it may help and
-    the score says what helps most. When it is not, nothing does but a `page` that
-    answers by itself.
+    the score says what helps most; of a `page`, which is longer, only what is at
+    least a little like the question. When it is not, nothing does but a page
+    that answers by itself.
     """
-    lifted = world * (1 + max(score, 0.0) ** 0.25) / 2
-    return max(score, lifted) if page else lifted
+    near = max(score, 0.0) ** 0.25
+    return max(score, world * near) if page else world * (1 + near) / 2
 
 
 def detect_language(text: str, words: Words) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -72,17 +72,22 @@ def read_question(
     *,
     now: datetime | None = None,
     max_terms: int = MAX_QUERY_TERMS,
+    stop_words: Collection[str] = (),
 ) -> Question:
     """What `text` asks, given who speaks in the memories it is asked of.
 
     A speaker's name says whose words are wanted, not which words: it is left
     out of the terms and of the text to embed, unless nothing else remains.
     `now` gives "last May" its year; without it only full dates count.
+    `stop_words` are those of the language it is asked in, beside the English
+    ones: words that are used everywhere are no evidence.
     """
     require_text(text, "query")
     text = text[:MAX_QUESTION_CHARACTERS]
     named, rest = _take_names(text, _name_table(tuple(speakers)))
-    terms = analyse_query(rest, max_terms=max_terms)
+    terms = analyse_query(_without(rest, stop_words), max_terms=max_terms)
+    if stop_words and not terms:
+        terms = analyse_query(rest, max_terms=max_terms)
     if not terms or all(term in STOP_WORDS for term, _ in terms):
         rest = text
         terms = analyse_query(text, max_terms=max_terms)
@@ -101,6 +106,12 @@ def read_question(
         asks_count=_COUNT.search(text) is not None,
         asks_name=_NAME.match(text) is not None,
     )
+
+
+def _without(text: str, stop_words: Collection[str]) -> str:
+    if not stop_words:
+        return text
+    return _WORD.sub(lambda word: "" if word[0].casefold() in stop_words else word[0], text)
 
 
 @lru_cache(maxsize=256)
