@@ -44,6 +44,8 @@ MEMORY_FEATURES = (
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
 READ_CHARACTERS = 1_000
+OPENNESS = 0.7
+"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
 _BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
@@ -101,7 +103,7 @@ def turn_score(score: float, world: float, *, page: bool = False) -> float:
     least a little like the question. When it is not, nothing does but a page
     that answers by itself.
     """
-    near = max(score, 0.0) ** 0.25
+    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
     return max(score, world * near) if page else world * (1 + near) / 2
 
 
