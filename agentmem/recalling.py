@@ -113,7 +113,6 @@ class Recaller:
                     hit.score,
                     found.own_world,
                     page=hit.memory.kind in TEXT_KINDS,
-                    echo=hit.memory.origin == "assistant",
                 ),
             )
             for hit in found

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.core.checks import require_count
 from agentmem.core.filters import ALL_VISIBILITIES, ALWAYS, Selection
-from agentmem.core.gate import gate_of, own_world, question_words
+from agentmem.core.gate import detect_language, gate_of, own_world, question_words
 from agentmem.core.lexical import K1, B
-from agentmem.core.question import CHAT_ROLES, Question, read_question
+from agentmem.core.question import Question, read_question
 from agentmem.core.ranking import HOPS, Evidence, Ranked, match_speakers, model_for, rank
-from agentmem.core.rows import ASKS
+from agentmem.core.rows import ASKS, CHAT_ROLES
 from agentmem.embedding import Embedding
 from agentmem.errors import EmbedderError
 from agentmem.explaining import explain, explain_filtered
@@ -52,6 +52,7 @@ _MESSAGE = name_id("message")
 _TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
 """Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
 _USER = name_id("user")
+_ASSISTANT = name_id("assistant")
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 _RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
 _KEPT_OWNERS = 64
@@ -196,9 +197,8 @@ class Retriever:
     def _find(self, request: Request, scope: RowScope, degradations: list[str]) -> Found | None:
         import numpy as np
 
-        question = read_question(
-            request.query, self._speakers(request.query, scope), now=request.now
-        )
+        speakers = self.index.table.speakers(scope) - _ROLES
+        question = read_question(request.query, _named_in(request.query, speakers), now=request.now)
         asked = self._ask_embedder(request, question, degradations)
         leg = max(self._leg, 2 * request.top_k)
         near = asked[0].begin(asked[1], leg, scope=scope) if asked else None
@@ -211,7 +211,9 @@ class Retriever:
             return None
         candidates = np.fromiter({**lexical.places, **vector.places}, dtype=np.int64)
         around = self._expand(candidates, scope)
-        evidence = self._evidence(request, question, match=match, around=around, asked=asked)
+        evidence = self._evidence(
+            request, question, match=match, around=around, asked=asked, dialogue=bool(speakers)
+        )
         return Found(
             question=question,
             asked=asked[1] if asked else None,
@@ -241,13 +243,6 @@ class Retriever:
         if self.index.take_gaps(asked[0]):
             self._embedding.look_for_gaps()
         return self.index.vectors(asked[0]), asked[1]
-
-    def _speakers(self, query: str, scope: RowScope) -> tuple[str, ...]:
-        """Those whom the question may name: speakers of the scope that its words spell."""
-        speakers = self.index.table.speakers(scope) - _ROLES
-        if not speakers:
-            return ()
-        return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
 
     def _expand(
         self, candidates: NDArray[np.int64], scope: RowScope
@@ -295,6 +290,7 @@ class Retriever:
         match: Match,
         around: tuple[Columns, NDArray[np.int32], NDArray[np.int32]],
         asked: tuple[VectorIndex, NDArray[np.float32]] | None,
+        dialogue: bool,
     ) -> Evidence:
         import numpy as np
 
@@ -326,6 +322,8 @@ class Retriever:
             flags=((columns["flags"] >> TEXT_FLAGS_SHIFT) & 0xFF).astype(np.uint8),
             created=columns["created_at"] / 1e6,
             conversation=statement,
+            echo=columns["speaker"] == _ASSISTANT,
+            dialogue=dialogue,
         )
 
     # -- the answer ---------------------------------------------------------------------
@@ -374,6 +372,20 @@ def _unanswered(
         np.where(user & (previous >= 0) & asked[previous], np.int32(-1), previous),
         np.where(asked & (after >= 0) & user[after], np.int32(-1), after),
     )
+
+
+def _stop_words(query: str) -> Collection[str]:
+    """The words that the language of a question uses everywhere, but for English ones."""
+    words = question_words()
+    language = detect_language(query, words)
+    return () if language == "en" else words[language].get("stop", ())
+
+
+def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:
+    """Those whom the question may name: speakers of the scope that its words spell."""
+    if not speakers:
+        return ()
+    return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
 
 
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from agentmem.core.budget_report import Budget
 from agentmem.core.charsets import sound
 from agentmem.core.checks import require_messages, require_text
 from agentmem.core.citations import Citation
-from agentmem.core.content import content_hash
 from agentmem.core.conversation import Conversation, read_conversation
 from agentmem.core.lazy import Lazy
 from agentmem.core.living.serving import served_text
@@ -192,7 +191,7 @@ class Turn:
             heard=frozenset(preference.id for preference in self.preferences),
             signals=self._read_signals(runtime),
         )
-        key = (self.scope, self.config, self.model, at, content_hash(repr(self._asked)))
+        key = (self.scope, self.config, self.model, at, given.prefix_hash())
         known = runtime.blocks.get(key) if at + 1 < len(given) else None
         if known is not None and known[0][: at + 1] == given[: at + 1]:
             # A later step of a turn: the same block again, byte for byte.

@@ -152,6 +152,8 @@ def main() -> None:
         weights |= {f"{name}_{part}": value.astype(np.float32) for part, value in found.items()}
     if options.write:
         path = Path(__file__).resolve().parents[1] / "agentmem" / "data" / "gates.npz"
+        with np.load(path) as known:  # embedders that were not fitted keep theirs
+            weights = {**known, **weights}
         np.savez_compressed(path, **weights)
         print(f"wrote {path.name}, {path.stat().st_size:,} bytes", file=sys.stderr)
 

@@ -49,14 +49,18 @@ CURVE_ROWS = (
     "answerable", "nameless", "answer", "nameless answer", "near", "far", "rest"
 )  # fmt: skip
 Float = NDArray[np.float64]
-CONVERSATION_FEATURES = [f for f in FEATURES if f not in ("lexical", "date")]
+CONVERSATION_FEATURES = [
+    f for f in FEATURES if f not in ("lexical", "date", "echo", "recent")
+]  # the last two tell apart what one user and an assistant said: fit_statements.py
 PAGE_FEATURES = ["lexical", "cosine"]
 DATE_WEIGHT = 0.5  # too few dated questions to fit; see docs/ranking.md
 _LINE = Curve(gate=(0.0,) * 5, gate_offset=0.0, slope=1.0, offset=0.0, power=1.0)
 FLAT = Model(
     conversation=(0.0,) * len(FEATURES),
+    statement=(0.0,) * len(FEATURES),
     page=(0.0,) * len(FEATURES),
     conversation_curve=_LINE,
+    statement_curve=_LINE,
     page_curve=_LINE,
 )
 
@@ -240,10 +244,13 @@ def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -
         weights[kind], curves[kind] = fit_kind(
             f"{family} {kind}", of_kind, memories, embedder, scale=scale
         )
+    known = MODELS.get(family, FLAT)
     model = Model(
         conversation=weights["conversation"],
+        statement=known.statement,
         page=weights["page"],
         conversation_curve=curves["conversation"],
+        statement_curve=known.statement_curve,
         page_curve=curves["page"],
         cosine_mean=mean,
         cosine_spread=spread,

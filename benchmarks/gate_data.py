@@ -179,21 +179,27 @@ def gather(
     """Every example there is: own questions of each person and conversation, written ones,
     and prompts and questions of others, asked of persons and crowds drawn at random."""
     with closing(agentmem.open(":memory:", embedder=embedder, judge_new=False)) as memory:
-        asker = Asker(memory)
-        return list(
-            _gather(memory, asker, people, questions, prompts, conversations, random.Random(seed))
+        found = _gather(
+            memory,
+            people=people,
+            questions=questions,
+            prompts=prompts,
+            conversations=conversations,
+            draw=random.Random(seed),
         )
+        return list(found)
 
 
 def _gather(
     memory: MemoryManager,
-    asker: Asker,
+    *,
     people: Sequence[Path],
     questions: Sequence[Path],
     prompts: Sequence[Path],
     conversations: Sequence[Path],
     draw: random.Random,
 ) -> Iterator[Example]:
+    asker = Asker(memory)
     users: dict[str, str] = {}
     for path in people:
         crowd = f"{path.parent.name}-{path.stem}"

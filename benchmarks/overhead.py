@@ -102,10 +102,11 @@ def measure_turns(
         )  # fmt: skip
         wrapped(messages=messages, model="gpt-4o")
         wall, own = time.perf_counter() - began, time.thread_time() - own
+        waiting = time.thread_time()
         memory.flush()
-        flushed = time.thread_time()
+        waiting = time.thread_time() - waiting
         background = worker_cpu() - worker
-        spent = time.process_time() - all_began - background - (time.thread_time() - flushed)
+        spent = time.process_time() - all_began - background - waiting
         bare = time.thread_time()
         model(messages=messages, model="gpt-4o")
         bare = time.thread_time() - bare

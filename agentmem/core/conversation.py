@@ -21,6 +21,8 @@ from agentmem.core.message_parts import (
 from agentmem.errors import InvalidMessage
 
 _BEGIN = BEGIN_LINE.partition("{")[0]
+_FIRST = (_BEGIN[0], STUB[0])
+"""What the texts of ours begin with; most messages need no second look."""
 _SPEAKERS = ("user", "assistant", "system", "developer")
 _CARRIERS = ("assistant", "user")
 """Who may say a reference: the roles that `inject` gives it."""
@@ -34,22 +36,27 @@ class Conversation(Sequence[dict[str, Any]]):
     Nobody may change the messages: `copies` gives those that go out.
     """
 
-    __slots__ = ("_odd", "_ours", "_place", "_texts", "asked", "messages")
+    __slots__ = ("_odd", "_ours", "_place", "_suspects", "_texts", "asked", "messages")
 
     def __init__(self, messages: Iterable[Any] = ()) -> None:
         kept: list[dict[str, Any]] = []
         odd: list[int] = []
+        suspects: list[int] = []
         for at, message in enumerate(messages):
             # Nearly all are two keys and a plain text, of which nothing else is to be found out.
             if type(message) is dict and len(message) == 2:
                 content = message.get("content")
                 if type(content) is str and message.get("role") in _SPEAKERS:
                     kept.append(message.copy() if content.isascii() else as_dict(message, at))
+                    if content[:1] in _FIRST:
+                        suspects.append(at)
                     continue
             kept.append(as_dict(message, at))
             odd.append(at)
+            suspects.append(at)
         self.messages = tuple(kept)
         self._odd = tuple(odd)
+        self._suspects = tuple(suspects)
         self.asked = last_question(kept)
         self._ours = Lazy(self._find_ours)
         self._place = Lazy(self._find_place)
@@ -87,6 +94,13 @@ class Conversation(Sequence[dict[str, Any]]):
         drop an answer is worse than to send an old block again.
         """
         return self._ours.value
+
+    def prefix_hash(self) -> int:
+        """A number that tells conversations up to the question apart, in this process, nearly
+        always: whoever takes two for the same compares them too."""
+        end = 0 if self.asked is None else self.asked + 1
+        contents = [message.get("content") for message in self.messages[:end]]
+        return hash(tuple([c if type(c) is str else repr(c) for c in contents]))
 
     def copies(self) -> list[dict[str, Any]]:
         """The messages for somebody who may change them."""
@@ -147,8 +161,9 @@ class Conversation(Sequence[dict[str, Any]]):
 
     def _find_ours(self) -> frozenset[int]:
         asked, place, messages = self.asked or 0, self.place, self.messages
-        ours = {at for at in range(asked) if is_stub(messages[at])}
-        for at in range(asked):
+        suspects = [at for at in self._suspects if at < asked]
+        ours = {at for at in suspects if is_stub(messages[at])}
+        for at in suspects:
             if not is_reference(messages[at]):
                 continue
             this_turn = at + 1 in (asked, place)

@@ -24,6 +24,7 @@ FEATURES = (
     "lexical", "lexical_pair", "lexical_window", "lexical_session", "lexical_session_best",
     "cosine", "cosine_previous", "cosine_next", "cosine_window", "cosine_session_best",
     "speaker", "date", "asks", "answers", "length", "time", "when_time", "count_number", "name",
+    "echo", "recent",
 )  # fmt: skip
 LEG_FEATURES = 10
 """The first ones come from the legs; their weights may not be negative."""
@@ -55,12 +56,14 @@ class Evidence:
     flags: NDArray[np.uint8]  # (R,) from row_flags
     created: NDArray[np.float64]  # (R,) seconds since 1970, NaN when not known
     conversation: NDArray[np.bool_]  # (R,)
+    echo: NDArray[np.bool_] | None = None  # (R,) said by the assistant itself
+    dialogue: bool = True  # whether people with names speak in the reader's scope
 
     def __post_init__(self) -> None:
         rows, terms = self.frequencies.shape
         for name in (
             "lengths", "cosine", "previous", "next", "session", "speaker", "flags", "created",
-            "conversation",
+            "conversation", "echo",
         ):  # fmt: skip
             values = getattr(self, name)
             if values is not None and values.shape != (rows,):
@@ -146,6 +149,9 @@ def compute_features(
         columns[:, 17] = flags & NUMBER != 0
     if question.asks_name:
         columns[:, 18] = flags & NAME != 0
+    if evidence.echo is not None:
+        columns[:, 19] = evidence.echo
+    columns[:, 20] = _recent(evidence.created)
     return columns
 
 
@@ -229,6 +235,18 @@ def _term_worth(evidence: Evidence, question: Question) -> NDArray[np.float64]:
     others = np.maximum(evidence.rows_in_scope + PRIOR_ROWS - found, 0.0)
     worth = np.log1p((others + 0.5) / (found + 0.5))
     return np.asarray(worth * np.array(question.term_weights), dtype=np.float64)
+
+
+def _recent(created: NDArray[np.float64]) -> NDArray[np.float64]:
+    """0 for the oldest of the rows, 1 for the newest, by how many are older; 0 when not known."""
+    import numpy as np
+
+    known = np.sort(created[~np.isnan(created)])
+    known = known[np.diff(known, prepend=-np.inf) > 0]  # `unique` loads much that is not needed
+    if len(known) < 2:
+        return np.zeros(len(created))
+    places = np.searchsorted(known, np.nan_to_num(created, nan=known[0])) / (len(known) - 1)
+    return np.asarray(np.where(np.isnan(created), 0.0, places))
 
 
 def _date_match(evidence: Evidence, dates: DateRange) -> NDArray[np.float64]:

@@ -46,11 +46,11 @@ MEMORY_FEATURES = (
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
 READ_CHARACTERS = 1_000
-ECHO = 0.1
-"""What is left of the score of what the assistant said itself: it repeats, and it errs."""
+OPENNESS = 0.7
+"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
-_BETWEEN = compile_late(r"[\s,.!?;:…~！？。、，()]+")
+_BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
 _KANA = compile_late("[\u3040-\u30ff]")
 _HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
 
@@ -123,15 +123,16 @@ def own_world(
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
-def turn_score(score: float, world: float, *, page: bool = False, echo: bool = False) -> float:
+def turn_score(score: float, world: float, *, page: bool = False) -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
     When the user's own world is asked about, everything said in it may help and
-    the score says what helps most; the assistant's own words (`echo`) after what
-    they repeat. When it is not, nothing does but a `page` that answers by itself.
+    the score says what helps most; of a `page`, which is longer, only what is at
+    least a little like the question. When it is not, nothing does but a page
+    that answers by itself.
     """
-    lifted = world * (1 + (max(score, 0.0) * (ECHO if echo else 1.0)) ** 0.25) / 2
-    return max(score, lifted) if page else lifted
+    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    return max(score, world * near) if page else world * (1 + near) / 2
 
 
 def detect_language(text: str, words: Words) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.dates import DateRange, find_date_range
 from agentmem.core.lexical import STOP_WORDS, analyse_query, term_hash
 from agentmem.core.patterns import compile_late
+from agentmem.core.rows import CHAT_ROLES
 from agentmem.core.values import dataclass
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ _WHEN = compile_late(
 _CAPITALISED = compile_late(r"(?<=[\w,;:'’\"] )[\"'“‘(]?([A-Z][\w'’\-]*)")
 _COUNT = compile_late(r"\bhow (?:many|much|often|long|old|far|big|tall)\b", re.IGNORECASE)
 _NAME = compile_late(r"\s*(?:who|whose|whom|which|where|what)\b", re.IGNORECASE)
-# Chat roles are words of every other question, and months are words of dates.
-CHAT_ROLES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
+# Months are words of dates.
 _CASE_MATTERS = STOP_WORDS | {"may", "april", "june", "august", "mark", "rose", "grace", "hope"}
 _MAX_NAME_WORDS = 4
 
@@ -76,17 +76,22 @@ def read_question(
     speakers: Sequence[str] = (),
     *,
     now: datetime | None = None,
+    stop_words: Collection[str] = (),
 ) -> Question:
     """What `text` asks, given who speaks in the memories it is asked of.
 
     A speaker's name says whose words are wanted, not which words: it is left
     out of the terms and of the text to embed, unless nothing else remains.
     `now` gives "last May" its year; without it only full dates count.
+    `stop_words` are those of the language it is asked in, beside the English
+    ones: words that are used everywhere are no evidence.
     """
     require_text(text, "query")
     text = text[:MAX_QUESTION_CHARACTERS]
     named, rest = _take_names(text, _name_table(tuple(speakers)))
-    terms = analyse_query(rest)
+    terms = analyse_query(_without(rest, stop_words))
+    if stop_words and not terms:
+        terms = analyse_query(rest)
     if not terms or all(term in STOP_WORDS for term, _ in terms):
         rest = text
         terms = analyse_query(text)
@@ -105,6 +110,12 @@ def read_question(
         asks_count=_COUNT.search(text) is not None,
         asks_name=_NAME.match(text) is not None,
     )
+
+
+def _without(text: str, stop_words: Collection[str]) -> str:
+    if not stop_words:
+        return text
+    return _WORD.sub(lambda word: "" if word[0].casefold() in stop_words else word[0], text)
 
 
 @lru_cache(maxsize=256)

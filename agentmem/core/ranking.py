@@ -80,20 +80,24 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Weights over FEATURES for rows of conversations and of pages, and their curves.
+    """Weights over FEATURES for rows of conversations, statements and pages, and their curves.
 
+    Where people with names speak, a turn is judged with what surrounds it;
+    what one user told an assistant is judged statement by statement.
     `cosine_mean` and `cosine_spread` are of unrelated pairs in the embedder's space.
     """
 
     conversation: tuple[float, ...]
+    statement: tuple[float, ...]
     page: tuple[float, ...]
     conversation_curve: Curve
+    statement_curve: Curve
     page_curve: Curve
     cosine_mean: float = 0.0
     cosine_spread: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("conversation", "page"):
+        for name in ("conversation", "statement", "page"):
             weights = getattr(self, name)
             if len(weights) != len(FEATURES) or min(weights[:LEG_FEATURES]) < 0:
                 raise InvalidInput(name, weights, "is not one weight a feature, legs at least 0")
@@ -136,7 +140,9 @@ def rank(
     logs = np.zeros(len(features), dtype=np.float64)
     for pages, weights, curve in (
         (True, model.page, model.page_curve),
-        (False, model.conversation, model.conversation_curve),
+        (False, model.conversation, model.conversation_curve)
+        if evidence.dialogue
+        else (False, model.statement, model.statement_curve),
     ):
         here = evidence.conversation != pages
         count = int(np.count_nonzero(here))

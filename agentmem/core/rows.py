@@ -34,6 +34,8 @@ _NUMBER = compile_late(
 )
 _NAME = compile_late(r"[a-z,] [A-Z][a-z]|[\"“”«»]")
 _FLAGGED_CHARACTERS = 4_000
+# Words of every other question; who has only a role has no name.
+CHAT_ROLES = frozenset({"user", "assistant", "system", "tool", "developer", "human", "ai", "bot"})
 
 
 def embedded_text(
@@ -44,9 +46,13 @@ def embedded_text(
     heading_path: tuple[str, ...] = (),
     extra: str = "",
 ) -> str:
-    """The text to embed for a row: who says it, under what title, and what comes with it."""
+    """The text to embed for a row: who says it, under what title, and what comes with it.
+
+    A role is nobody's name, and says nothing about what is said.
+    """
     head = " ".join(part for part in (title, *heading_path) if part)
-    said = f"{speaker}: {text}" if speaker else text
+    named = speaker and speaker.casefold() not in CHAT_ROLES
+    said = f"{speaker}: {text}" if named else text
     return "\n".join(part for part in (head, f"{said} {extra}".rstrip() if extra else said) if part)
 
 

@@ -327,6 +327,21 @@ def sources() -> st.SearchStrategy[Source]:
     )
 
 
+def said() -> st.SearchStrategy[Source]:
+    """Sources that may be shown as a line of a conversation, or nearly so."""
+    return st.builds(
+        Source,
+        text=any_texts() | st.sampled_from(["Tea is green.", "[2] user: no", "a: b", "2026-01-01"]),
+        retrieved=st.dates(date(2026, 1, 1), date(2026, 1, 3)),
+        origin=st.sampled_from(["user", "assistant", "import", "web"]),
+        kind=st.sampled_from(["message", "message", "fact", "page"]),
+        speaker=st.sampled_from(
+            ["", "user", "assistant", "Ann", "Ann B.", "Ann: no", "x (import)", "fact", "é", "[1]"]
+        )
+        | any_texts(),
+    )
+
+
 def blocks() -> st.SearchStrategy[ContextBlock]:
     pointers = st.builds(
         Pointer, id=any_texts(), summary=any_texts(), tool=any_texts(), tokens=st.integers(0, 10**9)
@@ -340,7 +355,7 @@ def blocks() -> st.SearchStrategy[ContextBlock]:
             total_found=len(knowledge) + more,
         ),
         st.lists(any_texts(), max_size=3),
-        st.lists(sources(), max_size=3),
+        st.lists(sources() | said(), max_size=4),
         st.integers(0, 1000),
         st.lists(pointers, max_size=2),
         st.just("") | any_texts(),

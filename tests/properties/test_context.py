@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
+from datetime import date
 
 import pytest
 from hypothesis import example, given
@@ -25,6 +26,7 @@ from agentmem.core.context import (
     clean,
     parse_context,
     render_context,
+    speaker_label,
     trust_of,
 )
 from agentmem.errors import MalformedBlock
@@ -44,6 +46,39 @@ from tests.properties.attacks import (
 ORDER = ["user_profile", "related_knowledge", "working_memory", "conversation_summary"]
 
 
+def whole_sources(shown: ContextBlock) -> list[Source]:
+    """The sources of a cleaned block that are not one line of a conversation."""
+    return [source for source in shown.related_knowledge if speaker_label(source) is None]
+
+
+def lines_of(root: ET.Element) -> list[str]:
+    """The lines of the knowledge section that stand outside of its elements."""
+    knowledge = root.find("related_knowledge")
+    if knowledge is None:
+        return []
+    loose = [knowledge.text or "", *(child.tail or "" for child in knowledge)]
+    return [line for part in loose for line in part.split("\n") if line]
+
+
+def expected_lines(block: ContextBlock) -> list[str]:
+    """What must stand there, worked out from the value alone: who said what, under its day."""
+    shown = clean(block)
+    if not shown.related_knowledge:
+        return []
+    found = [f"Showing {len(shown.related_knowledge)} of {block.total_found} sources"]
+    day: date | None = None
+    for index, source in enumerate(shown.related_knowledge, start=1):
+        label = speaker_label(source)
+        if label is None:
+            day = None
+            continue
+        if source.retrieved != day:
+            found.append(source.retrieved.isoformat())
+        day = source.retrieved
+        found.append(f"[{index}] {label}: {source.text}")
+    return found
+
+
 def expected_shape(block: ContextBlock) -> list[tuple[str, tuple[str, ...]]]:
     """What the strict parser must find, worked out from the value alone."""
     shown = clean(block)
@@ -52,8 +87,9 @@ def expected_shape(block: ContextBlock) -> list[tuple[str, tuple[str, ...]]]:
         found.append(("user_profile", ()))
     if shown.related_knowledge:
         found.append(("related_knowledge", ("count", "total_found")))
-        for source in shown.related_knowledge:
-            names = ["index", "url", "title", "retrieved", "origin", "trust"]
+        for source in whole_sources(shown):
+            names = ["index", *(n for n in ("url", "title") if getattr(source, n))]
+            names += ["retrieved", "origin", "trust"]
             names += [n for n in ("id", "kind", "section", "speaker") if getattr(source, n)]
             found.append(("source", (*names, *(["cut"] if source.cut else []))))
     if shown.working_memory:
@@ -86,9 +122,10 @@ def test_no_content_gets_out_of_its_place(block: ContextBlock) -> None:
         assert shape(unicodedata.normalize(form, text)) == wanted
     root = ET.fromstring(text)
     shown = clean(block)
-    for element, source in zip(root.iter("source"), shown.related_knowledge, strict=True):
-        assert element.attrib["url"] == source.url
-        assert element.attrib["title"] == source.title
+    assert lines_of(root) == expected_lines(block)
+    for element, source in zip(root.iter("source"), whole_sources(shown), strict=True):
+        assert element.attrib.get("url", "") == source.url
+        assert element.attrib.get("title", "") == source.title
         assert element.attrib["origin"] == source.origin
         assert element.attrib["trust"] == trust_of(source.origin)
         assert element.text == f"\n{source.text}\n"
@@ -118,29 +155,27 @@ def test_sections_stand_in_order_and_the_count_is_true(block: ContextBlock) -> N
     knowledge = root.find("related_knowledge")
     assert (knowledge is not None) == bool(block.related_knowledge)
     if knowledge is not None:
-        sources = knowledge.findall("source")
-        assert (
-            knowledge.text or ""
-        ).strip() == f"Showing {len(sources)} of {block.total_found} sources"
-        assert len(sources) == len(block.related_knowledge) <= block.total_found
-        assert knowledge.attrib == {
-            "count": str(len(sources)),
-            "total_found": str(block.total_found),
-        }
-        assert [s.attrib["index"] for s in sources] == [str(n + 1) for n in range(len(sources))]
+        first, *lines = lines_of(root)
+        numbers = [s.attrib["index"] for s in knowledge.findall("source")]
+        numbers += [m[1] for line in lines if (m := re.match(r"\[(\d+)\] ", line))]
+        count = len(block.related_knowledge)
+        assert first == f"Showing {count} of {block.total_found} sources"
+        assert sorted(map(int, numbers)) == list(range(1, count + 1))
+        assert knowledge.attrib == {"count": str(count), "total_found": str(block.total_found)}
 
 
 @given(blocks())
 def test_every_source_shows_where_it_is_from(block: ContextBlock) -> None:
     """P3 Source attribution. Every included chunk shows its source url, title and date."""
     root = ET.fromstring(render_context(block, secret=SECRET))
-    shown = list(root.iter("source"))
-    assert len(shown) == len(block.related_knowledge)
-    for element, source in zip(shown, block.related_knowledge, strict=True):
-        cleaned = clean_source(source)
-        assert element.attrib["url"] == cleaned.url
-        assert element.attrib["title"] == cleaned.title
-        assert element.attrib["retrieved"] == source.retrieved.isoformat()
+    whole = list(map(clean_source, block.related_knowledge))
+    shown = [source for source in whole if speaker_label(source) is None]
+    assert lines_of(root) == expected_lines(block)
+    assert not any(s.url or s.title for s in whole if speaker_label(s) is not None)
+    for element, cleaned in zip(root.iter("source"), shown, strict=True):
+        assert element.attrib.get("url", "") == cleaned.url
+        assert element.attrib.get("title", "") == cleaned.title
+        assert element.attrib["retrieved"] == cleaned.retrieved.isoformat()
         assert not re.search(r"\d\d:\d\d", element.attrib["retrieved"])
 
 

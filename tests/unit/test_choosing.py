@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentmem.core.choosing import MOST_ANSWERS, choose
+from agentmem.core.choosing import choose
 from agentmem.types import Hit, Memory
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,16 +32,6 @@ def turn(number: int, answer: str) -> list[Hit]:
         )
         for role, text, lexical, score in said
     ]  # fmt: skip
-
-
-def test_answers_to_like_questions_do_not_crowd_out_what_matches() -> None:
-    hits = [hit for n in range(9) for hit in turn(n, f"It is closed on day {n}.")]
-    chosen = choose([*hits, FACT], [], top_k=5, threshold=0.3, now=NOW)
-    ids = [candidate.id for candidate in chosen.candidates]
-    assert ids[-1] == "fact"
-    assert len(ids) == MOST_ANSWERS + 1
-    reasons = {reason for hit, reason in chosen.passed_over if hit.memory.speaker == "assistant"}
-    assert reasons == {"one more answer to a like question"}
 
 
 def test_an_answer_that_says_nothing_by_itself_is_not_shown() -> None:

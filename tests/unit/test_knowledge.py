@@ -45,7 +45,7 @@ def test_the_last_one_is_cut_at_a_sentence_and_nothing_jumps_over_it() -> None:
 
 
 def test_what_cannot_hold_a_sentence_is_left_out() -> None:
-    fill = fill_knowledge(FOUND, 310, count=characters, truncate=truncate_at_sentence)
+    fill = fill_knowledge(FOUND, 280, count=characters, truncate=truncate_at_sentence)
     assert [fate.outcome for fate in fill.fates] == ["included", "dropped", "dropped"]
     assert "not even one sentence" in fill.fates[1].reason
 

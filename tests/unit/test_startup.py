@@ -47,7 +47,7 @@ NOT_FOR_INSPECT = (
 
 def test_inspect_imports_only_what_a_search_and_a_page_need(tmp_path: Path) -> None:
     store = tmp_path / "memory.db"
-    with agentmem.open(store) as memory:
+    with agentmem.open(store, embedder="wordllama") as memory:
         memory.add("Sam drinks green tea in the morning.", user_id="sam")
         memory.preferences.add("I prefer short answers", user_id="sam")
     script = (
@@ -64,7 +64,12 @@ def test_inspect_imports_only_what_a_search_and_a_page_need(tmp_path: Path) -> N
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env={"PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        env={
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(tmp_path),
+            "AGENTMEM_EMBEDDER": "wordllama",
+        },
         check=False,
         cwd=ROOT,
     )

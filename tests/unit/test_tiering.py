@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -219,7 +220,7 @@ def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryMan
     memory.add_document("# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana")
     turn = memory.turn(
         [{"role": "user", "content": "How many columns has the ledger table?"}],
-        config=TIERS,
+        config=replace(TIERS, top_k=1),
         signals=[("file", "src/billing/ledger.py")],
         user_id="ana",
     )

@@ -501,3 +501,21 @@ def test_an_image_in_the_question_of_a_turn_counts_as_media(memory: agentmem.Mem
         assert turn.budget is not None
         assert turn.budget.component("media").tokens > 50
         assert turn.budget.component("current_message").tokens < 50
+
+
+def test_two_conversations_that_ask_the_same_keep_their_own_blocks(
+    memory: agentmem.MemoryManager,
+) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    steps = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "Thursday"},
+    ]
+    begun = [[SYSTEM, ASK], [{"role": "system", "content": "You are somebody else."}, ASK]]
+    blocks = []
+    for number, messages in enumerate(begun):
+        blocks.append(memory.turn(messages, user_id="sam").block_text)
+        memory.add(f"Deploys of team {number} go out on Fridays.", user_id="sam")
+    assert blocks[0] != blocks[1]
+    for messages, block in zip(begun, blocks, strict=True):
+        assert memory.turn([*messages, *steps], user_id="sam").block_text == block

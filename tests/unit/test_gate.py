@@ -1,0 +1,139 @@
+"""Whose world a question asks about, and what a turn shows for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import agentmem
+from agentmem.core.gate import (
+    LANGUAGES,
+    WORD_FEATURES,
+    detect_language,
+    is_greeting,
+    turn_score,
+    word_features,
+)
+from agentmem.data import gate_of, question_words
+from agentmem.errors import InvalidInput
+
+WORDS = question_words()
+SAID = [
+    ("user", "2025-03-01", "I drive a Tesla Model 3, bought it used"),
+    ("user", "2025-03-08", "we rent a flat in Leith, third floor, 900 a month"),
+    ("user", "2025-03-09", "which day is bin day again?"),
+    ("assistant", "2025-03-10", "As you drive a Volvo, winter tyres are a must."),
+    ("user", "2025-04-02", "our cat Muffin hates the vet"),
+    ("user", "2025-06-11", "the landlord raised it, 950 from july"),
+    ("user", "2025-07-01", "ich habe eine Laktoseintoleranz, also keine Sahne"),
+]
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[agentmem.MemoryManager]:
+    with agentmem.open(":memory:", judge_new=False) as opened:
+        for role, day, text in SAID:
+            message = {"role": role, "content": text, "created_at": f"{day}T12:00:00+00:00"}
+            opened.add_messages([message], session=day, user_id="ann")
+        yield opened
+
+
+def block(memory: agentmem.MemoryManager, text: str) -> str:
+    turn = memory.turn([{"role": "user", "content": text}], user_id="ann", dry=True)
+    return turn.block_text
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What car do I own?", "Tesla"),
+        ("how much do we pay for the apartment", "950"),
+        ("Was vertrage ich nicht?", "Laktose"),
+        ("what's my pet called", "Muffin"),
+    ],
+)
+def test_what_was_told_is_found_in_other_words(
+    memory: agentmem.MemoryManager, question: str, answer: str
+) -> None:
+    assert answer in block(memory, question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["why do cats purr", "what is the capital of France?", "write me a poem about cars",
+     "wie hoch ist der Eiffelturm", "quién pintó las meninas", "光速是多少"],
+)  # fmt: skip
+def test_questions_about_the_world_at_large_bring_nothing(
+    memory: agentmem.MemoryManager, question: str
+) -> None:
+    assert block(memory, question) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["Hi there!", "ok", "thank you", "Good morning!", "danke", "¡Hola!", "merci",
+             "ciao", "obrigado", "ありがとう", "你好！", "ok, thanks"]
+)  # fmt: skip
+def test_greetings_ask_nothing(memory: agentmem.MemoryManager, text: str) -> None:
+    assert is_greeting(text, WORDS)
+    assert block(memory, text) == ""
+
+
+@pytest.mark.parametrize("text", ["ok, where do I live?", "thanks for the car", "hi Muffin", "?!x"])
+def test_what_says_more_is_no_greeting(text: str) -> None:
+    assert not is_greeting(text, WORDS)
+
+
+def test_the_newer_value_stands_before_the_older_and_old_questions_do_not(
+    memory: agentmem.MemoryManager,
+) -> None:
+    shown = block(memory, "how much rent do we pay?")
+    assert shown.index("950 from july") < shown.index("900 a month")
+    assert "which day is bin day" not in shown
+
+
+def test_what_the_user_said_is_preferred_to_what_the_assistant_made_of_it(
+    memory: agentmem.MemoryManager,
+) -> None:
+    turn = memory.turn([{"role": "user", "content": "what do I drive"}], user_id="ann", dry=True)
+    order = {hit.memory.text: hit.score for hit in turn.context.hits}
+    assert order[SAID[0][2]] > order[SAID[3][2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("where is my car", "en"), ("wo ist mein Auto", "de"), ("dónde está mi coche", "es"),
+     ("où est ma voiture", "fr"), ("onde está o meu carro", "pt"), ("dov'è la mia macchina", "it"),
+     ("車はどこ", "ja"), ("我的车在哪里", "zh"), ("", "en"), ("xyzzy", "en")],
+)  # fmt: skip
+def test_the_language_of_a_question_is_heard(text: str, language: str) -> None:
+    assert detect_language(text, WORDS) == language
+    found = word_features(text, WORDS)
+    assert [name for name in LANGUAGES if found[WORD_FEATURES.index(name)]] == [language]
+
+
+def test_a_better_match_and_a_nearer_world_are_never_worth_less() -> None:
+    steps = np.linspace(0, 1, 21).tolist()
+    for page in (False, True):
+        for world in steps:
+            scores = [turn_score(score, world, page=page) for score in steps]
+            assert scores == sorted(scores)
+            assert all(0 <= score <= 1 for score in scores)
+        for score in steps:
+            worlds = [turn_score(score, world, page=page) for world in steps]
+            assert worlds == sorted(worlds)
+    assert turn_score(1.0, 0.0) == 0.0
+    assert turn_score(0.8, 0.0, page=True) == 0.8
+
+
+def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
+    assert len(gate_of("minilm").vector) == 384
+    unknown = gate_of("somebody's")
+    assert len(unknown.vector) == 0
+    assert np.array_equal(unknown.words, gate_of("none").words)
+    with pytest.raises(InvalidInput):
+        type(unknown)(
+            words=unknown.words[:3], memory=unknown.memory, grams=unknown.grams,
+            vector=unknown.vector, offset=0.0,
+        )  # fmt: skip
