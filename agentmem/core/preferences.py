@@ -181,12 +181,12 @@ def preferences_from_messages(
     found: list[DetectedPreference] = []
     for turn in cleaned:
         if turn.get("role") == "user" and not turn.get("tool_call_id"):
-            for part in _text_parts(turn.get("content")):
+            for part in text_parts(turn.get("content")):
                 found += detect_preferences(part)
     return tuple(found)
 
 
-def _text_parts(content: Any) -> Iterator[str]:
+def text_parts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, Sequence):
