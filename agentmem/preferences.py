@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agentmem.core.hearing import Retraction
+    from agentmem.core.hearing import Heard, Retraction
     from agentmem.core.preferences import DetectedPreference, Polarity, PreferenceType
     from agentmem.manager import MemoryManager
 
@@ -34,6 +34,8 @@ MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
 RETRACTS = "retracts"
 """In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
+ALIKE, ALIKE_CHANGED = 0.5, 0.55
+"""So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
 """A bare "scratch that" means the latest statement, if it is not older than this."""
 TRIES = 5
@@ -134,11 +136,12 @@ class PreferenceStore:
         ended: list[Preference] = []
         by: list[str] = []
         for heard in hear_messages(messages, embed=self._vectors, strip=strip):
+            stated = self._settled(heard, scope)
             if heard.retracted:
                 for record, old in self._take_back(heard.retracted, Scope(user_id=scope.user_id)):
                     by.append(record)
                     ended += old
-            kept += self._keep(self._settled(heard.stated, scope), scope)
+            kept += self._keep(stated, scope)
         return Listened(kept=tuple(kept), taken_back=tuple(ended), undone_by=tuple(by))
 
     def get_all(
@@ -288,23 +291,46 @@ class PreferenceStore:
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """MiniLM vectors for the models that read statements; none from another embedder."""
+        import numpy as np
+
         from agentmem.embedding import ask_documents
 
         embedder = self._memory.embedding.wanted
-        if not texts or embedder is None or embedder.id.name != "minilm":
+        if embedder is None or embedder.id.name != "minilm":
             return None
+        if not texts:
+            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
         try:
             return ask_documents(embedder, texts)
         except EmbedderError:
             return None
 
-    def _settled(
-        self, stated: Sequence[DetectedPreference], scope: Scope
-    ) -> Sequence[DetectedPreference]:
-        from agentmem.core.hearing import settled
+    def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
+        """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
+        from agentmem.core.hearing import CHANGE
 
-        newest = self._own(Scope(user_id=scope.user_id))[:1] if stated else ()
-        return [settled(new, newest[0].text) if newest else new for new in stated]
+        texts = [retraction.text, *(memory.text for memory in mine)]
+        if not mine or not all(map(str.isascii, texts)):
+            return ()
+        vectors = self._vectors(texts)
+        if vectors is None:
+            return ()
+        near = vectors[1:] @ vectors[0]
+        best = int(near.argmax())
+        enough = ALIKE_CHANGED if retraction.slot == CHANGE else ALIKE
+        return (mine[best].id,) if near[best] > enough else ()
+
+    def _settled(self, heard: Heard, scope: Scope) -> Sequence[DetectedPreference]:
+        """What was stated, with a corrected name known as one by what was said just before."""
+        from agentmem.core.hearing import corrected_name, settled
+
+        newest = self._own(Scope(user_id=scope.user_id))[:1]
+        if not newest:
+            return heard.stated
+        said = newest[0].text
+        if name := corrected_name(heard.text, said):
+            return [name]
+        return [settled(new, said) for new in heard.stated]
 
     def _take_back(
         self, retractions: Sequence[Retraction], scope: Scope
@@ -316,9 +342,9 @@ class PreferenceStore:
             with self._keeping:
                 mine = self._own(scope)
                 now = self._memory.clock.now()
-                if not retraction.stems and not retraction.slot:
-                    mine = tuple(m for m in mine if now - m.created_at <= RECENT)
-                meant = matching(retraction, [(m.id, m.text) for m in mine])
+                recent = sum(now - m.created_at <= RECENT for m in mine)
+                meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
+                meant = meant or self._alike(retraction, mine)
                 if not meant:
                     continue
                 maker = remembering.Maker(

@@ -40,7 +40,9 @@ WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
 CACHE = ROOT / ".bench" / "statement_vectors.npz"
 KEPT = ("like", "dislike", "instruct", "avoid", "identity")
 PLAIN_SCALE, VECTOR_SCALE = 0.35, 2.0
-Example = tuple[str, Clause, tuple[Clause, ...], str, float]  # source, clause, message, kind, weight
+Example = tuple[
+    str, Clause, tuple[Clause, ...], str, float
+]  # source, clause, message, kind, weight
 
 
 def read_examples(*, seed: int = 7) -> list[Example]:
@@ -151,7 +153,9 @@ def fit(rows: Any, kinds: Sequence[str], weights: Sequence[float], strength: flo
     return model.fit(rows, kinds, sample_weight=np.asarray(weights))
 
 
-def held_out(examples: Sequence[Example], *, vectors: bool, strength: float, folds: int = 5) -> None:
+def held_out(
+    examples: Sequence[Example], *, vectors: bool, strength: float, folds: int = 5
+) -> None:
     """Print how each kind is found in sources that were not learned from."""
     rows = matrix([(clause, message) for _, clause, message, _, _ in examples], vectors=vectors)
     sources = sorted({source for source, *_ in examples})
@@ -172,8 +176,11 @@ def held_out(examples: Sequence[Example], *, vectors: bool, strength: float, fol
     for threshold in (0.5, 0.6, 0.7, 0.8):
         flagged = (kept > threshold) & whole
         right = (flagged & truly).sum()
-        print(f"  kept > {threshold}: recall {right / (truly & whole).sum():.3f}"
-              f" precision {right / flagged.sum():.3f}", end=";")
+        print(
+            f"  kept > {threshold}: recall {right / (truly & whole).sum():.3f}"
+            f" precision {right / flagged.sum():.3f}",
+            end=";",
+        )
     against = np.isin(kinds, ("dislike", "avoid"))
     both = whole & truly & np.isin(guess, KEPT)
     turned = (np.isin(guess, ("dislike", "avoid")) != against) & both
@@ -181,7 +188,9 @@ def held_out(examples: Sequence[Example], *, vectors: bool, strength: float, fol
     for kind in KINDS:
         is_it, said = (kinds == kind) & whole, (guess == kind) & whole
         hit = (is_it & said).sum()
-        print(f"  {kind:9} {is_it.sum():5} recall {hit / is_it.sum():.3f} precision {hit / max(1, said.sum()):.3f}")
+        print(
+            f"  {kind:9} {is_it.sum():5} recall {hit / is_it.sum():.3f} precision {hit / max(1, said.sum()):.3f}"
+        )
 
 
 def save(models: dict[str, Any]) -> None:
@@ -206,8 +215,12 @@ def save(models: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
-    parser.add_argument("--ordinary", type=Path, help="more prompts that state nothing, as JSON lines")
-    parser.add_argument("--half", action="store_true", help="learn from every other one of them only")
+    parser.add_argument(
+        "--ordinary", type=Path, help="more prompts that state nothing, as JSON lines"
+    )
+    parser.add_argument(
+        "--half", action="store_true", help="learn from every other one of them only"
+    )
     parser.add_argument("--quick", action="store_true", help="fit and save only")
     options = parser.parse_args()
     examples = read_examples()

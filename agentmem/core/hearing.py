@@ -15,8 +15,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from agentmem.core.preferences import DetectedPreference, detect_preferences, text_parts
 from agentmem.core.preference_rules import Polarity, PreferenceType
+from agentmem.core.preferences import DetectedPreference, detect_preferences, text_parts
 from agentmem.core.statements import Clause, Embed, Kind, Told, clauses, tell
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidMessage
@@ -24,21 +24,28 @@ from agentmem.types import Message
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.72, 0.93
+SURE, SURE_IN_LONG = 0.64, 0.93
 """So likely must a clause be a statement to be kept, in a message and in a long one."""
 LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
-VETO = 0.25
-"""What the rules find is not kept when the models think it less likely than this."""
+SURE_BY_LETTERS = 0.74
+"""The same where there are no vectors."""
+VETO, VETO_IN_LONG = 0.1, 0.3
+"""What the rules find is not kept when the models think it less likely than this; what one
+is ("I am a Java developer") mostly opens a task, and has to be as likely as in a long message."""
 TAKEN_BACK = 0.5
 ONCE = 0.4
+CHANGE = "change"
+"""The slot of a statement that says it is a change, but not of what."""
 _QUESTION = re.compile(
     r"(?:(?:also|and|so|but|ok|hey|btw) )*(?:what|whats|what's|how|where|which|why|who|who's|whens|when's"
-    r"|was|wie|wo|warum|wer|wann|qué|cuál|cómo|dónde|quoi|quel\w*|comment|où|qual|quais|onde|che|cosa|dove"
+    r"|any|was|wie|wo|warum|wer|wann|qué|cuál|cómo|dónde|quoi|quel\w*|comment|où|qual|quais|onde|che|cosa|dove"
     r"|should|do|does|did|is|are|can|could|would)\b"
 )
 _LETTERS = re.compile(r"[^\W\d_]")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u03ff\u0400-\u052f\u0590-\u06ff\u0900-\u0e7f\uac00-\ud7af]")
+_OTHER_LETTER = re.compile("[ąęłżśźćńřěůšžđőűğışőơưạảấầậắằặẹẻếềệịọỏốồộớờợụủứừựỳ]")
+_FORMULA = re.compile(r"\w[=+*^/|\\]+\w|[{}\[\]<>$\\=^|]|\d\s*[=+*/]")
 _WORD = re.compile(r"[^\W_][\w'+#/-]*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]+")
 _LEADS = re.compile(
@@ -50,10 +57,14 @@ _LEADS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """A clause that takes something back; `stems` say what, none takes the latest statement."""
+    """A clause that takes something back; `stems` say what.
+
+    One that says only "that" (`latest`), or nothing, means the latest statement.
+    """
 
     text: str
     stems: frozenset[str]
+    latest: bool = False
     slot: str = ""
     start: int = 0
 
@@ -64,25 +75,30 @@ class Heard:
 
     stated: tuple[DetectedPreference, ...] = ()
     retracted: tuple[Retraction, ...] = ()
+    text: str = ""
 
 
 def hear(text: str, embed: Embed | None = None) -> Heard:
     """What `text` says about its author; nothing for most texts (P10, P41)."""
     explicit = detect_preferences(text)
     message = clauses(text)
-    if not message or _OTHER_SCRIPT.search(text):
-        return Heard(stated=explicit)
+    if not message or _foreign(text):
+        return Heard(stated=explicit, text=text)
     told = tell(message, embed)
     passing = _passing(told)
-    sure = SURE if len(text) < LONG else SURE_IN_LONG
+    short = SURE if embed is not None and embed([]) is not None else SURE_BY_LETTERS
+    sure = short if len(text) < LONG else SURE_IN_LONG
     stated: list[DetectedPreference] = []
     retracted: list[Retraction] = []
     used: set[int] = set()
     for found in explicit:
-        over = [one for one in told if one.clause.start < found.end and found.start < one.clause.end]
+        over = [
+            one for one in told if one.clause.start < found.end and found.start < one.clause.end
+        ]
         if any(one.clause.at in passing for one in over):
             continue
-        kept = _unless_vetoed(text, found, over)
+        strict = len(text) >= LONG or found.slot == "role"
+        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if strict else VETO)
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
@@ -92,12 +108,35 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             continue
         if one.kind == "retract" and one.chance("retract") > TAKEN_BACK:
             retracted.append(_retraction(text, clause))
-        elif one.kind in KEPT and one.chance(*KEPT) > sure and not _only_asks(one):
+            continue
+        needed = SURE_IN_LONG if _FORMULA.search(clause.words) else sure
+        if one.kind in KEPT and one.chance(*KEPT) > needed and not _only_asks(one):
             stated.append(_stated(text, one))
     stated.sort(key=lambda one: (one.start, one.end))
+    stated, retracted = _within(stated, retracted)
     for new in stated:
         retracted += _given_up(new)
-    return Heard(stated=tuple(stated), retracted=tuple(retracted))
+    return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text)
+
+
+def _within(
+    stated: Sequence[DetectedPreference], retracted: Sequence[Retraction]
+) -> tuple[list[DetectedPreference], list[Retraction]]:
+    """What stands of a message that takes back what it said itself, and what goes further back."""
+    left = list(stated)
+    further: list[Retraction] = []
+    for one in retracted:
+        said = [(str(p.start), p.content) for p in reversed(left) if p.start < one.start]
+        meant = matching(one, said, recent=len(said))
+        left = [p for p in left if str(p.start) not in meant]
+        if not meant:
+            further.append(one)
+    return left, further
+
+
+def _foreign(text: str) -> bool:
+    """Whether a text is in none of the languages that the models know."""
+    return bool(_OTHER_SCRIPT.search(text)) or len(_OTHER_LETTER.findall(text.lower())) > 2
 
 
 def _passing(told: Sequence[Told]) -> set[int]:
@@ -132,11 +171,27 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
     changed = _pattern("changed").search(words)
     if changed and not new.slot.startswith("one ") and _pattern("job").search(words):
         yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
+    elif changed and not new.slot:
+        yield Retraction(text=new.content, stems=frozenset(), slot=CHANGE, start=new.start)
+
+
+def corrected_name(text: str, newest: str) -> DetectedPreference | None:
+    """The name in "typo, Leo" or "no, it's Leo" when the `newest` statement was a name."""
+    if slot_of(newest.lower()) != "name":
+        return None
+    match = _corrected().search(text)
+    name = (match["name"] or match["other"]) if match else ""
+    if match is None or name.lower() in _empty():
+        return None
+    return DetectedPreference(
+        type="custom", content=f"My name is {name}", subject=name,
+        quote=match[0], start=match.start(), end=match.end(), slot="one name",
+    )  # fmt: skip
 
 
 def settled(new: DetectedPreference, newest: str) -> DetectedPreference:
     """`new` as a name where it corrects the `newest` statement, which was one."""
-    if new.slot or new.polarity != "neutral" or slot_of(newest.lower()) != "name":
+    if new.slot or new.polarity == "against" or slot_of(newest.lower()) != "name":
         return new
     short = len(_WORD.findall(new.content)) <= 8
     if short and _pattern("corrects").search(new.content.lower()):
@@ -166,18 +221,23 @@ def hear_messages(
     )
 
 
-def matching(retraction: Retraction, standing: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+def matching(
+    retraction: Retraction, standing: Sequence[tuple[str, str]], *, recent: int
+) -> tuple[str, ...]:
     """The ids in `standing` (id and text, newest first) that `retraction` speaks of.
 
-    Those that share most of its stems; failing that, those of the same slot.
-    Without stems it means the latest one.
+    Those that share most of its stems; failing that, the latest one when it
+    says "that", if it is among the first `recent`; else those of its slot.
     """
+    latest = tuple(id_ for id_, _ in standing[: min(1, recent)])
     if not retraction.stems and not retraction.slot:
-        return tuple(id_ for id_, _ in standing[:1])
+        return latest
     shared = {id_: len(retraction.stems & stems(text)) for id_, text in standing}
     most = max(shared.values(), default=0)
     if most:
         return tuple(id_ for id_, count in shared.items() if count == most)
+    if retraction.latest:
+        return latest
     if retraction.slot == "job":
         return tuple(id_ for id_, text in standing if _pattern("job").search(text.lower()))[:1]
     if retraction.slot:
@@ -199,8 +259,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 _EMPTY_PAIRS = frozenset(
-    "です ます した いる てい いま ます もう ない なか かっ った して くだ ださ さい 忘れ れて の話 の件 ません ませ せん では じゃ ゃな "
-    "我不 不是 我的 了我 我说 说的 的事 忘了 忘掉 现在 不再 再也 其实 刚才 已经".split()
+    ["です", "ます", "した", "いる", "てい", "いま", "ます", "もう", "ない", "なか", "かっ", "った", "して", "くだ", "ださ", "さい", "忘れ", "れて", "の話", "の件", "ません", "ませ", "せん", "では", "じゃ", "ゃな", "我不", "不是", "我的", "了我", "我说", "说的", "的事", "忘了", "忘掉", "现在", "不再", "再也", "其实", "刚才", "已经"]
 )
 
 
@@ -213,16 +272,20 @@ def slot_of(words: str) -> str:
 
 
 def _unless_vetoed(
-    text: str, found: DetectedPreference, over: Sequence[Told]
+    text: str, found: DetectedPreference, over: Sequence[Told], veto: float
 ) -> DetectedPreference | None:
     """What the rules found, cut where the models hear something else begin, or None when they
     refuse it; its polarity is theirs where the rules hear liking in a ban."""
     if not over:
         return found
     best = max(over, key=lambda one: one.chance(*KEPT))
-    if best.chance(*KEPT) < VETO or best.chance("retract", "once") > 0.5:
+    if best.chance(*KEPT) < veto or best.chance("retract", "once") > 0.5:
         return None
-    last = max((one for one in over if one.chance(*KEPT) > 0.5), default=best, key=lambda one: one.clause.at)
+    last = max(
+        (one for one in over if one.chance(*KEPT) > 0.5),
+        default=best,
+        key=lambda one: one.clause.at,
+    )
     if found.start < last.clause.end < found.end:
         quote = text[found.start : last.clause.end]
         extra = len(" ".join(found.quote.split())) - len(" ".join(quote.split()))
@@ -230,8 +293,10 @@ def _unless_vetoed(
         subject = found.subject if found.subject in content else content
         found = replace(found, quote=quote, end=last.clause.end, content=content, subject=subject)
     against = best.chance(*AGAINST) / best.chance(*KEPT)
+    if found.polarity == "for" and against > 0.8:  # "no" was no opening word of "no emojis"
+        return replace(_stated(text, best), type=found.type)
     ill = found.polarity == "neutral" and _pattern("unwell").search(found.content.lower())
-    if ill or (found.polarity == "for" and against > 0.8):
+    if ill:
         found = replace(found, polarity="against")
     if not found.slot and best.kind == "identity" and (slot := slot_of(best.clause.words)):
         found = replace(found, slot=f"one {slot}")
@@ -270,7 +335,11 @@ def _stated(text: str, one: Told) -> DetectedPreference:
 def _retraction(text: str, clause: Clause) -> Retraction:
     said = " ".join(text[clause.start : clause.end].split())
     return Retraction(
-        text=said, stems=stems(clause.words), slot=slot_of(clause.words), start=clause.start
+        text=said,
+        stems=stems(clause.words),
+        latest=bool(_pattern("that").search(clause.words)),
+        slot=slot_of(clause.words),
+        start=clause.start,
     )
 
 
@@ -284,6 +353,19 @@ def _lists() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _empty() -> frozenset[str]:
     return frozenset(_lists()["empty"])
+
+
+@lru_cache(maxsize=1)
+def _corrected() -> re.Pattern[str]:
+    lead = _lists()["corrected name"]
+    it_is = r"(?:it's|its|it is|i meant|c'est|es|é|è|ist|das ist)"
+    name = r"[A-Z\u00c0-\u00de][\w'-]+"
+    return re.compile(
+        rf"\A\W*(?i:{lead})[\s,.!:;-]+(?i:{it_is}\s+)?(?P<name>{name})"  # "typo, Leo"
+        r"(?i:\s+(?:actually|heiß\w* ich|is right))?\s*[.!]*\Z"
+        rf"|\A\W*(?i:(?:{lead})[\s,.!]+)?(?i:{it_is})\s+(?P<other>{name}),?\s+"  # "It's Leo, not Teo"
+        r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"
+    )
 
 
 @lru_cache(maxsize=64)

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal[
-    "like", "dislike", "instruct", "avoid", "identity", "retract", "once", "other"
-]
+Kind = Literal["like", "dislike", "instruct", "avoid", "identity", "retract", "once", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Embed = Callable[[Sequence[str]], "NDArray[np.float32] | None"]
 """Gives the MiniLM vectors of texts, or None where there is no such embedder."""
@@ -44,7 +42,9 @@ LONGEST_CLAUSE = 300
 MOST_CLAUSES = 400
 """A message is read up to so many clauses; what follows is pasted text."""
 _END = re.compile(r"[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
-_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z"
+)
 _BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
 _WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
 _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -97,7 +97,9 @@ def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
     """What follows "Translate this:" to the end of the paragraph, or of the message if the
     text begins on the next line."""
     for colon in re.finditer(r"[:：](?=\s)", plain):
-        head = plain[max(plain.rfind(mark, 0, colon.start()) for mark in "\n.!?") + 1 : colon.start()]
+        head = plain[
+            max(plain.rfind(mark, 0, colon.start()) for mark in "\n.!?") + 1 : colon.start()
+        ]
         if len(head) > 200 or not _HANDED_OVER.search(head):
             continue
         here = plain[colon.end() :].partition("\n")[0]
@@ -125,9 +127,15 @@ def clauses(text: str) -> tuple[Clause, ...]:
 def _sentences(plain: str) -> Iterator[tuple[int, int, str]]:
     start = 0
     for match in _END.finditer(plain):
-        if match[0] == "." and _ABBREVIATED.search(plain, max(start, match.start() - 8), match.start()):
+        if match[0] == "." and _ABBREVIATED.search(
+            plain, max(start, match.start() - 8), match.start()
+        ):
             continue
-        if match[0] == "\n" and match.start() - start > 50 and plain[match.end() : match.end() + 1].isalpha():
+        if (
+            match[0] == "\n"
+            and match.start() - start > 50
+            and plain[match.end() : match.end() + 1].isalpha()
+        ):
             continue  # only wraps a long line of prose
         yield start, match.start(), match[0]
         start = match.end()
@@ -141,13 +149,17 @@ def _cuts(plain: str, start: int, end: int) -> Iterator[int]:
         if match.start() - seen < 3:
             continue
         before = plain[seen : match.start()].strip()
-        if re.match(r"(?:and |so |but )?(?:when|whenever|if|wenn|si|quand|se|quando|cuando)\b", before) and (
-            match[0].startswith(",") or "," not in before
-        ):
+        if re.match(
+            r"(?:and |so |but )?(?:when|whenever|if|wenn|si|quand|se|quando|cuando)\b", before
+        ) and (match[0].startswith(",") or "," not in before):
             if match[0].startswith(","):
                 seen = seen if len(before.split()) < 12 else match.start()
             continue
-        if not match[0].startswith((",", ";", ":", "，", "(", ")", " -", " –", " —")) and len(before.split()) < 2 and not _WIDE.search(before):
+        if (
+            not match[0].startswith((",", ";", ":", "，", "(", ")", " -", " –", " —"))
+            and len(before.split()) < 2
+            and not _WIDE.search(before)
+        ):
             continue
         yield match.start()
         seen = match.end()
@@ -181,7 +193,7 @@ def _boundary() -> re.Pattern[str]:
     joined = "|".join(_lists()["joined"])
     return re.compile(
         r",(?= (?!(?:esp|especially|particularly|mostly|mainly|like|such|etc|max|not)\b)(?:[^\s,]+ ){3}[^\s,])"
-        rf"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre)\b)|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
+        rf"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre)\b)|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
         rf"| (?=(?:{joined})(?![\w-]))"
     )
 
@@ -189,7 +201,8 @@ def _boundary() -> re.Pattern[str]:
 @lru_cache(maxsize=1)
 def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(
-        (name, re.compile(rf"(?<![\w])(?:{words})(?![\w])")) for name, words in _lists()["marks"].items()
+        (name, re.compile(rf"(?<![\w])(?:{words})(?![a-zß-ÿ])"))
+        for name, words in _lists()["marks"].items()
     )
 
 
