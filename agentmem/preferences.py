@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agentmem.core.hearing import Heard, Retraction
     from agentmem.core.preferences import DetectedPreference, Polarity, PreferenceType
+    from agentmem.hearing import Heard, Retraction
     from agentmem.manager import MemoryManager
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
@@ -128,8 +128,8 @@ class PreferenceStore:
         it ends stays in the record, and `undo` of one of `undone_by` lets it
         hold again.
         """
-        from agentmem.core.hearing import hear_messages
         from agentmem.core.strip import strip
+        from agentmem.hearing import hear_messages
 
         scope = scope_of(whose)
         kept: list[Preference] = []
@@ -307,7 +307,7 @@ class PreferenceStore:
 
     def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
         """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
-        from agentmem.core.hearing import CHANGE
+        from agentmem.hearing import CHANGE
 
         texts = [retraction.text, *(memory.text for memory in mine)]
         if not mine or not all(map(str.isascii, texts)):
@@ -322,7 +322,7 @@ class PreferenceStore:
 
     def _settled(self, heard: Heard, scope: Scope) -> Sequence[DetectedPreference]:
         """What was stated, with a corrected name known as one by what was said just before."""
-        from agentmem.core.hearing import corrected_name, settled
+        from agentmem.hearing import corrected_name, settled
 
         newest = self._own(Scope(user_id=scope.user_id))[:1]
         if not newest:
@@ -336,7 +336,7 @@ class PreferenceStore:
         self, retractions: Sequence[Retraction], scope: Scope
     ) -> Iterator[tuple[str, list[Preference]]]:
         """End what `retractions` speak of; gives the record of each and what it ended."""
-        from agentmem.core.hearing import matching
+        from agentmem.hearing import matching
 
         for retraction in retractions:
             with self._keeping:

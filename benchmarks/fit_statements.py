@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.core.statements import (  # noqa: E402
+from agentmem.statements import (  # noqa: E402
     BLANK,
     BUCKETS,
     KINDS,
@@ -189,7 +189,8 @@ def held_out(
         is_it, said = (kinds == kind) & whole, (guess == kind) & whole
         hit = (is_it & said).sum()
         print(
-            f"  {kind:9} {is_it.sum():5} recall {hit / is_it.sum():.3f} precision {hit / max(1, said.sum()):.3f}"
+            f"  {kind:9} {is_it.sum():5} recall {hit / is_it.sum():.3f}"
+            f" precision {hit / max(1, said.sum()):.3f}"
         )
 
 

@@ -283,12 +283,13 @@ def test_what_somebody_else_said_meanwhile_is_not_kept_twice(
 
 def say(memory: agentmem.MemoryManager, *said: str) -> Any:
     """The last turn of a user who says these things, a minute after each other."""
-    turn = None
+    turns = []
     for text in said:
         with memory.turn([{"role": "user", "content": text}], user_id="ana") as turn:
             turn.done("Okay.")
+        turns.append(turn)
         memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
-    return turn
+    return turns[-1]
 
 
 @pytest.mark.parametrize(

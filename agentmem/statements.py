@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.core.regions import (
@@ -97,14 +98,18 @@ def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
     """What follows "Translate this:" to the end of the paragraph, or of the message if the
     text begins on the next line."""
     for colon in re.finditer(r"[:：](?=\s)", plain):
-        head = plain[
-            max(plain.rfind(mark, 0, colon.start()) for mark in "\n.!?") + 1 : colon.start()
-        ]
-        if len(head) > 200 or not _HANDED_OVER.search(head):
+        begin = max(0, colon.start() - 200)
+        head = re.split(r"[\n.!?]", plain[begin : colon.start()])[-1]
+        if not _HANDED_OVER.search(head):
             continue
-        here = plain[colon.end() :].partition("\n")[0]
-        end = plain.find("\n\n", colon.end()) if here.strip() else -1
+        line_end = plain.find("\n", colon.end())
+        if line_end >= 0 and not plain[colon.end() : line_end].strip():
+            yield colon.end(), len(plain)
+            return
+        end = plain.find("\n\n", colon.end())
         yield colon.end(), len(plain) if end < 0 else end
+        if end < 0:
+            return
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
@@ -115,12 +120,12 @@ def clauses(text: str) -> tuple[Clause, ...]:
         first = plain[start : start + 40]
         asks = "?" in stop or "？" in stop
         cuts = [*_cuts(plain, start, end), end]
-        for last, (begin, stop_at) in enumerate(zip([start, *cuts], cuts, strict=False)):
-            begin, stop_at = _trimmed(plain, begin, stop_at)
-            if begin < stop_at and len(found) < MOST_CLAUSES:
-                words = " ".join(plain[begin:stop_at].split())[:LONGEST_CLAUSE]
-                is_last = last == len(cuts) - 1
-                found.append(Clause(begin, stop_at, words, asks and is_last, len(found), first))
+        for cut in zip([start, *cuts], cuts, strict=False):
+            begin, until = _trimmed(plain, *cut)
+            if begin < until and len(found) < MOST_CLAUSES:
+                words = " ".join(plain[begin:until].split())[:LONGEST_CLAUSE]
+                is_last = cut[1] == end
+                found.append(Clause(begin, until, words, asks and is_last, len(found), first))
     return tuple(found)
 
 
@@ -181,7 +186,8 @@ def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def _lists() -> dict[str, Any]:
+def word_lists() -> dict[str, Any]:
+    """The words that clauses, features and slots are told by, in eight languages."""
     path = resources.files("agentmem") / "data" / "statements.json"
     loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return loaded
@@ -189,11 +195,16 @@ def _lists() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _boundary() -> re.Pattern[str]:
-    starts = "|".join(_lists()["starts"])
-    joined = "|".join(_lists()["joined"])
+    starts = "|".join(word_lists()["starts"])
+    joined = "|".join(word_lists()["joined"])
+    being = "is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre"
+    added = "esp|especially|particularly|mostly|mainly|like|such|etc|max|not"
     return re.compile(
-        r",(?= (?!(?:esp|especially|particularly|mostly|mainly|like|such|etc|max|not)\b)(?:[^\s,]+ ){3}[^\s,])"
-        rf"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre)\b)|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
+        rf",(?= (?!(?:{added})\b)(?:[^\s,]+ ){{3}}[^\s,])"  # ", feels way better than before"
+        r"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
+        r"|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、"
+        rf"|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:{being})\b)"  # ", jest is banned"
+        r"|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
         rf"| (?=(?:{joined})(?![\w-]))"
     )
 
@@ -202,7 +213,7 @@ def _boundary() -> re.Pattern[str]:
 def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(
         (name, re.compile(rf"(?<![\w])(?:{words})(?![a-zß-ÿ])"))
-        for name, words in _lists()["marks"].items()
+        for name, words in word_lists()["marks"].items()
     )
 
 
@@ -241,7 +252,7 @@ def buckets(words: str) -> list[int]:
     shown = re.sub(f"{BLANK}+", BLANK, words)
     tokens = [match[0] for match in _WORD.finditer(shown)]
     grams = {f"w{token}" for token in tokens}
-    grams |= {f"p{one} {other}" for one, other in zip(tokens, tokens[1:], strict=False)}
+    grams |= {f"p{one} {other}" for one, other in pairwise(tokens)}
     if tokens:
         grams |= {f"^{tokens[0]}", f"^{' '.join(tokens[:2])}"}
     padded = f" {shown} "

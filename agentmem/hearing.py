@@ -7,25 +7,25 @@ Whatever is about this answer only, about somebody else, pretended or a task is 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from agentmem.core.preference_rules import Polarity, PreferenceType
 from agentmem.core.preferences import DetectedPreference, detect_preferences, text_parts
-from agentmem.core.statements import Clause, Embed, Kind, Told, clauses, tell
 from agentmem.core.values import dataclass
 from agentmem.errors import InvalidMessage
+from agentmem.statements import Clause, Embed, Kind, Told, clauses, tell, word_lists
 from agentmem.types import Message
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.64, 0.93
+SURE, SURE_IN_LONG = 0.66, 0.93
 """So likely must a clause be a statement to be kept, in a message and in a long one."""
+LONGEST_TEXT = 30_000
+"""The models read no further: what is longer is material."""
 LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
 SURE_BY_LETTERS = 0.74
@@ -38,19 +38,19 @@ ONCE = 0.4
 CHANGE = "change"
 """The slot of a statement that says it is a change, but not of what."""
 _QUESTION = re.compile(
-    r"(?:(?:also|and|so|but|ok|hey|btw) )*(?:what|whats|what's|how|where|which|why|who|who's|whens|when's"
-    r"|any|was|wie|wo|warum|wer|wann|qué|cuál|cómo|dónde|quoi|quel\w*|comment|où|qual|quais|onde|che|cosa|dove"
-    r"|should|do|does|did|is|are|can|could|would)\b"
+    r"(?:(?:also|and|so|but|ok|hey|btw) )*(?:what|whats|what's|how|where|which|why|who|who's|whens"
+    r"|when's|any|was|wie|wo|warum|wer|wann|qué|cuál|cómo|dónde|quoi|quel\w*|comment|où|qual|quais"
+    r"|onde|che|cosa|dove|should|do|does|did|is|are|can|could|would)\b"
 )
-_LETTERS = re.compile(r"[^\W\d_]")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u03ff\u0400-\u052f\u0590-\u06ff\u0900-\u0e7f\uac00-\ud7af]")
 _OTHER_LETTER = re.compile("[ąęłżśźćńřěůšžđőűğışőơưạảấầậắằặẹẻếềệịọỏốồộớờợụủứừựỳ]")
 _FORMULA = re.compile(r"\w[=+*^/|\\]+\w|[{}\[\]<>$\\=^|]|\d\s*[=+*/]")
 _WORD = re.compile(r"[^\W_][\w'+#/-]*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]+")
 _LEADS = re.compile(
-    r"(?:(?:and|but|so|because|since|although|though|also|plus|oh|hm+|ok|okay|well|then|or|cause|bc"
-    r"|und|aber|also|weil|da|así que|pero|porque|du coup|donc|mais|et|parce que|então|mas|quindi|ma"
+    r"(?:(?:and|but|so|because|since(?= (?:i|i'm|im|my|we)\b)|although|though|also|plus|oh|hm+|ok"
+    r"|okay|well|then|or|cause|bc|und|aber|also|weil|da"
+    r"|así que|pero|porque|du coup|donc|mais|et|parce que|então|mas|quindi|ma"
     r"|因为|所以|但是|不过)[ ,]+|[yeo] )+", re.IGNORECASE,
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ class Heard:
 def hear(text: str, embed: Embed | None = None) -> Heard:
     """What `text` says about its author; nothing for most texts (P10, P41)."""
     explicit = detect_preferences(text)
-    message = clauses(text)
+    message = clauses(text[:LONGEST_TEXT])
     if not message or _foreign(text):
         return Heard(stated=explicit, text=text)
     told = tell(message, embed)
@@ -246,7 +246,7 @@ def matching(
 
 
 def stems(text: str) -> frozenset[str]:
-    """The beginnings of the words that carry `text`; pairs of characters where there are no words."""
+    """The beginnings of the words that carry `text`; pairs of characters in East Asian scripts."""
     lowered = text.lower().replace("’", "'")
     found = {
         word.strip("'")[:5] if len(word) > 5 else word.rstrip("s")
@@ -254,18 +254,13 @@ def stems(text: str) -> frozenset[str]:
         if (word := match[0]) not in _empty()
     }
     for run in _WIDE.findall(lowered):
-        found |= {run[at : at + 2] for at in range(len(run) - 1)} - _EMPTY_PAIRS
+        found |= {run[at : at + 2] for at in range(len(run) - 1)} - _empty()
     return frozenset(found)
-
-
-_EMPTY_PAIRS = frozenset(
-    ["です", "ます", "した", "いる", "てい", "いま", "ます", "もう", "ない", "なか", "かっ", "った", "して", "くだ", "ださ", "さい", "忘れ", "れて", "の話", "の件", "ません", "ませ", "せん", "では", "じゃ", "ゃな", "我不", "不是", "我的", "了我", "我说", "说的", "的事", "忘了", "忘掉", "现在", "不再", "再也", "其实", "刚才", "已经"]
-)
 
 
 def slot_of(words: str) -> str:
     """The kind of thing of which one holds at a time that a clause speaks of; mostly none."""
-    for name in _lists()["slots"]:
+    for name in word_lists()["slots"]:
         if _pattern(f"slots/{name}").search(words):
             return str(name)
     return ""
@@ -344,36 +339,31 @@ def _retraction(text: str, clause: Clause) -> Retraction:
 
 
 @lru_cache(maxsize=1)
-def _lists() -> dict[str, Any]:
-    path = resources.files("agentmem") / "data" / "statements.json"
-    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return loaded
-
-
-@lru_cache(maxsize=1)
 def _empty() -> frozenset[str]:
-    return frozenset(_lists()["empty"])
+    return frozenset(word_lists()["empty"])
 
 
 @lru_cache(maxsize=1)
 def _corrected() -> re.Pattern[str]:
-    lead = _lists()["corrected name"]
+    lead = word_lists()["corrected name"]
     it_is = r"(?:it's|its|it is|i meant|c'est|es|é|è|ist|das ist)"
     name = r"[A-Z\u00c0-\u00de][\w'-]+"
+    lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{lead})"
     return re.compile(
         rf"\A\W*(?i:{lead})[\s,.!:;-]+(?i:{it_is}\s+)?(?P<name>{name})"  # "typo, Leo"
         r"(?i:\s+(?:actually|heiß\w* ich|is right))?\s*[.!]*\Z"
-        rf"|\A\W*(?i:(?:{lead})[\s,.!]+)?(?i:{it_is})\s+(?P<other>{name}),?\s+"  # "It's Leo, not Teo"
-        r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"
+        rf"|\A\W*(?i:{lead}[\s,.!]+(?:{it_is}\s+)?|{it_is}\s+)(?P<other>{name}),?\s+"
+        r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"  # "…, not Teo"
     )
 
 
 @lru_cache(maxsize=64)
 def _pattern(name: str) -> re.Pattern[str]:
-    words: Any = _lists()
+    words: Any = word_lists()
     for part in name.split("/"):
         words = words[part]
-    return re.compile(rf"(?<![\w])(?:{words})(?![\w])|(?:{_wide_only(words)})")
+    letter = r"[a-zà-ÿ0-9_'’]"
+    return re.compile(rf"(?<!{letter})(?:{words})(?!{letter})|(?:{_wide_only(words)})")
 
 
 def _wide_only(words: str) -> str:
