@@ -30,9 +30,9 @@ LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
 SURE_BY_LETTERS = 0.74
 """The same where there are no vectors."""
-VETO, VETO_IN_LONG = 0.1, 0.3
+VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.1, 0.15, 0.3
 """What the rules find is not kept when the models think it less likely than this; what one
-is ("I am a Java developer") mostly opens a task, and has to be as likely as in a long message."""
+is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.5
 ONCE = 0.4
 CHANGE = "change"
@@ -45,6 +45,10 @@ _QUESTION = re.compile(
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u03ff\u0400-\u052f\u0590-\u06ff\u0900-\u0e7f\uac00-\ud7af]")
 _OTHER_LETTER = re.compile("[ąęłżśźćńřěůšžđőűğışőơưạảấầậắằặẹẻếềệịọỏốồộớờợụủứừựỳ]")
 _FORMULA = re.compile(r"\w[=+*^/|\\]+\w|[{}\[\]<>$\\=^|]|\d\s*[=+*/]")
+_ATTRIBUTED = re.compile(
+    r"(?:.*, )?(?:he|she|they|the [\w-]+|my [\w-]+|[\w-]+) (?:said|says|replied|answered|whispered"
+    r"|shouted|asked|wrote|thought|explained|added|muttered|exclaimed|laughed|yelled|admitted)\Z"
+)
 _WORD = re.compile(r"[^\W_][\w'+#/-]*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]+")
 _LEADS = re.compile(
@@ -85,7 +89,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     if not message or _foreign(text):
         return Heard(stated=explicit, text=text)
     told = tell(message, embed)
-    passing = _passing(told)
+    passing = _passing(text, told)
     short = SURE if embed is not None and embed([]) is not None else SURE_BY_LETTERS
     sure = short if len(text) < LONG else SURE_IN_LONG
     stated: list[DetectedPreference] = []
@@ -97,8 +101,8 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         ]
         if any(one.clause.at in passing for one in over):
             continue
-        strict = len(text) >= LONG or found.slot == "role"
-        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if strict else VETO)
+        veto = VETO_OF_ROLES if found.slot == "role" else VETO
+        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= LONG else veto)
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
@@ -108,6 +112,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             continue
         if one.kind == "retract" and one.chance("retract") > TAKEN_BACK:
             retracted.append(_retraction(text, clause))
+            continue
+        if _pattern("takes back").match(_unled(clause.words)):
+            # It must name what: of "never mind" alone the models decide.
+            named = replace(_retraction(text, clause), latest=False)
+            retracted += [named] if named.stems else []
             continue
         needed = SURE_IN_LONG if _FORMULA.search(clause.words) else sure
         if one.kind in KEPT and one.chance(*KEPT) > needed and not _only_asks(one):
@@ -139,19 +148,54 @@ def _foreign(text: str) -> bool:
     return bool(_OTHER_SCRIPT.search(text)) or len(_OTHER_LETTER.findall(text.lower())) > 2
 
 
-def _passing(told: Sequence[Told]) -> set[int]:
-    """The clauses that are pretended, ironic or meant for this answer only, by their place."""
+def _passing(text: str, told: Sequence[Told]) -> set[int]:
+    """The places of clauses that are pretended, ironic, somebody else's or for this answer only."""
     found: set[int] = set()
-    pretended = ironic = once = False
-    for one in told:
+    pretended = ironic = once = others = False
+    for at, one in enumerate(told):
         clause = one.clause
-        follows = bool(clause.at) and told[clause.at - 1].clause.first == clause.first
+        follows = at > 0 and told[at - 1].clause.first == clause.first
+        goes_on = at + 1 < len(told) and told[at + 1].clause.first == clause.first
         pretended = pretended or bool(_pattern("pretend").search(clause.words))
         ironic = ironic or bool(_pattern("sarcasm").match(clause.words))
         once = one.chance("once") > ONCE or (once and follows)
-        if pretended or ironic or once:
+        others = (others and follows) or bool(_pattern("reported").match(clause.words))
+        others = others or _speaks_for_another(text, clause)
+        said = goes_on and bool(_ATTRIBUTED.match(told[at + 1].clause.words))
+        hedged = bool(_pattern("hedged").match(clause.words)) and one.kind not in (
+            "instruct",
+            "avoid",
+        )
+        if (
+            pretended
+            or ironic
+            or once
+            or others
+            or said
+            or hedged
+            or _ATTRIBUTED.search(clause.words)
+        ):
             found.add(clause.at)
     return found
+
+
+def _speaks_for_another(text: str, clause: Clause) -> bool:
+    """Whether a clause is the "Anna" of a pasted line "Anna: I love tea"."""
+    label = text[clause.start : clause.end]
+    if len(label.split()) > 2 or not label[:1].isupper():
+        return False
+    follows = text[clause.end : clause.end + 2]
+    before = text[: clause.start].rstrip(" \t")
+    return (
+        follows[:1] in (":", "：")
+        and (not before or before.endswith("\n"))
+        and not _pattern("own labels").fullmatch(clause.words)
+    )
+
+
+def _unled(words: str) -> str:
+    lead = _LEADS.match(words)
+    return (words[lead.end() :] if lead else words).removeprefix("please ")
 
 
 def _only_asks(one: Told) -> bool:
@@ -306,7 +350,9 @@ def _stated(text: str, one: Told) -> DetectedPreference:
     content = (content[lead.end() :] if lead else content) or quote
     kind = one.kind
     polarity: Polarity = "neutral"
-    if kind in AGAINST or (kind == "identity" and _pattern("against").search(clause.words)):
+    words = _unled(clause.words)
+    banned = _pattern("bans").match(words) or _pattern("rather").match(words)
+    if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(words)):
         polarity = "against"
     elif kind != "identity":
         polarity = "for"
