@@ -13,11 +13,11 @@ from agentmem.core.context import STUB, ContextBlock, parse_context
 from agentmem.core.conversation import is_reference, last_question
 from agentmem.core.extractive import ExtractSource, extract_answer
 from agentmem.core.message_parts import text_of
-from agentmem.core.preferences import detect_preferences
 from agentmem.core.replies import Reply
 from agentmem.core.showing import show_quote
 from agentmem.core.strip import strip
 from agentmem.errors import MalformedBlock
+from agentmem.hearing import hear
 
 NOTHING = "Nothing in memory answers this."
 NOTED = "Noted."
@@ -119,7 +119,7 @@ def is_told(messages: Sequence[dict[str, Any]]) -> bool:
     if asked is None:
         return False
     said = text_of(messages[asked])
-    return "?" not in said and bool(detect_preferences(strip(said)))
+    return "?" not in said and bool(hear(strip(said)).stated)
 
 
 def find_block(messages: Sequence[dict[str, Any]]) -> ContextBlock | None:

@@ -210,6 +210,7 @@ class Indexer:
             kept,
             session=payload["session"],
             once=True,
+            listen=False,  # a turn heard it when it was said
             metadata=payload["metadata"],
             **names_of(scope),
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from agentmem import remembering
@@ -15,7 +16,7 @@ from agentmem.core.filters import Compare, Selection
 from agentmem.core.message_parts import text_of
 from agentmem.core.patterns import LazyPattern
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput, RecordNotFound
+from agentmem.errors import EmbedderError, InvalidInput, RecordNotFound
 from agentmem.manager.whose import scope_of
 from agentmem.preparing import prepare
 from agentmem.stores.derived import HEARD_IN
@@ -23,12 +24,22 @@ from agentmem.stores.values import Entry, Link
 from agentmem.types import PREFERENCES_URL, Memory, Message, Scope
 
 if TYPE_CHECKING:
-    from agentmem.core.preferences import DetectedPreference, PreferenceType
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agentmem.core.preferences import DetectedPreference, Polarity, PreferenceType
+    from agentmem.hearing import Heard, Retraction
     from agentmem.manager import MemoryManager
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
+RETRACTS = "retracts"
+"""In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
+ALIKE, ALIKE_CHANGED = 0.5, 0.55
+"""So near must a taking back or a change be to the statement it ends, if no word is shared."""
+RECENT = timedelta(hours=12)
+"""A bare "scratch that" means the latest statement, if it is not older than this."""
 TRIES = 5
 """So often a statement that other processes overtake is planned."""
 
@@ -42,6 +53,7 @@ class Preference:
     type: PreferenceType
     memory: Memory
     replaced: tuple[str, ...] = ()
+    polarity: Polarity = "neutral"
 
     def to_dict(self) -> dict[str, Any]:
         """The preference as JSON values."""
@@ -49,10 +61,23 @@ class Preference:
             "id": self.id,
             "text": self.text,
             "type": self.type,
+            "polarity": self.polarity,
             "about": self.memory.metadata.get("key", ""),
             "since": self.memory.created_at.isoformat(),
             "replaced": list(self.replaced),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listened:
+    """What a user's words changed: statements that are new and those they took back.
+
+    `undone_by` are the ids to give `undo` so that what was taken back holds again.
+    """
+
+    kept: tuple[Preference, ...] = ()
+    taken_back: tuple[Preference, ...] = ()
+    undone_by: tuple[str, ...] = ()
 
 
 class PreferenceStore:
@@ -99,15 +124,35 @@ class PreferenceStore:
 
         Where such a message is remembered, what it states is erased with it.
         """
-        from agentmem.core.preferences import preferences_from_messages
-        from agentmem.core.strip import strip
+        return self.listen(messages, **whose).kept
 
+    def listen(self, messages: Iterable[Message], **whose: str | None) -> Listened:
+        """Keep what the user's own turns state and end what they take back (P10, P22, P41).
+
+        A taking back that speaks of nothing that stands changes nothing. What
+        it ends stays in the record, and `undo` of one of `undone_by` lets it
+        hold again.
+        """
+        from agentmem.core.strip import strip
+        from agentmem.hearing import hear_messages
+
+        scope = scope_of(whose)
+        kept: list[Preference] = []
+        ended: list[Preference] = []
+        by: list[str] = []
         said = messages if isinstance(messages, Mapping | str) else list(messages)
-        found = preferences_from_messages(said, strip=strip)
-        kept = self._keep(found, scope_of(whose))
-        if found:
-            self._link_remembered(list(said), scope_of(whose))
-        return kept
+        states = False
+        for heard in hear_messages(said, embed=self._vectors, strip=strip):
+            stated = self._settled(heard, scope)
+            states = states or bool(stated)
+            if heard.retracted:
+                for record, old in self._take_back(heard.retracted, Scope(user_id=scope.user_id)):
+                    by.append(record)
+                    ended += old
+            kept += self._keep(stated, scope)
+        if states:
+            self._link_remembered(list(said), scope)
+        return Listened(kept=tuple(kept), taken_back=tuple(ended), undone_by=tuple(by))
 
     def heard(
         self, message: Message, message_id: str, scope: Scope, *, new: Collection[str] = ()
@@ -117,10 +162,11 @@ class PreferenceStore:
         They are erased with it when no other message states them.
         """
         from agentmem.core.preference_merge import subject_key
-        from agentmem.core.preferences import preferences_from_messages
+        from agentmem.core.preferences import detect_preferences
         from agentmem.core.strip import strip
 
-        keys = {subject_key(one) for one in preferences_from_messages([message], strip=strip)}
+        said = strip(text_of(message)) if message.get("role") == "user" else ""
+        keys = {subject_key(one) for one in detect_preferences(said)}
         if not (keys or new):
             return
         own = self._own(Scope(user_id=scope.user_id)) if keys else ()
@@ -184,7 +230,11 @@ class PreferenceStore:
     def current(self, scope: Scope) -> tuple[Memory, ...]:
         """The memories behind `get_all`. Found by their source, so that it costs no scan."""
         found = self._memory.store.search_by_source_url(scope, PREFERENCES_URL)
-        held = [m for m in found if m.kind == "preference" and m.superseded_by is None]
+        held = [
+            m
+            for m in found
+            if m.kind == "preference" and m.superseded_by is None and RETRACTS not in m.metadata
+        ]
         held.sort(key=lambda memory: (memory.created_at, memory.id), reverse=True)
         return tuple(held[:MOST])
 
@@ -254,6 +304,80 @@ class PreferenceStore:
         if kept:
             self._settle(scope, {_key(preference.memory) for preference in kept})
         return tuple(kept)
+
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """MiniLM vectors for the models that read statements; none from another embedder."""
+        import numpy as np
+
+        from agentmem.embedding import ask_documents
+
+        embedder = self._memory.embedding.wanted
+        if embedder is None or embedder.id.name != "minilm":
+            return None
+        if not texts:
+            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
+        try:
+            return ask_documents(embedder, texts)
+        except EmbedderError:
+            return None
+
+    def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
+        """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
+        from agentmem.hearing import CHANGE
+
+        texts = [retraction.text, *(memory.text for memory in mine)]
+        if not mine or not all(map(str.isascii, texts)):
+            return ()
+        vectors = self._vectors(texts)
+        if vectors is None:
+            return ()
+        near = vectors[1:] @ vectors[0]
+        best = int(near.argmax())
+        enough = ALIKE_CHANGED if retraction.slot == CHANGE else ALIKE
+        return (mine[best].id,) if near[best] > enough else ()
+
+    def _settled(self, heard: Heard, scope: Scope) -> Sequence[DetectedPreference]:
+        """What was stated, with a corrected name known as one by what was said just before."""
+        from agentmem.hearing import corrected_name, settled
+
+        newest = self._own(Scope(user_id=scope.user_id))[:1]
+        if not newest:
+            return heard.stated
+        said = newest[0].text
+        if name := corrected_name(heard.text, said):
+            return [name]
+        return [settled(new, said) for new in heard.stated]
+
+    def _take_back(
+        self, retractions: Sequence[Retraction], scope: Scope
+    ) -> Iterator[tuple[str, list[Preference]]]:
+        """End what `retractions` speak of; gives the record of each and what it ended."""
+        from agentmem.hearing import matching
+
+        for retraction in retractions:
+            with self._keeping:
+                mine = self._own(scope)
+                now = self._memory.clock.now()
+                recent = sum(now - m.created_at <= RECENT for m in mine)
+                meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
+                meant = meant or self._alike(retraction, mine)
+                if not meant:
+                    continue
+                maker = remembering.Maker(
+                    scope=scope, visibility="private", now=now, new_ids=self._memory.ids.take
+                )
+                record = maker.memory(
+                    retraction.text,
+                    kind="preference",
+                    source_url=PREFERENCES_URL,
+                    origin="user",
+                    importance=0.1,
+                    metadata={"type": "custom", "key": "", RETRACTS: list(meant)},
+                )
+                self._memory.store.put([self._entry(record)])
+                for old_id in meant:
+                    self._end(scope, old_id, record)
+            yield record.id, [_preference(m) for m in mine if m.id in meant]
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's own, private statements: a project's are not theirs to replace."""
@@ -362,13 +486,14 @@ def _read(said: str) -> DetectedPreference:
 
 
 def _preference(memory: Memory) -> Preference:
-    from agentmem.core.preferences import PreferenceType
+    from agentmem.core.preferences import Polarity, PreferenceType
 
-    kind = memory.metadata.get("type")
+    kind, polarity = memory.metadata.get("type"), memory.metadata.get("polarity")
     return Preference(
         id=memory.id,
         text=memory.text,
         type=cast(PreferenceType, kind) if kind in get_args(PreferenceType) else "custom",
         memory=memory,
         replaced=tuple(memory.metadata.get("replaced", ())),
+        polarity=cast(Polarity, polarity) if polarity in get_args(Polarity) else "neutral",
     )

@@ -253,13 +253,12 @@ class Tokenizer:
         """For each no less than `count_message` gives; `UNBOUNDED` for more than role and text."""
         at_most = self._at_most
         framed = {role: MESSAGE_TOKENS + at_most(role) for role in ROLES}
-        found = []
-        for message in messages:
-            role, content = message.get("role"), message.get("content")
-            plain = len(message) == 2 and type(content) is str and type(role) is str
-            frame = framed.get(role) if plain else None
-            found.append(UNBOUNDED if frame is None else frame + at_most(content))
-        return found
+        return [
+            framed[message["role"]] + at_most(message["content"])
+            if plain_message(message)
+            else UNBOUNDED
+            for message in messages
+        ]
 
     def count_messages(
         self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()

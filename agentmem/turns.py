@@ -78,6 +78,7 @@ class Turn:
         self.model = model
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()
+        self.taken_back: tuple[Preference, ...] = ()
         self._began = time.perf_counter()
         self._finished = False
         self._working = working
@@ -230,10 +231,12 @@ class Turn:
     def _learn(self, runtime: Runtime) -> None:
         asked = self._asked
         if asked is not None:
-            self.preferences = self._try(
+            heard = self._try(
                 "preferences",
-                lambda: runtime.preferences.detect([asked], user_id=self.scope.user_id),
-            ) or ()  # fmt: skip
+                lambda: runtime.preferences.listen([asked], user_id=self.scope.user_id),
+            )
+            if heard is not None:
+                self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
         if not self.config.working_budget:

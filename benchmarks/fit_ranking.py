@@ -51,7 +51,7 @@ CURVE_ROWS = (
 Float = NDArray[np.float64]
 CONVERSATION_FEATURES = [
     f for f in FEATURES if f not in ("lexical", "date", "echo", "recent")
-]  # the last two tell apart what one user and an assistant said: fit_statements.py
+]  # the last two tell apart what one user and an assistant said: fit_recall.py
 PAGE_FEATURES = ["lexical", "cosine"]
 DATE_WEIGHT = 0.5  # too few dated questions to fit; see docs/ranking.md
 _LINE = Curve(gate=(0.0,) * 5, gate_offset=0.0, slope=1.0, offset=0.0, power=1.0)
@@ -244,7 +244,7 @@ def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -
         weights[kind], curves[kind] = fit_kind(
             f"{family} {kind}", of_kind, memories, embedder, scale=scale
         )
-    known = MODELS.get(family, FLAT)
+    known = fitted_models().get(family, FLAT)
     model = Model(
         conversation=weights["conversation"],
         statement=known.statement,

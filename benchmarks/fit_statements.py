@@ -1,163 +1,243 @@
-"""Fit how statements are ranked: what one user told an assistant, asked for in other words.
+"""Fit the models that tell what a clause says about its author; held-out figures by source.
 
-    python benchmarks/fit_statements.py --people FILE … --questions FILE … [--embedder NAME …] \\
-        [--cache DIR] [--write]
+    python benchmarks/fit_statements.py                 # held out by source, then fit and save
+    python benchmarks/fit_statements.py --ordinary prompts.jsonl   # learns them as nothing, too
 
-All people of a file share one scope, so that there is something to rank. Each file is held out
-in turn; what is printed is of the file that was not fitted on. `--write` fits on all of them and
-changes agentmem/core/ranking_weights.py.
+The sentences are in benchmarks/data/statements, one file a source; the weights go to
+agentmem/data/statements.npz. Needs scikit-learn, and MiniLM for the second model.
 """
 
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
-from dataclasses import dataclass, replace
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from agentmem.core.ranking_weights import MODELS
-from fit_ranking import FAR_DOWN, Float, fit, fit_curve, write
-from gate_data import Cached, add_person, query_of, read_lines
-from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
-import agentmem
-from agentmem.core.features import FEATURES, compute_features, gate_features
-from agentmem.core.filters import Selection
-from agentmem.core.ranking import Model
-from agentmem.embedders import load_embedder
-from agentmem.searches import Request
-from agentmem.types import Scope
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-USED = [FEATURES.index(name) for name in ("lexical", "cosine", "asks", "echo", "recent")]
-TOP = (8, 16, 20)
+from agentmem.statements import (  # noqa: E402
+    BLANK,
+    BUCKETS,
+    KINDS,
+    Clause,
+    buckets,
+    clauses,
+    plain_features,
+)
 
-
-@dataclass
-class Asked:
-    """A question with the features of what was found, and which of it answers."""
-
-    file: str
-    features: Float
-    relevant: NDArray[np.bool_]
-    wanted: int
-    found: Any
+DATA = ROOT / "benchmarks" / "data" / "statements"
+WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
+CACHE = ROOT / ".bench" / "statement_vectors.npz"
+KEPT = ("like", "dislike", "instruct", "avoid", "identity")
+PLAIN_SCALE, VECTOR_SCALE = 0.35, 2.0
+Example = tuple[
+    str, Clause, tuple[Clause, ...], str, float
+]  # source, clause, message, kind, weight
 
 
-def gather(people: list[Path], questions: list[Path], embedder: Any, scale: Model) -> list[Asked]:
-    """What every question finds among all people of its file; those of `questions` find nothing."""
-    asked: list[Asked] = []
-    with closing(agentmem.open(":memory:", embedder=embedder, judge_new=False)) as memory:
-        for path in people:
-            persons = read_lines(path)
-            for person in persons:
-                add_person(memory, person, str(path))
-            pairs = [
-                (query_of(q)[:2][-1], {m["text"] for m in p["memories"] if m["id"] in q["gold"]})
-                for p in persons
-                for q in p["questions"]
-                if q["type"] != "unanswerable"
+def read_examples(*, seed: int = 7) -> list[Example]:
+    """Every labelled clause alone or in its message, and once more beside clauses of others."""
+    rng = random.Random(seed)
+    found: list[Example] = []
+    single: list[tuple[str, str, str]] = []
+    for path in sorted(DATA.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            source = row["source"]
+            if "text" in row:
+                message = clauses(row["text"])
+                found += [(source, one, message, "other", 1.0) for one in message]
+                continue
+            texts = [(one["text"], one["label"]) for one in row["clauses"]]
+            message = _message([text for text, _ in texts])
+            found += [
+                (source, one, message, label, 1.0)
+                for one, (_, label) in zip(message, texts, strict=True)
             ]
-            pairs += [
-                (line["q"], set())
-                for file in questions
-                for line in read_lines(file)[::3]
-                if line["about"] in ("general", "task", "howto")
-            ]
-            asked += [_ask(memory, query, str(path), gold, scale) for query, gold in pairs]
-    return [one for one in asked if len(one.relevant)]
+            single += [(source, text, label) for text, label in texts]
+    by_source: dict[str, list[tuple[str, str]]] = {}
+    for source, text, label in single:
+        by_source.setdefault(source, []).append((text, label))
+    for source, text, label in single:
+        others = rng.choices(by_source[source], k=rng.choice((1, 1, 2, 3)))
+        at = rng.randrange(len(others) + 1)
+        texts = [other for other, _ in others]
+        message = _message([*texts[:at], text, *texts[at:]])
+        found.append((source, message[at], message, label, 0.5))
+    return found
 
 
-def _ask(memory: Any, query: str, user: str, gold: set[str], scale: Model) -> Asked:
-    request = Request(query=query, selection=Selection(reader=Scope(user_id=user)), top_k=100)
-    retriever = memory._retriever
-    retriever.index.catch_up()
-    found = retriever._find(request, retriever._row_scope(request.selection), [])
-    if found is None:
-        return Asked(user, np.zeros((0, len(FEATURES))), np.zeros(0, dtype=bool), 0, None)
-    known = memory.store.get_rows(request.selection.reader, found.rows.tolist())
-    texts = [known[row].text if row in known else "" for row in found.rows.tolist()]
-    features = compute_features(
-        found.evidence,
-        found.question,
-        cosine_mean=scale.cosine_mean,
-        cosine_spread=scale.cosine_spread,
-    ).astype(np.float64)
-    return Asked(user, features, np.array([text in gold for text in texts]), len(gold), found)
+def read_ordinary(path: Path, *, every: int, most: int = 10) -> list[Example]:
+    """Clauses of prompts that are not part of the project; nothing in them is a statement."""
+    rng = random.Random(5)
+    found: list[Example] = []
+    for line in path.read_text(encoding="utf-8").splitlines()[::every]:
+        message = clauses(json.loads(line)["text"])
+        chosen = rng.sample(message, min(most, len(message)))
+        found += [("elsewhere", one, message, "other", 0.7) for one in chosen]
+    return found
 
 
-def learn(asked: list[Asked]) -> Float:
-    used = [one for one in asked if one.relevant.any()]
-    return fit([one.features for one in used], [one.relevant for one in used], USED)
+def _message(texts: Sequence[str]) -> tuple[Clause, ...]:
+    made: list[Clause] = []
+    start = 0
+    for at, text in enumerate(texts):
+        words = " ".join(text.lower().replace("’", "'").split())
+        asks = words.endswith(("?", "？"))
+        masked = words.strip(" .!?？")
+        masked = _quoted(masked)
+        made.append(Clause(start, start + len(text), masked, asks, at, texts[0][:40]))
+        start += len(text) + 2
+    return tuple(made)
 
 
-def recalls(asked: list[Asked], weights: Float) -> str:
-    shares = []
-    for top in TOP:
-        found = [
-            one.relevant[np.argsort(-(one.features @ weights), kind="stable")[:top]].sum()
-            / one.wanted
-            for one in asked
-            if one.wanted
-        ]
-        shares.append(f"@{top} {np.mean(found):.3f}")
-    return " ".join(shares)
+def _quoted(words: str) -> str:
+    from agentmem.core.regions import cover, quotation_spans
+
+    return cover(words, quotation_spans(words), BLANK)
 
 
-def curve_rows(asked: list[Asked], weights: Float) -> dict[str, Float]:
-    """(sum, gate features) of best rows, answers and rows far down, as `fit_curve` takes them."""
-    rows: dict[str, list[Float]] = {
-        name: [] for name in ("answerable", "answer", "near", "rest", "far")
-    }
-    for one in asked:
-        sums = one.features @ weights
-        gate = gate_features(
-            one.features, one.found.evidence, one.found.question, best_sum=float(sums.max())
+def shown(words: str) -> str:
+    return words.replace(BLANK, "")
+
+
+def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
+    """The MiniLM vectors of `texts`, kept between runs."""
+    known: dict[str, np.ndarray[Any, Any]] = {}
+    if CACHE.exists():
+        with np.load(CACHE) as stored:
+            known = dict(zip(stored["keys"].tolist(), stored["rows"], strict=True))
+    keys = [hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts]
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    if missing:
+        from agentmem.embedders.minilm import MiniLMEmbedder
+
+        rows = MiniLMEmbedder(threads=2).embed_documents([text or " " for text in missing.values()])
+        known |= dict(zip(missing, rows, strict=True))
+        CACHE.parent.mkdir(exist_ok=True)
+        np.savez(CACHE, keys=np.array(list(known)), rows=np.array(list(known.values())))
+    return np.array([known[key] for key in keys], dtype=np.float32)
+
+
+def matrix(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -> Any:
+    """The features of clauses in their messages, as rows."""
+    columns: list[int] = []
+    values: list[float] = []
+    pointers = [0]
+    for clause, _ in found:
+        hashed = buckets(clause.words)
+        columns += hashed
+        values += [1 / max(1, len(hashed)) ** 0.5] * len(hashed)
+        pointers.append(len(columns))
+    grams = sparse.csr_matrix((values, columns, pointers), shape=(len(found), BUCKETS))
+    plain = np.array([plain_features(clause, message) for clause, message in found])
+    parts = [grams, sparse.csr_matrix(plain * PLAIN_SCALE)]
+    if vectors:
+        made = vectors_of([shown(clause.words) for clause, _ in found])
+        parts.append(sparse.csr_matrix(made * VECTOR_SCALE))
+    return sparse.hstack(parts, format="csr")
+
+
+def fit(rows: Any, kinds: Sequence[str], weights: Sequence[float], strength: float) -> Any:
+    model = LogisticRegression(C=strength, max_iter=300, tol=1e-3)
+    return model.fit(rows, kinds, sample_weight=np.asarray(weights))
+
+
+def held_out(
+    examples: Sequence[Example], *, vectors: bool, strength: float, folds: int = 5
+) -> None:
+    """Print how each kind is found in sources that were not learned from."""
+    rows = matrix([(clause, message) for _, clause, message, _, _ in examples], vectors=vectors)
+    sources = sorted({source for source, *_ in examples})
+    random.Random(3).shuffle(sources)
+    kinds = np.array([kind for *_, kind, _ in examples])
+    weights = np.array([weight for *_, weight in examples])
+    fold_of = {source: at % folds for at, source in enumerate(sources)}
+    fold = np.array([fold_of[source] for source, *_ in examples])
+    told = np.empty((len(examples), len(KINDS)))
+    order = sorted(KINDS)
+    for at in range(folds):
+        model = fit(rows[fold != at], kinds[fold != at], weights[fold != at], strength)
+        told[fold == at] = model.predict_proba(rows[fold == at])
+    whole = weights == 1.0
+    guess = np.array(order)[told.argmax(axis=1)]
+    kept = told[:, [order.index(kind) for kind in KEPT]].sum(axis=1)
+    truly = np.isin(kinds, KEPT)
+    for threshold in (0.5, 0.6, 0.7, 0.8):
+        flagged = (kept > threshold) & whole
+        right = (flagged & truly).sum()
+        print(
+            f"  kept > {threshold}: recall {right / (truly & whole).sum():.3f}"
+            f" precision {right / flagged.sum():.3f}",
+            end=";",
         )
-        best = np.append(sums.max(), gate)
-        if one.relevant.any():
-            rows["answerable"].append(best)
-            rows["answer"].append(np.append(sums[one.relevant].max(), gate))
-            ordered = np.sort(sums)
-            rows["rest"] += [
-                np.append(ordered[-1 - far], gate) for far in FAR_DOWN if far < len(sums)
-            ]
-        elif not one.wanted:
-            rows["near"].append(best)
-    empty = {name: np.zeros((0, 6)) for name in ("nameless", "nameless answer")}
-    return {name: np.array(found).reshape(-1, 6) for name, found in rows.items()} | empty
+    against = np.isin(kinds, ("dislike", "avoid"))
+    both = whole & truly & np.isin(guess, KEPT)
+    turned = (np.isin(guess, ("dislike", "avoid")) != against) & both
+    print(f"\n  polarity turned {turned.sum() / both.sum():.3f}")
+    for kind in KINDS:
+        is_it, said = (kinds == kind) & whole, (guess == kind) & whole
+        hit = (is_it & said).sum()
+        print(
+            f"  {kind:9} {is_it.sum():5} recall {hit / is_it.sum():.3f}"
+            f" precision {hit / max(1, said.sum()):.3f}"
+        )
+
+
+def save(models: dict[str, Any]) -> None:
+    """The weights as int8 with one scale a kind; the bias is a plain feature."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for name, model in models.items():
+        order = list(model.classes_)
+        weights = model.coef_[[order.index(kind) for kind in KINDS]].astype(np.float32)
+        bias = model.intercept_[[order.index(kind) for kind in KINDS]].astype(np.float32)
+        grams, rest = weights[:, :BUCKETS], weights[:, BUCKETS:]
+        scale = np.abs(grams).max(axis=1) / 127
+        arrays |= {
+            f"{name}_grams": np.round(grams / scale[:, None]).astype(np.int8),
+            f"{name}_scale": scale.astype(np.float32),
+            f"{name}_rest": rest.astype(np.float16),
+            f"{name}_bias": bias,
+        }
+    np.savez_compressed(WEIGHTS, **arrays)
+    print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e6:.2f} MB")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--people", nargs="+", type=Path, required=True)
-    parser.add_argument("--questions", nargs="+", type=Path, required=True)
-    parser.add_argument("--embedder", nargs="+", default=["minilm", "wordllama", "none"])
-    parser.add_argument("--cache", type=Path, help="folder for vectors computed before")
-    parser.add_argument("--write", action="store_true", help="change ranking_weights.py")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
+    parser.add_argument(
+        "--ordinary", type=Path, help="more prompts that state nothing, as JSON lines"
+    )
+    parser.add_argument(
+        "--half", action="store_true", help="learn from every other one of them only"
+    )
+    parser.add_argument("--quick", action="store_true", help="fit and save only")
     options = parser.parse_args()
+    examples = read_examples()
+    if options.ordinary:
+        examples += read_ordinary(options.ordinary, every=2 if options.half else 1)
+    print(f"{len(examples):,} examples, {sum(w == 1.0 for *_, w in examples):,} of them as written")
+    pairs = [(clause, message) for _, clause, message, _, _ in examples]
+    kinds = [kind for *_, kind, _ in examples]
+    weights = [weight for *_, weight in examples]
     models = {}
-    for name in options.embedder:
-        loaded = load_embedder(name)
-        embedder = None if loaded is None else Cached(loaded, options.cache)
-        asked = gather(options.people, options.questions, embedder, MODELS[name])
-        for file in sorted({one.file for one in asked}):
-            weights = learn([one for one in asked if one.file != file] or asked)
-            print(name, "without", Path(file).name,
-                  recalls([one for one in asked if one.file == file], weights))  # fmt: skip
-        weights = learn(asked)
-        curve = fit_curve(curve_rows(asked, weights))
-        print({FEATURES[at]: round(float(weights[at]), 2) for at in USED}, curve, flush=True)
-        models[name] = replace(
-            MODELS[name],
-            statement=tuple(round(float(weight), 4) for weight in weights),
-            statement_curve=curve,
-        )
-        if embedder is not None:
-            embedder.save()
-    if options.write:
-        write(models)
+    for name, vectors in (("letters", False), ("vectors", True)):
+        print(name)
+        if not options.quick:
+            held_out(examples, vectors=vectors, strength=options.strength)
+        models[name] = fit(matrix(pairs, vectors=vectors), kinds, weights, options.strength)
+    save(models)
 
 
 if __name__ == "__main__":

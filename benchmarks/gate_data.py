@@ -29,9 +29,9 @@ from agentmem.core.gate import (
     gram_places,
     gram_scale,
     memory_features,
+    question_words,
     word_features,
 )
-from agentmem.data import question_words
 from agentmem.manager import MemoryManager
 from agentmem.protocols import Embedder, EmbedderId
 from agentmem.searches import Request

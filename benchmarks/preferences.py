@@ -35,9 +35,9 @@ def find_keywords(text: str) -> bool:
 
 def find_statements(text: str) -> bool:
     """What agentmem finds."""
-    from agentmem.core.preferences import detect_preferences
+    from agentmem.hearing import hear
 
-    return bool(detect_preferences(text))
+    return bool(hear(text).stated)
 
 
 def read_rows(path: Path | None) -> list[Row]:

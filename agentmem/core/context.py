@@ -12,6 +12,7 @@ import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from typing import cast
 
 from agentmem.core.block import (
     ContextBlock,
@@ -26,6 +27,7 @@ from agentmem.core.checks import require_text
 from agentmem.core.cleaning import escape_attribute, escape_text, unescape
 from agentmem.core.patterns import compile_late
 from agentmem.errors import InvalidInput, MalformedBlock
+from agentmem.types import Origin
 
 __all__ = [
     "STUB",
@@ -288,7 +290,7 @@ def _read_sources(section: str) -> Iterator[Source]:
             yield Source(
                 text=unescape(said),
                 retrieved=date.fromisoformat(day),
-                origin=origin or _ORIGIN_OF.get(speaker, "user"),
+                origin=cast("Origin", origin or _ORIGIN_OF.get(speaker, "user")),
                 kind=speaker if own else "message",
                 speaker="" if own else speaker,
             )

@@ -196,6 +196,8 @@ def subject_key(preference: DetectedPreference) -> str:
     said = " ".join(preference.content.lower().replace("’", "'").split())
     if slot in ("name", "pronouns", "time-zone", "job"):
         return slot
+    if slot.startswith("one "):
+        return slot.removeprefix("one ")
     if slot == "level-of-answers":
         return "answers: level"
     if slot == "favourite":

@@ -11,7 +11,7 @@ examples.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -28,13 +28,10 @@ from agentmem.core.preference_clauses import (
     sentences,
 )
 from agentmem.core.preference_instructions import instruct, opens_lasting
-from agentmem.core.preference_languages import state_in_other_languages
 from agentmem.core.preference_lexicon import either
 from agentmem.core.preference_rules import Found, Polarity, PreferenceType
 from agentmem.core.preference_subjects import describe, introduce, state
 from agentmem.core.values import dataclass
-from agentmem.errors import InvalidMessage
-from agentmem.types import Message
 
 LONGEST_STATEMENT = 300
 
@@ -150,8 +147,8 @@ class DetectedPreference:
 def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     """The lasting statements in `text`, in order; none for a text without one.
 
-    Linear in the text. English in full, the plainest forms of German, Spanish
-    and French; in other languages nothing is found.
+    Linear in the text, and English only: `hearing.hear` reads other languages
+    and other wordings.
     """
     require_text(text, "text")
     found: list[DetectedPreference] = []
@@ -160,33 +157,8 @@ def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     return tuple(found)
 
 
-def preferences_from_messages(
-    messages: Iterable[Message],
-    *,
-    strip: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
-) -> tuple[DetectedPreference, ...]:
-    """What the user's own turns state, oldest first; offsets count within one text part (P22).
-
-    Only messages with the role "user" are read, and of those only their text:
-    tool results, images and files are not. `strip` removes the messages and
-    blocks this package injected; without it whole blocks are recognised by their tags.
-    """
-    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
-        raise InvalidMessage("messages", messages, "is not a list", remedy="Pass a list of dicts.")
-    turns = list(messages)
-    for turn in turns:
-        if not isinstance(turn, Mapping):
-            raise InvalidMessage("message", turn, "is not a mapping", remedy="Pass dict messages.")
-    cleaned = turns if strip is None else strip(turns)
-    found: list[DetectedPreference] = []
-    for turn in cleaned:
-        if turn.get("role") == "user" and not turn.get("tool_call_id"):
-            for part in _text_parts(turn.get("content")):
-                found += detect_preferences(part)
-    return tuple(found)
-
-
-def _text_parts(content: Any) -> Iterator[str]:
+def text_parts(content: Any) -> Iterator[str]:
+    """The texts of a message's content; not its tool results, images and files."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Sequence):
@@ -234,8 +206,7 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         if found is None:
             # The words skipped as an opening may have been the beginning after all.
             start = place.start
-            found = state_in_other_languages(spoken, start, end)
-            if found is None and opener:
+            if opener:
                 found = instruct(spoken, start, end, lasting=lasting)
         if found is None or (sentence.asks and asking(spoken, start)):
             continue
@@ -328,5 +299,5 @@ __all__ = [
     "Polarity",
     "PreferenceType",
     "detect_preferences",
-    "preferences_from_messages",
+    "text_parts",
 ]

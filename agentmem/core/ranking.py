@@ -215,9 +215,9 @@ def fitted_models() -> Mapping[str, Model]:
 
 
 def _read_model(found: Mapping[str, Any]) -> Model:
-    weights = {name: tuple(found[name]) for name in ("conversation", "page")}
+    weights = {name: tuple(found[name]) for name in ("conversation", "statement", "page")}
     curves = {
         name: Curve(**{**found[name], "gate": tuple(found[name]["gate"])})
-        for name in ("conversation_curve", "page_curve")
+        for name in ("conversation_curve", "statement_curve", "page_curve")
     }
     return Model(**{**found, **weights, **curves})

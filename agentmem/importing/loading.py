@@ -172,6 +172,7 @@ class _Loading:
                 told.found(len(fresh))
             for scope in {memory.scope for memory, _ in fresh if may_state(memory)}:
                 self._memory.judge_later(scope)
+            self._listen([memory for memory, _ in fresh])
         new = {id(memory) for memory, _ in fresh}
         for memories in made:
             if not any(id(memory) in new for memory, _ in memories):
@@ -183,6 +184,19 @@ class _Loading:
             self._ended += first.superseded_by is not None
             if first.session:
                 self._sessions.add(first.session)
+
+    def _listen(self, fresh: Sequence[Memory]) -> None:
+        """Let what users said about themselves in messages reach their profiles (P45)."""
+        own: dict[str, list[Memory]] = {}
+        for memory in fresh:
+            user = memory.scope.user_id
+            mine = memory.kind == "message" and memory.speaker in ("", "user", user)
+            if user is not None and mine and memory.origin == "user" and not memory.superseded_by:
+                own.setdefault(user, []).append(memory)
+        for user, memories in own.items():
+            memories.sort(key=lambda memory: memory.created_at)
+            said = [{"role": "user", "content": memory.text} for memory in memories]
+            self._memory.preferences.listen(said, user_id=user)
 
     def summary(self) -> ImportSummary:
         return ImportSummary(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agentmem import remembering
 from agentmem.core.checks import require_items, require_mapping, require_text
@@ -22,6 +22,7 @@ from agentmem.types import EMPTY, PREFERENCES_URL, Document, Memory, Scope, Visi
 if TYPE_CHECKING:
     from agentmem.core.living.records import Record
     from agentmem.embedding import Vectors
+    from agentmem.manager import MemoryManager
 
 FEW_CHUNKS = 8
 
@@ -117,6 +118,7 @@ class Adding(Base):
         *,
         session: str = "",
         once: bool = False,
+        listen: bool = True,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         **whose: str | None,
@@ -124,13 +126,30 @@ class Adding(Base):
         """Remember a conversation, one memory a message; a message already there adds nothing.
 
         The same words at another time are another message, unless `once`: then
-        what a speaker said before is not kept again.
+        what a speaker said before is not kept again. What the user says about
+        themselves in new messages reaches the profile unless `listen` is off (P45).
         """
         require_text(session, "session")
         maker = self._maker(whose, visibility, metadata)
         memories = remembering.from_messages(maker, messages, session=session)
         same = remembering.same_words if once else remembering.same_message
-        return self._put_new(maker, memories, same=same)
+        result = self._put_new(maker, memories, same=same)
+        if listen:
+            new = {item.id for item in result.items if item.event == "ADD"}
+            self._listen([memory for memory in memories if memory.id in new], maker.scope)
+        return result
+
+    def _listen(self, memories: Sequence[Memory], scope: Scope) -> None:
+        """Let what the user says in new messages reach the profile; others' words do not."""
+        own = (scope.user_id, "user", "")
+        said = [m for m in memories if m.origin == "user" and m.speaker in own]
+        if said and scope.user_id is not None:
+            preferences = cast("MemoryManager", self).preferences
+            ordered = sorted(said, key=lambda memory: memory.created_at)
+            preferences.listen(
+                [{"role": "user", "content": memory.text} for memory in ordered],
+                user_id=scope.user_id,
+            )
 
     def add_document(
         self,

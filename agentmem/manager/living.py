@@ -121,13 +121,21 @@ class Living(Base):
         Turns of others than the user teach nothing. `undo(result.journal_id)`
         takes it all back; a dry run changes nothing. A `model` (a litellm name
         or a chat-completions callable) finds what the rules miss, within
-        `spend`; what it proposes is kept only if the text says it (L11).
+        `spend`; what it proposes is kept only if the text says it (L11). What
+        users say about themselves reaches their profile too (P45); that is
+        taken back with `preferences.undo`.
         """
         from agentmem.living.learning import Learner
 
-        learner, scope = Learner(cast("MemoryManager", self)), scope_of(whose)
+        memory = cast("MemoryManager", self)
+        learner, scope = Learner(memory), scope_of(whose)
         said = learner.read(scope, data)
-        return learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
+        learned = learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
+        if scope.user_id is not None and not dry_run:
+            ordered = sorted(said, key=lambda one: one.at)
+            own: list[dict[str, Any]] = [{"role": "user", "content": one.text} for one in ordered]
+            memory.preferences.listen(own, user_id=scope.user_id)
+        return learned
 
     def history_of(
         self, key: str, *, as_of: Instant = None, **whose: str | None

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import agentmem
 from agentmem.core.preference_merge import KnownPreference, merge_preferences, subject_key
 from agentmem.core.preferences import (
     DetectedPreference,
     detect_preferences,
-    preferences_from_messages,
 )
+from agentmem.hearing import hear, hear_messages
+from agentmem.testing import HashEmbedder, ManualClock
 from agentmem.types import Message
 from tests.properties.strategies import texts
 
@@ -75,6 +77,10 @@ NEUTRAL = (
 )
 
 
+def stated(text: str) -> tuple[DetectedPreference, ...]:
+    return hear(text).stated
+
+
 def statements() -> st.SearchStrategy[tuple[str, str, str]]:
     """A plain statement, its type and its filling."""
     return st.sampled_from(FORMS).flatmap(
@@ -94,22 +100,17 @@ def test_explicit_statements_are_found(
     """P10 Preference detection. Explicit statements are found with type and content among other text; questions, quotations, negations and hypotheticals are not."""
     said, kind, filling = statement
     text = f"{before}{gap}{said}.{gap}{after}"
-    found = detect_preferences(text)
+    found = stated(text)
     assert [(p.type, p.content) for p in found] == [(kind, said)]
     assert filling in found[0].content
     assert found[0].quote == text[found[0].start : found[0].end] == said
     for disguise in DISGUISES:
-        assert detect_preferences(disguise.format(said)) == (), disguise
+        assert stated(disguise.format(said)) == (), disguise
     if said.startswith("I"):
         for disguise in FIRST_PERSON_DISGUISES:
-            assert detect_preferences(disguise.format(said)) == (), disguise
+            assert stated(disguise.format(said)) == (), disguise
         if kind == "expertise":
-            assert (
-                detect_preferences(
-                    said.replace("I'm a", "I'm not a").replace("I am a", "I am not a")
-                )
-                == ()
-            )
+            assert stated(said.replace("I'm a", "I'm not a").replace("I am a", "I am not a")) == ()
 
 
 @given(
@@ -185,20 +186,24 @@ def without_stub(messages: Sequence[Message]) -> Sequence[Message]:
     return [m for m in messages if not str(m.get("content")).startswith("STUB")]
 
 
+def heard(messages: Sequence[Message]) -> list[DetectedPreference]:
+    found = hear_messages(messages, strip=without_stub)
+    assert not any(one.retracted for one in found)
+    return [preference for one in found for preference in one.stated]
+
+
 @given(st.lists(planted(), max_size=5), st.lists(planted(), max_size=5), statements())
 def test_no_one_else_can_plant_a_preference(
     before: list[Message], after: list[Message], own: tuple[str, str, str]
 ) -> None:
     """P22 No planted preference. No page, tool result, assistant turn or retrieved memory creates or changes one."""
     turn: Message = {"role": "user", "content": own[0] + "."}
-    alone = preferences_from_messages([turn], strip=without_stub)
-    among = preferences_from_messages([*before, turn, *after], strip=without_stub)
+    alone = heard([turn])
+    among = heard([*before, turn, *after])
     assert among == alone
     assert len(alone) == 1
     known = [KnownPreference(id="1", key=subject_key(alone[0]), content=alone[0].content)]
-    plan = merge_preferences(
-        known, preferences_from_messages([*before, *after], strip=without_stub)
-    )
+    plan = merge_preferences(known, heard([*before, *after]))
     assert (plan.add, plan.replace) == ((), ())
 
 
@@ -233,3 +238,51 @@ def test_merging_keeps_one_statement_a_subject(
     final = {key: next(p for p in reversed(flat) if subject_key(p) == key) for key in newest}
     again = merge_preferences(known, list(final.values()))
     assert (again.add, again.replace) == ((), ())
+
+
+TAKEN_BACK = (
+    "Forget what I said about {}.", "I take back what I said about {}.", "forget the thing about {}",
+    "Ignore what I said about {}", "scratch that", "Never mind what I said about {}.",
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(THINGS),
+    st.sampled_from(("I prefer {}.", "I really like {}.", "I hate {}.", "I'm allergic to {}.")),
+    st.sampled_from(TAKEN_BACK),
+)
+def test_what_is_taken_back_no_longer_stands_and_can_be_brought_back(
+    thing: str, form: str, back: str
+) -> None:
+    """P41 Taken back. What users take back no longer stands, nothing else goes with it, and undo lets it hold again."""
+    with agentmem.open(":memory:", embedder=HashEmbedder(), clock=ManualClock()) as memory:
+        prefs = memory.preferences
+        for text in ("My pronouns are they/them.", form.format(thing)):
+            prefs.listen([{"role": "user", "content": text}], user_id="ana")
+            memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+        before = [p.text for p in prefs.get_all(user_id="ana")]
+        assert len(before) == 2
+        heard = prefs.listen([{"role": "user", "content": back.format(thing)}], user_id="ana")
+        assert [p.text for p in heard.taken_back] == before[:1]
+        assert [p.text for p in prefs.get_all(user_id="ana")] == before[1:]
+        again = prefs.undo(heard.undone_by[0], user_id="ana")
+        assert [p.text for p in again] == before[:1]
+        assert [p.text for p in prefs.get_all(user_id="ana")] == before
+
+
+@given(statements())
+def test_what_a_user_says_reaches_the_profile_by_every_way(own: tuple[str, str, str]) -> None:
+    """P45 Every way in. What a user says about themselves stands in the profile whether it came in a turn, by add, by learn or in an import."""
+    said: dict[str, str] = {"role": "user", "content": own[0] + "."}
+    stood = []
+    for way in ("turn", "add", "learn"):
+        with agentmem.open(":memory:", embedder=HashEmbedder(), clock=ManualClock()) as memory:
+            if way == "turn":
+                with memory.turn([said], user_id="ana") as turn:
+                    turn.done("Okay.")
+            elif way == "add":
+                memory.add([said], user_id="ana")
+            else:
+                memory.learn([said], user_id="ana")
+            stood.append([p.text for p in memory.preferences.get_all(user_id="ana")])
+    assert stood == [[own[0]]] * 3

@@ -12,11 +12,12 @@ from agentmem.core.gate import (
     LANGUAGES,
     WORD_FEATURES,
     detect_language,
+    gate_of,
     is_greeting,
+    question_words,
     turn_score,
     word_features,
 )
-from agentmem.data import gate_of, question_words
 from agentmem.errors import InvalidInput
 
 WORDS = question_words()

@@ -14,9 +14,9 @@ from agentmem.core.preference_merge import (
 from agentmem.core.preferences import (
     DetectedPreference,
     detect_preferences,
-    preferences_from_messages,
 )
 from agentmem.errors import InvalidInput, InvalidMessage, InvalidText
+from agentmem.hearing import hear, hear_messages
 
 STATED = [
     # what one is and knows
@@ -330,7 +330,7 @@ def test_several_statements_and_other_text(text: str, contents: list[str]) -> No
     ],
 )
 def test_for_or_against(text: str, polarity: str) -> None:
-    assert detect_preferences(text)[0].polarity == polarity
+    assert hear(text).stated[0].polarity == polarity
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_for_or_against(text: str, polarity: str) -> None:
     ],
 )  # fmt: skip
 def test_plain_statements_in_other_languages(text: str) -> None:
-    assert len(detect_preferences(text)) == 1
+    assert len(hear(text).stated) == 1
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_plain_statements_in_other_languages(text: str) -> None:
     ["Magst du Tee?", "Wenn ich Vegetarier wäre", "Ich mag das", "¿Prefiero el té?", "Ella prefiere té", "J'aime ça", "Elle préfère le thé"],
 )  # fmt: skip
 def test_other_languages_are_not_wrong(text: str) -> None:
-    assert detect_preferences(text) == ()
+    assert hear(text).stated == ()
 
 
 def key_of(text: str) -> str:
@@ -423,7 +423,8 @@ def test_only_the_users_own_text_parts_are_read() -> None:
         {"role": "user", "content": None},
         {"role": "function", "name": "f", "content": "I'm a vet."},
     ]  # fmt: skip
-    assert [found.content for found in preferences_from_messages(messages)] == ["I hate figs"]
+    heard = [found.content for one in hear_messages(messages) for found in one.stated]
+    assert heard == ["I hate figs"]
 
 
 def test_what_strip_removes_is_not_read() -> None:
@@ -431,10 +432,10 @@ def test_what_strip_removes_is_not_read() -> None:
         {"role": "user", "content": "stub: I'm a king"},
         {"role": "user", "content": "I'm a cook"},
     ]
-    found = preferences_from_messages(
+    found = hear_messages(
         messages, strip=lambda turns: [t for t in turns if "stub" not in str(t["content"])]
     )
-    assert [preference.content for preference in found] == ["I'm a cook"]
+    assert [preference.content for one in found for preference in one.stated] == ["I'm a cook"]
 
 
 def test_bad_input_is_refused() -> None:
@@ -443,10 +444,10 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InvalidText):
         detect_preferences("I like \ud800")
     with pytest.raises(InvalidMessage):
-        preferences_from_messages(["I like tea"])  # type: ignore[list-item]  # what the test is about
+        hear_messages(["I like tea"])  # type: ignore[list-item]  # what the test is about
     for bad in (None, "I like tea", {"role": "user"}, 5):
         with pytest.raises(InvalidMessage):
-            preferences_from_messages(bad)  # type: ignore[arg-type]  # what the test is about
+            hear_messages(bad)  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidInput):
         DetectedPreference(type="mood", content="x", subject="x")  # type: ignore[arg-type]  # what the test is about
 

@@ -269,3 +269,92 @@ def test_what_somebody_else_said_meanwhile_is_not_kept_twice(
     assert prefs.add("Call me Tom", user_id="ana").text == "Call me Tom"
     (holds,) = prefs.get_all(user_id="ana")
     assert holds.text == "Call me Tom"
+
+
+def say(memory: agentmem.MemoryManager, *said: str) -> Any:
+    """The last turn of a user who says these things, a minute after each other."""
+    turns = []
+    for text in said:
+        with memory.turn([{"role": "user", "content": text}], user_id="ana") as turn:
+            turn.done("Okay.")
+        turns.append(turn)
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    return turns[-1]
+
+
+@pytest.mark.parametrize(
+    ("said", "standing"),
+    [
+        (["I'm vegan", "I'm no longer vegan"], []),
+        (["I'm vegan", "forget that I'm vegan"], []),
+        (["Call me Bea", "It's Beatrice, not Bea"], ["My name is Beatrice"]),
+        (["no emojis please"], ["no emojis please"]),
+        (["no emojis please", "you can use emojis again"], []),
+        (["I love jazz", "scratch that"], []),
+        (["ich bin vegetarier", "ich bin nicht mehr vegetarier"], []),
+        (["soy vegana", "ya no soy vegana"], []),
+        (["I live in Ghent", "I live in Antwerp now"], ["I live in Antwerp now"]),
+        (["My name is Teo", "typo, Leo"], ["My name is Leo"]),
+        (["for this answer only use french"], []),
+        (["my brother is vegan"], []),
+        (["Write a poem about a nurse who hates rain."], []),
+    ],
+)
+def test_the_right_profile_stands_after_what_was_said(
+    memory: agentmem.MemoryManager, said: list[str], standing: list[str]
+) -> None:
+    say(memory, *said)
+    assert texts(memory.preferences) == standing
+
+
+def test_a_ban_is_against_what_it_bans(memory: agentmem.MemoryManager) -> None:
+    say(memory, "no emojis please")
+    (kept,) = memory.preferences.get_all(user_id="ana")
+    assert (kept.polarity, kept.to_dict()["polarity"]) == ("against", "against")
+
+
+def test_a_turn_says_what_it_took_back_and_undo_brings_it_back(
+    memory: agentmem.MemoryManager,
+) -> None:
+    turn = say(memory, "I'm vegan", "I'm no longer vegan")
+    assert [p.text for p in turn.taken_back] == ["I'm vegan"]
+    old = memory.get(turn.taken_back[0].id, user_id="ana")
+    assert old.superseded_by is not None
+    (back,) = memory.preferences.undo(old.superseded_by, user_id="ana")
+    assert back.text == "I'm vegan"
+    assert texts(memory.preferences) == ["I'm vegan"]
+
+
+def test_a_bare_taking_back_leaves_what_was_said_long_ago(memory: agentmem.MemoryManager) -> None:
+    say(memory, "I love jazz")
+    memory.clock.advance(2 * 24 * 3600)  # type: ignore[attr-defined]  # the clock of this test
+    turn = say(memory, "scratch that")
+    assert turn.taken_back == ()
+    assert texts(memory.preferences) == ["I love jazz"]
+
+
+@pytest.mark.parametrize("way", ["add", "learn", "turn"])
+def test_what_a_user_says_reaches_the_profile_whichever_way_it_comes_in(
+    memory: agentmem.MemoryManager, way: str
+) -> None:
+    said = {"role": "user", "content": "I'm allergic to peanuts."}
+    if way == "add":
+        memory.add([said], user_id="ana")
+    elif way == "learn":
+        memory.learn([said], user_id="ana")
+    else:
+        say(memory, said["content"])
+    assert texts(memory.preferences) == ["I'm allergic to peanuts"]
+
+
+def test_what_others_say_in_added_messages_reaches_no_profile(
+    memory: agentmem.MemoryManager,
+) -> None:
+    memory.add(
+        [
+            {"role": "assistant", "content": "I'm allergic to peanuts."},
+            {"role": "user", "name": "bob", "content": "I'm allergic to peanuts."},
+        ],
+        user_id="ana",
+    )
+    assert texts(memory.preferences) == []
