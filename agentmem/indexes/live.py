@@ -186,7 +186,8 @@ class LiveIndex:
         feed = self._store.feed
         seq = feed.seq()  # before reading: what is written meanwhile is applied again
         postings = PostingsIndex(background=self._background)
-        postings.add(self._wanted(feed.index_rows()))
+        # An owner's rows side by side are found as one slice of each word's list.
+        postings.add(self._wanted(feed.index_rows()).by_owner())
         self._postings = postings  # only now: a search that is under way goes on with the old one
         self._seq = seq
         for embedder in tuple(self._vectors):

@@ -156,7 +156,7 @@ class PostingsMachine(RuleBasedStateMachine):
             previous = held.previous if held is not None else 0
             assert before[row] == (previous if previous in visible else 0)
             naming = [r.row for r in self.model.values() if held and r.previous == row]
-            following = naming[-1] if naming else 0
+            following = max(naming, default=0)
             assert after[row] == (following if following in visible else 0)
 
     @rule(owners=st.none() | st.frozensets(st.integers(0, 4)))
