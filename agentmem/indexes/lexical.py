@@ -159,7 +159,7 @@ class PostingsIndex:
         return count
 
     def compact(self) -> None:
-        """Make one segment of everything live, an owner's rows side by side; nothing deleted stays."""
+        """Make one segment of all that is live, an owner's rows side by side; no dead stay."""
         self.snapshot()
 
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], Segment]:
@@ -441,8 +441,7 @@ def _listed(piece: Piece, selection: Selection) -> Piece:
     starts, ends, places = selection.runs()
     if len(starts) == 1:
         part = slice(*positions.searchsorted((starts[0], ends[0])).tolist())
-        found = positions[part] - starts[0], counts[part], None if codes is None else codes[part]
-        return found
+        return positions[part] - starts[0], counts[part], None if codes is None else codes[part]
     if SCATTERED * len(starts) > len(wanted):
         if len(positions) > 32 * len(wanted):
             at = positions.searchsorted(wanted)

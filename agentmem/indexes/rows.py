@@ -166,7 +166,10 @@ class RowTable:
 
     def _enter_owners(self, start: int, end: int) -> None:
         owners = self.column["owner"][start:end]
-        order = np.argsort(owners, kind="stable").astype(np.int32)
+        if bool((owners[1:] >= owners[:-1]).all()):
+            order = np.arange(end - start, dtype=np.int32)
+        else:
+            order = np.argsort(owners, kind="stable").astype(np.int32)
         sorted_owners = owners[order]
         cuts = np.flatnonzero(np.diff(sorted_owners)) + 1
         firsts = np.concatenate(([0], cuts))
@@ -325,7 +328,7 @@ class RowTable:
         return follows
 
     def _find_next(self, row: int) -> int:
-        """The newest live row that names `row`, sought through all: only after a change of links."""
+        """The newest live row that names `row`, sought through all: only after links changed."""
         named = np.flatnonzero(self.column["previous"][: self.size] == row)
         named = named[self.live[named]]
         return int(self.column["rows"][named].max()) if named.size else 0
@@ -448,6 +451,37 @@ class RowTable:
         """A table of these rows, all live."""
         table = cls()
         table.append(batch_of(columns))
+        return table
+
+    @classmethod
+    def restored(cls, columns: Mapping[str, NDArray[Any]]) -> RowTable:
+        """A table over these very arrays, which may be read-only, each row once and all live.
+
+        ValueError if a row is there twice or a number is none that a row can have.
+        """
+        table = cls()
+        rows, previous, lengths = (columns[name] for name in ("rows", "previous", "length"))
+        size = len(rows)
+        if not size:
+            return table
+        if min(int(rows.min()) - 1, int(previous.min()), int(lengths.min())) < 0:
+            raise ValueError("rows that are none")
+        table.column = dict(columns)
+        table.live = np.ones(size, dtype=bool)
+        table.size = table.live_count = size
+        table.live_length = int(lengths.sum(dtype=np.int64))
+        highest = max(int(rows.max()), int(previous.max()))
+        table.position_of = np.zeros(highest + 1, dtype=np.int32)
+        table.position_of[rows] = np.arange(1, size + 1, dtype=np.int32)
+        if np.count_nonzero(table.position_of) != size:
+            raise ValueError("rows twice")
+        table._next_of = np.zeros(highest + 1, dtype=np.int32)
+        known = np.flatnonzero(previous)
+        np.maximum.at(table._next_of, previous[known], rows[known])
+        table.flags_seen = int(np.bitwise_or.reduce(columns["flags"]))
+        kinds = columns["kind"]
+        table._touch(*distinct(kinds[np.append(True, kinds[1:] != kinds[:-1])]).tolist())
+        table._enter_owners(0, size)
         return table
 
 

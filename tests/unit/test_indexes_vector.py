@@ -13,7 +13,7 @@ import pytest
 
 from agentmem.errors import BadVector, InvalidInput, InvalidNumber, StoreCorrupt, StoreReadOnly
 from agentmem.indexes import matrix
-from agentmem.indexes.files import read_arrays, write_arrays
+from agentmem.indexes.files import open_arrays, write_arrays
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.saved import load_vectors, save_postings, save_vectors
 from agentmem.indexes.scope import RowScope
@@ -170,15 +170,16 @@ def test_files_are_private_and_leave_nothing_behind(tmp_path: Path) -> None:
     digest = write_arrays(tmp_path / "a", {"x": 1}, {"n": np.arange(5), "e": np.zeros((0, 3))})
     assert stat.S_IMODE(os.stat(tmp_path / "a").st_mode) == 0o600
     assert os.listdir(tmp_path) == ["a"]
-    header, arrays = read_arrays(tmp_path / "a", digest)
-    assert header == {"x": 1}
-    assert arrays["n"].tolist() == [0, 1, 2, 3, 4]
-    assert arrays["e"].shape == (0, 3)
+    saved = open_arrays(tmp_path / "a", digest)
+    saved.check()
+    assert saved.header == {"x": 1}
+    assert saved.arrays["n"].tolist() == [0, 1, 2, 3, 4]
+    assert saved.arrays["e"].shape == (0, 3)
 
 
 def test_files_that_cannot_be_had_are_typed_errors(tmp_path: Path) -> None:
     with pytest.raises(StoreCorrupt):
-        read_arrays(tmp_path / "missing", "0" * 64)
+        open_arrays(tmp_path / "missing", "0" * 64)
     with pytest.raises(StoreReadOnly):
         write_arrays(tmp_path / "no" / "folder", {}, {})
 
@@ -189,10 +190,10 @@ def test_a_crafted_file_with_the_right_digest_still_runs_nothing(tmp_path: Path)
     for head in (b"[]", b"{}", b'{"header":{},"arrays":[{"name":"a","type":"O","shape":[1]}]}',
                  b'{"header":{},"arrays":[{"name":"a","type":"<i8","shape":[99999999999]}]}',
                  b'{"header":{},"arrays":[{"name":"a","type":"<i8","shape":[-1]}]}', b"\xff"):  # fmt: skip
-        content = b"agentmem index 1\n" + len(head).to_bytes(8, "little") + head
+        content = b"agentmem index 2\n" + len(head).to_bytes(8, "little") + head
         (tmp_path / "crafted").write_bytes(content)
         with pytest.raises(StoreCorrupt):
-            read_arrays(tmp_path / "crafted", hashlib.sha256(content).hexdigest())
+            open_arrays(tmp_path / "crafted", hashlib.sha256(content).hexdigest())
 
 
 @pytest.mark.parametrize("copied_bytes", [0, 40 * 128, 1 << 25])
