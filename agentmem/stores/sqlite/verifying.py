@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from agentmem.errors import StoreCorrupt
 from agentmem.stores import packing
 from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import checked, opened, row_checksum
+from agentmem.stores.sqlite.ledger import SEAL, checked, opened, row_checksum
 from agentmem.stores.sqlite.names import all_embedders
 from agentmem.stores.sqlite.rows import COLUMN
 from agentmem.stores.sqlite.schema import (
@@ -104,9 +103,9 @@ def _disagreements(read: Read) -> Iterator[str]:
 
 
 def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
-    sizes: dict[int, Any] = {n: 4 * e.dimensions + 4 for n, e in all_embedders(read).items()}
+    sizes = {n: (2 * e.dimensions, 4 * e.dimensions) for n, e in all_embedders(read).items()}
     for key, size in read.connection.execute("SELECT key, length(data) FROM embeddings"):
         if key & _ROW_MASK not in keys:
             yield f"a vector belongs to row {key & _ROW_MASK}, which is not there"
-        elif sizes.get(key >> EMBEDDER_SHIFT) != size:
+        elif size - SEAL not in sizes.get(key >> EMBEDDER_SHIFT, ()):
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"
