@@ -33,6 +33,8 @@ SEAL_ROWS = 512
 JOIN_RATIO = 8
 BULK_ROWS = 131_072
 KEPT_FREQUENCIES = 10_000
+SCATTERED = 4
+"""Rows in runs shorter than this are looked up one by one."""
 K1 = 1.2
 B = 0.5
 
@@ -157,14 +159,15 @@ class PostingsIndex:
         return count
 
     def compact(self) -> None:
-        """Make one segment of everything live; nothing deleted stays in memory."""
+        """Make one segment of all that is live, an owner's rows side by side; no dead stay."""
         self.snapshot()
 
     def snapshot(self) -> tuple[dict[str, NDArray[Any]], Segment]:
         """Every live row's columns and words at one moment, as the one segment they now are."""
         while True:
             with self.table.lock:
-                if not self.table.dead_count and not self._tail.rows and len(self._segments) <= 1:
+                tidy = not self.table.dead_count and not self._tail.rows and not self.table.mixed
+                if tidy and len(self._segments) <= 1:
                     end = self.table.size
                     columns = {name: v[:end] for name, v in self.table.column.items()}
                     return columns, self._segments[0] if self._segments else segments.EMPTY
@@ -244,8 +247,11 @@ class PostingsIndex:
             old = list(self._segments)
             live = self.table.live[:end].copy()
             columns = {name: values[:end] for name, values in self.table.column.items()}
-        renumbered = np.cumsum(live, dtype=np.int32) - np.int32(1)
-        table = RowTable.from_columns({name: v[live] for name, v in columns.items()})
+        kept = np.flatnonzero(live)
+        kept = kept[np.argsort(columns["owner"][kept], kind="stable")]
+        renumbered = np.zeros(end, dtype=np.int32)
+        renumbered[kept] = np.arange(len(kept), dtype=np.int32)
+        table = RowTable.from_columns({name: v[kept] for name, v in columns.items()})
         joined = segments.join(old, live, renumbered)
         with self.table.lock:
             if self._compactions != before or self._segments[: len(old)] != old:
@@ -296,12 +302,17 @@ class PostingsIndex:
                 outside = selection.outside() if unlisted else None
             elif table.dead_count:
                 outside = table.dead_positions()
+            row, length, end = table.column["rows"], table.column["length"], table.size
+            if not unlisted:
+                row, length = selection.taken(row, length)
+                end = selection.count
             columns = Columns(
-                row=table.column["rows"],
-                length=table.column["length"],
-                inside=table.live if selection.whole or not unlisted else selection.mask(),
+                row=row,
+                length=length,
+                inside=selection.mask() if unlisted and not selection.whole else table.live,
                 position_of=table.position_of,
-                end=table.size,
+                listed=None if unlisted else selection.positions,
+                end=end,
             )
         found = _find(parts, wanted)
         return Match(
@@ -314,7 +325,6 @@ class PostingsIndex:
             columns,
             row_count=selection.count,
             mean_length=selection.mean_length,
-            unlisted=unlisted,
             k1=k1,
             b=b,
         )
@@ -414,25 +424,40 @@ def _unlisted(
 def _in_scope(
     found: Sequence[Piece], selection: Selection, *, lengths: NDArray[np.int32], weight: float
 ) -> Postings:
-    """The postings of the rows in a scope that is a list."""
-    wanted = selection.positions
-    if wanted is None:
-        raise AssertionError("a whole table has no list")
-    pieces = [_listed(piece, selection, wanted) for piece in found]
-    postings = Postings(pieces, lengths=lengths, frequency=0, weight=weight)
+    """The postings of the rows in a scope that is a list, by their places in that list."""
+    postings = Postings(
+        [_listed(piece, selection) for piece in found], lengths=lengths, frequency=0, weight=weight
+    )
     postings.frequency = postings.size
     return postings
 
 
-def _listed(piece: Piece, selection: Selection, wanted: NDArray[np.int32]) -> Piece:
+def _listed(piece: Piece, selection: Selection) -> Piece:
+    """What lies in the runs of the scope when they are few, else one lookup each."""
     positions, counts, codes = piece
-    if len(positions) > 32 * len(wanted):
-        at = positions.searchsorted(wanted)
-        at = at.compress(positions.take(at, mode="clip") == wanted)
-        return positions.take(at), counts.take(at), None if codes is None else codes.take(at)
-    keep = selection.mask().take(positions)
-    kept = None if codes is None else codes.compress(keep)
-    return positions.compress(keep), counts.compress(keep), kept
+    wanted = selection.positions
+    if wanted is None:
+        raise AssertionError("a whole table has no list")
+    starts, ends, places = selection.runs()
+    if len(starts) == 1:
+        part = slice(*positions.searchsorted((starts[0], ends[0])).tolist())
+        return positions[part] - starts[0], counts[part], None if codes is None else codes[part]
+    if SCATTERED * len(starts) > len(wanted):
+        if len(positions) > 32 * len(wanted):
+            at = positions.searchsorted(wanted)
+            here = np.flatnonzero(positions.take(at, mode="clip") == wanted)
+            at = at.take(here)
+        else:
+            at = np.flatnonzero(selection.mask().take(positions))
+            here = wanted.searchsorted(positions.take(at))
+    else:
+        firsts = positions.searchsorted(starts)
+        sizes = positions.searchsorted(ends) - firsts
+        at = np.repeat(firsts - np.cumsum(sizes) + sizes, sizes)
+        at += np.arange(len(at))
+        here = positions.take(at) - np.repeat(starts - places, sizes)
+    held = here.astype(np.int32, copy=False)
+    return held, counts.take(at), None if codes is None else codes.take(at)
 
 
 def _shared(positions: NDArray[np.int32], dead: NDArray[np.int32]) -> int:

@@ -8,14 +8,17 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from agentmem.errors import StoreCorrupt
+from agentmem.indexes.files import Saved
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
+from agentmem.indexes.upkeep import Upkeep
 from agentmem.indexes.vector import VectorIndex
 from agentmem.protocols import EmbedderId
 from agentmem.stores.base import Store
@@ -69,6 +72,10 @@ class LiveIndex:
         self._seq = 0
         self._saved_seq: int | None = None
         self._version: int | None = None
+        self._unchecked: SimpleQueue[Saved] = SimpleQueue()
+        self._damaged = False
+        self._closed = False
+        self._checks = Upkeep(self._check_next, background=self._background)
 
     @property
     def seq(self) -> int:
@@ -124,10 +131,13 @@ class LiveIndex:
         """Take in what was committed since, by any process; nearly free when nothing was."""
         self._require_own()
         feed = self._store.feed
-        if self._loaded and feed.data_version() == self._version:
+        if self._loaded and not self._damaged and feed.data_version() == self._version:
             return
         with self._lock:
             version = feed.data_version()
+            if self._damaged:
+                self._damaged, self._saved_seq = False, None
+                self._rebuild()
             if not self._loaded:
                 self._load_postings()
                 self._loaded = True
@@ -185,7 +195,8 @@ class LiveIndex:
         feed = self._store.feed
         seq = feed.seq()  # before reading: what is written meanwhile is applied again
         postings = PostingsIndex(background=self._background)
-        postings.add(self._wanted(feed.index_rows()))
+        # An owner's rows side by side are found as one slice of each word's list.
+        postings.add(self._wanted(feed.index_rows()).by_owner())
         self._postings = postings  # only now: a search that is under way goes on with the old one
         self._seq = seq
         for embedder in tuple(self._vectors):
@@ -228,7 +239,9 @@ class LiveIndex:
         if kept is not None:
             path, file = kept
             try:
-                self._postings = load_postings(path, file.sha256, background=self._background)
+                self._postings = load_postings(
+                    path, file.sha256, later=self._check_later, background=self._background
+                )
             except (OSError, StoreCorrupt) as error:
                 self._report(error)
             else:
@@ -246,6 +259,7 @@ class LiveIndex:
                     file.sha256,
                     embedder=embedder,
                     table=self._table(),
+                    later=self._check_later,
                     background=self._background,
                 )
             except (OSError, StoreCorrupt) as error:
@@ -261,6 +275,25 @@ class LiveIndex:
                     return index
                 index.close()
         return self._built_vectors(embedder)
+
+    def _check_later(self, saved: Saved) -> None:
+        self._unchecked.put(saved)
+        self._checks.wake()
+
+    def finish_checks(self) -> None:
+        """Wait until every file that was opened is tested."""
+        self._checks.wait()
+
+    def _check_next(self) -> bool:
+        """Test a file that is in use already; a damaged one is replaced before the next search."""
+        try:
+            self._unchecked.get_nowait().check(lambda: self._closed)
+        except Empty:
+            return False
+        except StoreCorrupt as error:
+            self._report(error)
+            self._damaged = True
+        return True
 
     def _kept(self, suffix: str) -> tuple[Path, IndexFile] | None:
         if self._path is None:
@@ -330,6 +363,8 @@ class LiveIndex:
 
     def close(self) -> None:
         self._require_own()
+        self._closed = True
+        self._checks.close()
         with self._lock:
             self._postings.close()
             for index in self._vectors.values():

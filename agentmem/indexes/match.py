@@ -95,12 +95,17 @@ class Postings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Columns:
-    """The table's arrays as they were when the query came."""
+    """The table's arrays as they were when the query came.
+
+    For a scope that is a list (`listed`, by position), `row` and `length` are of the
+    rows in it, and postings say places in that list: nothing is as long as the table.
+    """
 
     row: NDArray[np.int32]
     length: NDArray[np.int32]
     inside: NDArray[np.bool_]
     position_of: NDArray[np.int32]
+    listed: NDArray[np.int32] | None
     end: int
 
 
@@ -114,14 +119,12 @@ class Match:
         *,
         row_count: int,
         mean_length: float,
-        unlisted: bool,
         k1: float,
         b: float,
     ) -> None:
         self.row_count = row_count
         self.mean_length = mean_length
         self._columns = columns
-        self._unlisted = unlisted
         self._k1 = k1
         self._b = b
         self._postings = tuple(postings)
@@ -188,14 +191,20 @@ class Match:
         if not inside.any():
             return np.zeros(len(wanted), dtype=np.int32), inside
         positions = known.take(np.where(inside, wanted, 0)) - np.int32(1)
+        listed = self._columns.listed
+        if listed is not None:
+            if not len(listed):
+                return positions, np.zeros(len(wanted), dtype=bool)
+            places = listed.searchsorted(positions).astype(np.int32)
+            return places, inside & (listed.take(places, mode="clip") == positions)
         inside &= (positions >= 0) & (positions < self._columns.end)
-        if self._unlisted and len(self._columns.inside):
+        if len(self._columns.inside):
             inside &= self._columns.inside.take(positions, mode="clip")
         return positions, inside
 
     def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
         """Without what is not in scope: lists made for a scope hold nothing else."""
-        if not self._unlisted:
+        if self._columns.listed is not None:
             return positions
         return positions.compress(self._columns.inside.take(positions))
 
@@ -246,7 +255,7 @@ class Match:
         gains *= np.repeat(self._factors, [postings.size for postings in self._postings])
         # Each row's gains are added up in the order of the terms, as `_score` does.
         total = np.bincount(held, weights=gains, minlength=end).astype(np.float64, copy=False)
-        if self._unlisted:
+        if self._columns.listed is None:
             total *= self._columns.inside[:end]
         least = np.partition(total, end - n)[end - n] if end > 4 * n else 0.0
         positions = np.flatnonzero(total >= least if least > 0.0 else total > 0.0)

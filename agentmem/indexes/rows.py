@@ -21,6 +21,8 @@ KEPT_SELECTIONS = 32
 FEW_ROWS = 32
 """So many are entered sooner one by one than by sorting them."""
 
+MIXED_RUNS = 4096
+
 _FlagKey = tuple[frozenset[int] | None, int]
 
 
@@ -58,7 +60,7 @@ class RowTable:
         self._owners: dict[int, _Owner] = {}
         self._kept: OrderedDict[frozenset[int], tuple[Selection, int]] = OrderedDict()
         self._whole: tuple[Selection, int] | None = None
-        self._kept_by_flags: dict[_FlagKey, tuple[Selection, int, int]] = {}
+        self._kept_by_flags: OrderedDict[_FlagKey, tuple[Selection, int, int]] = OrderedDict()
         self.flags_seen = 0
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._fresh_dead: list[int] = []
@@ -91,7 +93,7 @@ class RowTable:
         # The last of several in one batch is the one that counts.
         winners = self.position_of[rows] == positions + 1
         known = previous > 0
-        self._next_of[previous[known]] = rows[known]
+        np.maximum.at(self._next_of, previous[known], rows[known])
         self.size = end
         self._touch(*distinct(batch.kind).tolist())
         self._enter_owners(start, end)
@@ -116,7 +118,7 @@ class RowTable:
         self.position_of[row] = position + 1
         self._touch(int(batch.kind[0]))
         if previous > 0:
-            self._next_of[previous] = row
+            self._next_of[previous] = max(row, int(self._next_of[previous]))
         owner = self._owner(int(batch.owner[0]))
         length = int(batch.length[0])
         owner.positions.append(position)
@@ -164,7 +166,10 @@ class RowTable:
 
     def _enter_owners(self, start: int, end: int) -> None:
         owners = self.column["owner"][start:end]
-        order = np.argsort(owners, kind="stable").astype(np.int32)
+        if bool((owners[1:] >= owners[:-1]).all()):
+            order = np.arange(end - start, dtype=np.int32)
+        else:
+            order = np.argsort(owners, kind="stable").astype(np.int32)
         sorted_owners = owners[order]
         cuts = np.flatnonzero(np.diff(sorted_owners)) + 1
         firsts = np.concatenate(([0], cuts))
@@ -221,6 +226,13 @@ class RowTable:
     def dead_count(self) -> int:
         return self.size - self.live_count
 
+    @property
+    def mixed(self) -> bool:
+        """Whether owners' rows lie so much among each other that ordering them is worth it."""
+        owners = self.column["owner"][: self.size]
+        runs = 1 + int(np.count_nonzero(owners[1:] != owners[:-1]))
+        return runs > 2 * len(self._owners) + MIXED_RUNS
+
     def select(self, scope: RowScope = EVERYTHING) -> Selection:
         """The live rows of `scope`; scopes of owners alone are kept and extended."""
         with self.lock:
@@ -231,13 +243,13 @@ class RowTable:
             if not scope.without_flags & self.flags_seen:
                 return self._select_owners(scope.owners)
             key = (scope.owners, scope.without_flags)
-            kept = self._kept_by_flags.get(key)
-            if kept is not None and kept[1:] == (self.size, self.deletions):
-                return kept[0]
-            selection = self._narrowed(scope)
-            self._kept_by_flags.clear()  # the others are of an older state, or soon will be
-            self._kept_by_flags[key] = (selection, self.size, self.deletions)
-            return selection
+            kept = self._kept_by_flags.pop(key, None)
+            if kept is None or kept[1:] != (self.size, self.deletions):
+                kept = self._narrowed(scope), self.size, self.deletions
+            self._kept_by_flags[key] = kept
+            if len(self._kept_by_flags) > KEPT_SELECTIONS:
+                self._kept_by_flags.popitem(last=False)
+            return kept[0]
         return self._narrowed(scope)
 
     def _narrowed(self, scope: RowScope) -> Selection:
@@ -290,7 +302,7 @@ class RowTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The row before and the row after each of `rows`, 0 where none is live and in `scope`.
 
-        Of several live rows that name the same previous one, the last that came follows it.
+        Of several live rows that name the same previous one, the newest follows it.
         """
         wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
         with self.lock:
@@ -316,10 +328,10 @@ class RowTable:
         return follows
 
     def _find_next(self, row: int) -> int:
-        """The last live row that names `row`, sought through all: only after a change of links."""
+        """The newest live row that names `row`, sought through all: only after links changed."""
         named = np.flatnonzero(self.column["previous"][: self.size] == row)
         named = named[self.live[named]]
-        return int(self.column["rows"][named[-1]]) if named.size else 0
+        return int(self.column["rows"][named].max()) if named.size else 0
 
     def speakers(self, scope: RowScope = EVERYTHING) -> frozenset[int]:
         """Who speaks in any row of the owners in `scope`, deleted rows included."""
@@ -439,6 +451,37 @@ class RowTable:
         """A table of these rows, all live."""
         table = cls()
         table.append(batch_of(columns))
+        return table
+
+    @classmethod
+    def restored(cls, columns: Mapping[str, NDArray[Any]]) -> RowTable:
+        """A table over these very arrays, which may be read-only, each row once and all live.
+
+        ValueError if a row is there twice or a number is none that a row can have.
+        """
+        table = cls()
+        rows, previous, lengths = (columns[name] for name in ("rows", "previous", "length"))
+        size = len(rows)
+        if not size:
+            return table
+        if min(int(rows.min()) - 1, int(previous.min()), int(lengths.min())) < 0:
+            raise ValueError("rows that are none")
+        table.column = dict(columns)
+        table.live = np.ones(size, dtype=bool)
+        table.size = table.live_count = size
+        table.live_length = int(lengths.sum(dtype=np.int64))
+        highest = max(int(rows.max()), int(previous.max()))
+        table.position_of = np.zeros(highest + 1, dtype=np.int32)
+        table.position_of[rows] = np.arange(1, size + 1, dtype=np.int32)
+        if np.count_nonzero(table.position_of) != size:
+            raise ValueError("rows twice")
+        table._next_of = np.zeros(highest + 1, dtype=np.int32)
+        known = np.flatnonzero(previous)
+        np.maximum.at(table._next_of, previous[known], rows[known])
+        table.flags_seen = int(np.bitwise_or.reduce(columns["flags"]))
+        kinds = columns["kind"]
+        table._touch(*distinct(kinds[np.append(True, kinds[1:] != kinds[:-1])]).tolist())
+        table._enter_owners(0, size)
         return table
 
 

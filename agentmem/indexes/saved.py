@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentmem.errors import StoreCorrupt
 from agentmem.indexes.batch import COLUMNS
-from agentmem.indexes.files import read_arrays, write_arrays
+from agentmem.indexes.files import Saved, open_arrays, write_arrays
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.rows import RowTable
 from agentmem.indexes.segments import Segment
@@ -28,6 +29,13 @@ _SEGMENT = {
 }
 
 
+CHECKED_AT_ONCE = 1 << 24
+"""A file of up to so many bytes is tested before it is used, a larger one afterwards."""
+
+Later = Callable[[Saved], None]
+"""Takes a file whose blocks are to be tested while it is already in use."""
+
+
 def save_postings(index: PostingsIndex, path: str | os.PathLike[str]) -> str:
     """Write the rows and their words, nothing deleted among them, and return the SHA-256."""
     columns, segment = index.snapshot()
@@ -37,10 +45,15 @@ def save_postings(index: PostingsIndex, path: str | os.PathLike[str]) -> str:
 
 
 def load_postings(
-    path: str | os.PathLike[str], expected_sha256: str, **settings: Any
+    path: str | os.PathLike[str],
+    expected_sha256: str,
+    *,
+    later: Later = Saved.check,
+    **settings: Any,
 ) -> PostingsIndex:
     """The index that was saved with this digest; anything else is `StoreCorrupt`."""
-    header, arrays = read_arrays(path, expected_sha256)
+    saved = _opened(path, expected_sha256, later)
+    header, arrays = saved.header, saved.arrays
     _require(header.get("engine") == "postings", path)
     _require(set(arrays) == {f"column.{name}" for name in COLUMNS} | set(_SEGMENT), path)
     columns = {name: arrays[f"column.{name}"] for name in COLUMNS}
@@ -54,7 +67,17 @@ def load_postings(
     _require(len(segment.counts) == size and len(segment.codes) == size, path)
     _require(len(segment.offsets) == len(segment.terms) + 1, path)
     _require(int(segment.offsets[0]) == 0 and int(segment.offsets[-1]) == size, path)
-    return PostingsIndex(RowTable.from_columns(columns), base=segment, **settings)
+    # Whatever else is damaged is found when the blocks are tested: until then it can only
+    # give a wrong answer, never lead out of an array.
+    _require(bool((segment.offsets[1:] >= segment.offsets[:-1]).all()), path)
+    if size:
+        low, high = int(segment.positions.min()), int(segment.positions.max())
+        _require(low >= 0 and high < len(columns["rows"]), path)
+    try:
+        table = RowTable.restored(columns)
+    except ValueError as error:
+        raise _unfit(path) from error
+    return PostingsIndex(table, base=segment, **settings)
 
 
 def save_vectors(index: VectorIndex, path: str | os.PathLike[str]) -> str:
@@ -85,10 +108,12 @@ def load_vectors(
     *,
     embedder: EmbedderId,
     table: RowTable,
+    later: Later = Saved.check,
     **settings: Any,
 ) -> VectorIndex:
     """The vectors that were saved with this digest by this embedder; else `StoreCorrupt`."""
-    header, arrays = read_arrays(path, expected_sha256, mapped=True)
+    saved = _opened(path, expected_sha256, later)
+    header, arrays = saved.header, saved.arrays
     _require(header.get("engine") == "vectors", path)
     _require(header.get("embedder") == [embedder.name, embedder.version, embedder.dimensions], path)
     _require({"rows", "vectors"} <= set(arrays), path)
@@ -103,8 +128,24 @@ def load_vectors(
             trained_at=int(header.get("trained_at", 0)),
         )
     except (ValueError, TypeError) as error:
-        raise StoreCorrupt(f"The index file {os.fspath(path)} does not fit together.") from error
+        raise _unfit(path) from error
     return index
+
+
+def _opened(path: str | os.PathLike[str], expected_sha256: str, later: Later) -> Saved:
+    saved = open_arrays(path, expected_sha256)
+    if saved.size <= CHECKED_AT_ONCE:
+        saved.check()
+    else:
+        later(saved)
+    return saved
+
+
+def _unfit(path: str | os.PathLike[str]) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The index file {os.path.basename(path)} does not fit together.",
+        remedy="Nothing is lost: the index is built again from the store.",
+    )
 
 
 def _require(good: bool, path: str | os.PathLike[str]) -> None:

@@ -64,6 +64,10 @@ class RowScope:
 
 EVERYTHING = RowScope()
 
+Runs = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
+"""The first position of each run, the one after its last, and the place of the first in the
+scope's list."""
+
 
 class Selection:
     """A scope worked out on one table: the live rows it holds, by position.
@@ -72,7 +76,17 @@ class Selection:
     which spares large stores from writing the list down.
     """
 
-    __slots__ = ("_mask", "_outside", "count", "end", "frequencies", "positions", "total_length")
+    __slots__ = (
+        "_mask",
+        "_outside",
+        "_runs",
+        "_taken",
+        "count",
+        "end",
+        "frequencies",
+        "positions",
+        "total_length",
+    )
 
     def __init__(
         self, positions: NDArray[np.int32] | None, *, end: int, count: int, total_length: int
@@ -85,6 +99,8 @@ class Selection:
         """How many of its rows hold a word, for words that were asked for."""
         self._mask: NDArray[np.bool_] | None = None
         self._outside: NDArray[np.int32] | None = None
+        self._runs: Runs | None = None
+        self._taken: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
 
     @property
     def whole(self) -> bool:
@@ -110,6 +126,25 @@ class Selection:
             self._mask = mask
         return self._mask
 
+    def runs(self) -> Runs:
+        """Where its positions follow each other; made once, and only for part of a table."""
+        if self._runs is None:
+            positions = np.zeros(0, dtype=np.int32) if self.positions is None else self.positions
+            cuts = np.flatnonzero(positions[1:] - positions[:-1] != 1) + 1
+            firsts = np.concatenate((np.zeros(min(1, len(positions)), dtype=np.int64), cuts))
+            lasts = np.append(cuts, len(positions))[: len(firsts)]
+            self._runs = positions[firsts], positions[lasts - 1] + np.int32(1), firsts
+        return self._runs
+
+    def taken(
+        self, rows: NDArray[np.int32], lengths: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Its part of two columns of its table; made once, and only for part of a table."""
+        if self._taken is None:
+            positions = np.zeros(0, dtype=np.int32) if self.positions is None else self.positions
+            self._taken = rows.take(positions), lengths.take(positions)
+        return self._taken
+
     def outside(self) -> NDArray[np.int32]:
         """The positions below `end` that are not in it, ascending; only for part of a table."""
         if self._outside is None:
@@ -127,7 +162,7 @@ class Selection:
             count=count,
             total_length=total_length,
         )
-        if self._mask is not None:
+        if self._mask is not None and self.wide:  # else it is sooner made anew than copied
             larger._mask = np.concatenate((self._mask, fresh))
         if self._outside is not None:
             others = np.flatnonzero(~fresh) + self.end

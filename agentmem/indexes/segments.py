@@ -101,7 +101,7 @@ def join(
 ) -> Segment:
     """One segment of the live postings of `segments`, whose positions follow each other.
 
-    With `renumbered`, positions become what it says.
+    With `renumbered`, positions become what it says, in any order.
     """
     if not segments:
         return EMPTY
@@ -119,11 +119,15 @@ def join(
     codes = np.empty(total, dtype=np.uint8)
     left = np.empty(len(terms), dtype=np.int64)
     ends = np.cumsum(sizes)
+    new = np.ones(len(terms), dtype=bool)  # where a term begins; it may come in several segments
+    new[1:] = terms[1:] != terms[:-1]
     written = 0
     at = 0
     while at < len(terms):
         done = int(ends[at - 1]) if at else 0
         until = max(at + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
+        while until < len(terms) and not new[until]:
+            until += 1
         piece = sizes[at:until]
         firsts = np.cumsum(piece) - piece
         source = np.repeat(starts[at:until] - firsts, piece)
@@ -133,10 +137,13 @@ def join(
         left[at:until] = np.add.reduceat(keep, firsts, dtype=np.int64)
         kept = [part.compress(keep) for part in moved]
         end = written + len(kept[0])
-        positions[written:end] = kept[0] if renumbered is None else renumbered.take(kept[0])
-        counts[written:end], codes[written:end] = kept[1], kept[2]
+        if renumbered is not None:
+            kept[0] = renumbered.take(kept[0])
+            which = np.repeat(np.cumsum(new[at:until]), left[at:until])
+            kept = _in_order(which, kept)
+        positions[written:end], counts[written:end], codes[written:end] = kept
         written, at = end, until
-    firsts = np.flatnonzero(np.concatenate(([True], terms[1:] != terms[:-1]))) if total else []
+    firsts = np.flatnonzero(new) if total else []
     if not len(firsts):
         return EMPTY
     frequencies = np.add.reduceat(left, firsts)
@@ -148,6 +155,15 @@ def join(
         counts=_fitted(counts, written),
         codes=_fitted(codes, written),
     )
+
+
+def _in_order(which: NDArray[np.int64], postings: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The postings, positions first, by position within each term; `which` ascends."""
+    keys = (which << np.int64(32)) | postings[0]
+    if bool((keys[1:] > keys[:-1]).all()):
+        return postings
+    order = np.argsort(keys)
+    return [part.take(order) for part in postings]
 
 
 def _gather(

@@ -54,7 +54,7 @@ class Slots:
         self.live[start:end] = alive
         self.live_count += int(np.count_nonzero(alive))
 
-    def restore(self, rows: NDArray[np.int32], vectors: NDArray[np.float32]) -> None:
+    def restore(self, rows: NDArray[np.int32], vectors: NDArray[np.int16]) -> None:
         """Begin with these, all live and each row once."""
         self.matrix = Matrix(self.matrix.dimensions, vectors)
         self.row_of = rows.copy()

@@ -125,7 +125,7 @@ class VectorIndex:
         self,
     ) -> tuple[
         NDArray[np.int32],
-        NDArray[np.float32],
+        NDArray[np.int16],
         tuple[NDArray[np.uint8], int, NDArray[np.float32], int] | None,
     ]:
         """Every row with its vector at one moment, and the codes: packed, how many, centroids,
@@ -150,7 +150,7 @@ class VectorIndex:
     def restore(
         self,
         rows: NDArray[np.int32],
-        vectors: NDArray[np.float32],
+        vectors: NDArray[np.int16],
         *,
         packed: NDArray[np.uint8] | None,
         centroids: NDArray[np.float32] | None,
@@ -159,7 +159,7 @@ class VectorIndex:
     ) -> None:
         """Take over what `snapshot` gave; ValueError if it does not fit together."""
         dimensions = self.embedder.dimensions
-        if rows.ndim != 1 or rows.dtype != np.int32 or vectors.dtype != np.float32:
+        if rows.ndim != 1 or rows.dtype != np.int32 or vectors.dtype != np.int16:
             raise ValueError("other types")
         if vectors.shape != (len(rows), dimensions) or not 0 <= coded <= len(rows):
             raise ValueError("other shapes")
@@ -255,7 +255,7 @@ class VectorIndex:
                 if slots is not self._slots or codes is None or codes.size >= end:
                     return
                 until = min(end, codes.size + CODED_AT_ONCE)
-                for _, piece in slots.matrix.pieces(codes.size, until, CODED_AT_ONCE):
+                for piece in slots.matrix.pieces(codes.size, until, CODED_AT_ONCE):
                     codes.add(piece)
 
     def _rebuild(self) -> None:
@@ -298,7 +298,7 @@ class VectorIndex:
             trained_at = count
         else:
             codes = codes.emptied()
-        for _, piece in matrix.pieces(0, count, CODED_AT_ONCE):
+        for piece in matrix.pieces(0, count, CODED_AT_ONCE):
             codes.add(piece)
         return codes, trained_at
 

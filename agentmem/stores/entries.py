@@ -30,7 +30,11 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
-    """`vector` as little-endian float32, refused unless it belongs to this embedder's space."""
+    """`vector` as little-endian float32, refused unless it belongs to this embedder's space.
+
+    Its numbers are rounded to half precision, in which a store keeps them, unless
+    that would not do: some too large or all too small for it.
+    """
     import numpy as np
 
     array = np.asarray(vector)
@@ -49,7 +53,29 @@ def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
         raise BadVector(
             "A vector holds NaN or infinity.", remedy="Embed the text again, or leave it out."
         )
-    return packed.tobytes()
+    return _rounded(packed[None, :]).tobytes()
+
+
+def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors in half precision, those as they are of which more than a rounding was lost."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        rounded: NDArray[np.float32] = vectors.astype("<f2").astype("<f4")
+    with np.errstate(invalid="ignore"):
+        lost = np.abs(rounded - vectors).max(axis=1, initial=0.0)
+    kept = ~(lost <= np.abs(vectors).max(axis=1, initial=0.0) / 1024)
+    rounded[kept] = vectors[kept]
+    return rounded
+
+
+def shorten(vector: bytes) -> bytes:
+    """The same numbers in half precision if nothing is lost by it: half as many bytes."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        short = np.frombuffer(vector, "<f4").astype("<f2")
+    return short.tobytes() if short.astype("<f4").tobytes() == vector else vector
 
 
 def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
@@ -61,7 +87,7 @@ def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
         with np.errstate(over="ignore"):
             packed = vectors.astype("<f4", copy=False)
         if vectors.shape[1] == embedder.dimensions and np.isfinite(packed).all():
-            data = packed.tobytes()
+            data = _rounded(packed).tobytes()
             return [data[at : at + size] for at in range(0, size * len(vectors), size)]
     try:
         return [pack_vector(embedder, np.asarray(vector, np.float32)) for vector in vectors]

@@ -156,7 +156,7 @@ class PostingsMachine(RuleBasedStateMachine):
             previous = held.previous if held is not None else 0
             assert before[row] == (previous if previous in visible else 0)
             naming = [r.row for r in self.model.values() if held and r.previous == row]
-            following = naming[-1] if naming else 0
+            following = max(naming, default=0)
             assert after[row] == (following if following in visible else 0)
 
     @rule(owners=st.none() | st.frozensets(st.integers(0, 4)))
@@ -310,7 +310,7 @@ def test_changes_during_upkeep_are_kept(
     known = vectors.cosines_of(vector_of(1), np.arange(0, 22))
     assert set(np.flatnonzero(~np.isnan(known)).tolist()) == held.keys()
     for number, vector in held.items():
-        assert known[number] == pytest.approx(float(vector @ vector_of(1)), abs=1e-5)
+        assert known[number] == pytest.approx(float(vector @ vector_of(1)), abs=5e-5)
     ids, _ = vectors.search(vector_of(1), 40)
     assert set(ids.tolist()) == held.keys() & expected.keys()
 
@@ -385,7 +385,7 @@ class VectorMachine(RuleBasedStateMachine):
         for row in range(45):
             if row in self.vectors:
                 expected = float(np.dot(self.vectors[row].astype(np.float64), query))
-                assert abs(exact[row] - expected) < 1e-5
+                assert abs(exact[row] - expected) < 5e-5
             else:
                 assert np.isnan(exact[row])
         wanted = {row: float(exact[row]) for row in visible & self.vectors.keys()}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from agentmem.errors import InvalidFilter, InvalidInput, InvalidNumber
-from agentmem.indexes import match, sums
+from agentmem.indexes import lexical, match, sums
+from agentmem.indexes import rows as rows_module
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.scope import RowScope
 from tests.properties.index_models import Row, batch, best, bm25_scores
@@ -117,6 +119,30 @@ def test_large_lists_are_pruned_without_changing_the_answer(
         expected = bm25_scores(rows, query, k1=1.2, b=0.5)
         found = index.search(list(query), list(query.values()), n=25, k1=1.2, b=0.5)
         assert list(zip(*(part.tolist() for part in found), strict=True)) == best(expected, 25)
+
+
+@pytest.mark.parametrize("scattered", [0, 4, 1 << 20])
+def test_one_owner_of_several_gets_the_same_answer_however_the_rows_lie(
+    scattered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical, "SCATTERED", scattered)
+    monkeypatch.setattr(rows_module, "MIXED_RUNS", 0)
+    rows = zipf_rows(3000, seed=2)
+    rows += [replace(row, row=row.row + 3000, owner=row.row // 1000) for row in rows]
+    index = index_of(*rows)
+    query = {1: 1.0, 2: 1.0, 50: 1.0}
+    mine = [row for row in rows if row.owner == 1]
+    expected = best(bm25_scores(mine, query, k1=1.2, b=0.5), 25)
+
+    def found() -> list[tuple[int, float]]:
+        answer = index.search(list(query), n=25, scope=RowScope(owners=frozenset({1})))
+        return list(zip(*(part.tolist() for part in answer), strict=True))
+
+    assert index.table.mixed
+    assert found() == expected
+    index.compact()
+    assert not index.table.mixed
+    assert found() == expected
 
 
 def test_search_add_delete_and_upkeep_at_once() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from agentmem.errors import BadVector, InvalidInput, InvalidNumber, StoreCorrupt, StoreReadOnly
 from agentmem.indexes import matrix
-from agentmem.indexes.files import read_arrays, write_arrays
+from agentmem.indexes.files import open_arrays, write_arrays
 from agentmem.indexes.lexical import PostingsIndex
 from agentmem.indexes.saved import load_vectors, save_postings, save_vectors
 from agentmem.indexes.scope import RowScope
@@ -67,7 +67,7 @@ def test_the_switch_to_codes_happens_beside_the_searches() -> None:
     index, vectors = index_of(3000, approximate_from=1000, background=True)
     rows, cosines = index.search(vectors[5], 1)
     assert rows.tolist() == [6]
-    assert cosines[0] == pytest.approx(1.0)
+    assert cosines[0] == pytest.approx(1.0, abs=5e-5)
     index.upkeep.wait()
     assert index.approximate
     assert index.upkeep.failure is None
@@ -146,15 +146,17 @@ def test_search_add_delete_and_coding_at_once() -> None:
 
 
 def test_nothing_deleted_is_in_a_saved_file(tmp_path: Path) -> None:
-    index, vectors = index_of(40, approximate_from=10)
+    index, _ = index_of(40, approximate_from=10)
     words = PostingsIndex(background=False)
     words.add(batch([Row(row=1, words=((0xABCDEF0123456789, 1),)), Row(row=2)]))
     words.delete([1])
+    kept = index.snapshot()[1]
+    deleted, other = kept[4].tobytes(), kept[6].tobytes()
     index.delete([5])
     save_vectors(index, tmp_path / "vectors")
     save_postings(words, tmp_path / "words")
-    assert vectors[4].tobytes() not in (tmp_path / "vectors").read_bytes()
-    assert vectors[6].tobytes() in (tmp_path / "vectors").read_bytes()
+    assert deleted not in (tmp_path / "vectors").read_bytes()
+    assert other in (tmp_path / "vectors").read_bytes()
     assert (0xABCDEF0123456789).to_bytes(8, "little") not in (tmp_path / "words").read_bytes()
 
 
@@ -170,15 +172,16 @@ def test_files_are_private_and_leave_nothing_behind(tmp_path: Path) -> None:
     digest = write_arrays(tmp_path / "a", {"x": 1}, {"n": np.arange(5), "e": np.zeros((0, 3))})
     assert stat.S_IMODE(os.stat(tmp_path / "a").st_mode) == 0o600
     assert os.listdir(tmp_path) == ["a"]
-    header, arrays = read_arrays(tmp_path / "a", digest)
-    assert header == {"x": 1}
-    assert arrays["n"].tolist() == [0, 1, 2, 3, 4]
-    assert arrays["e"].shape == (0, 3)
+    saved = open_arrays(tmp_path / "a", digest)
+    saved.check()
+    assert saved.header == {"x": 1}
+    assert saved.arrays["n"].tolist() == [0, 1, 2, 3, 4]
+    assert saved.arrays["e"].shape == (0, 3)
 
 
 def test_files_that_cannot_be_had_are_typed_errors(tmp_path: Path) -> None:
     with pytest.raises(StoreCorrupt):
-        read_arrays(tmp_path / "missing", "0" * 64)
+        open_arrays(tmp_path / "missing", "0" * 64)
     with pytest.raises(StoreReadOnly):
         write_arrays(tmp_path / "no" / "folder", {}, {})
 
@@ -189,13 +192,13 @@ def test_a_crafted_file_with_the_right_digest_still_runs_nothing(tmp_path: Path)
     for head in (b"[]", b"{}", b'{"header":{},"arrays":[{"name":"a","type":"O","shape":[1]}]}',
                  b'{"header":{},"arrays":[{"name":"a","type":"<i8","shape":[99999999999]}]}',
                  b'{"header":{},"arrays":[{"name":"a","type":"<i8","shape":[-1]}]}', b"\xff"):  # fmt: skip
-        content = b"agentmem index 1\n" + len(head).to_bytes(8, "little") + head
+        content = b"agentmem index 2\n" + len(head).to_bytes(8, "little") + head
         (tmp_path / "crafted").write_bytes(content)
         with pytest.raises(StoreCorrupt):
-            read_arrays(tmp_path / "crafted", hashlib.sha256(content).hexdigest())
+            open_arrays(tmp_path / "crafted", hashlib.sha256(content).hexdigest())
 
 
-@pytest.mark.parametrize("copied_bytes", [0, 40 * 128, 1 << 25])
+@pytest.mark.parametrize("copied_bytes", [0, 40 * 64, 1 << 25])
 def test_vectors_keep_their_values_however_the_blocks_grow(
     copied_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,10 +210,13 @@ def test_vectors_keep_their_values_however_the_blocks_grow(
     for first in range(0, 100, 9):
         grown.append(vectors[first : first + 9])
     slots = np.random.default_rng(0).permutation(100)
-    assert (grown.take(slots) == vectors[slots]).all()
-    one = matrix.Matrix(EMBEDDER.dimensions, vectors)
+    assert np.abs(grown.take(slots) - vectors[slots]).max() <= 0.5001 / matrix.STEPS
+    one = matrix.Matrix(EMBEDDER.dimensions)
+    one.append(grown.take(np.arange(100)))
     assert (grown.products(slots, query) == one.products(slots, query)).all()
-    assert (grown.joined(100) == vectors).all()
+    assert (grown.joined(100) == one.joined(100)).all()
+    again = matrix.Matrix(EMBEDDER.dimensions, grown.joined(100))
+    assert (again.take(slots) == grown.take(slots)).all()
     for wrong in (-1, 100):
         with pytest.raises(IndexError):
             grown.products(np.array([0, wrong]), query)
@@ -221,6 +227,7 @@ def test_who_reads_keeps_the_block_that_is_copied(monkeypatch: pytest.MonkeyPatc
     vectors = clustered(64, seed=6)
     grown = matrix.Matrix(EMBEDDER.dimensions)
     grown.append(vectors[:4])
-    ((_, piece),) = grown.pieces(0, 4, 4)
+    before = grown.joined(4)
+    kept = before.copy()
     grown.append(vectors[4:])
-    assert (piece == vectors[:4]).all()
+    assert (before == kept).all()

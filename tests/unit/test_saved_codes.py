@@ -1,10 +1,14 @@
-"""Codes are made once for a store, not once for each process that opens it."""
+"""What is saved beside a store: made once, opened at once, and not believed when it is damaged."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
+import pytest
+
 import agentmem
+from agentmem.indexes import saved
 from agentmem.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
 
@@ -21,3 +25,32 @@ def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
         index = memory.index.vectors(embedder.id)
         assert not index.unfinished
         assert index.approximate
+
+
+@pytest.mark.parametrize("suffix", [".words", ".vectors-*"])
+def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(saved, "CHECKED_AT_ONCE", 0)
+    embedder = HashEmbedder()
+    path = tmp_path / "memory.db"
+    with agentmem.open(path, embedder=embedder) as memory:
+        memory.add([{"role": "user", "content": f"note {number}"} for number in range(300)])
+        expected = [hit.memory.id for hit in memory.search("note 7")]
+    (file,) = tmp_path.glob(f"memory.db{suffix}")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with caplog.at_level(logging.WARNING), agentmem.open(path, embedder=embedder) as memory:
+        memory.search("note 7")
+        memory.index.finish_checks()
+        assert [hit.memory.id for hit in memory.search("note 7")] == expected
+        assert memory.index.rebuilds == 1
+    assert "built anew" in caplog.text
+    caplog.clear()
+    with agentmem.open(path, embedder=embedder) as memory:
+        memory.search("note 7")
+        memory.index.finish_checks()
+        assert [hit.memory.id for hit in memory.search("note 7")] == expected
+        assert memory.index.rebuilds == 0
+    assert not caplog.text

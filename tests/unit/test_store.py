@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -782,3 +783,20 @@ def test_filters_reach_every_field(store: Store) -> None:
         ({"created_at": {"lt": "2026-01-01T00:00:00+00:00"}}, []),
     ):
         assert ids(store, Selection(reader=ANN, where=parse_filter(written))) == expected, written
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-7, 1e9])
+def test_vectors_take_half_the_room_where_no_more_than_a_rounding_is_lost(
+    tmp_path: Path, scale: float
+) -> None:
+    vector = np.array([0.1, -0.2, 0.3, 0.5, 0.0, 1.0, -0.7, 0.25], np.float32) * np.float32(scale)
+    path = tmp_path / "memory.db"
+    with SqliteStore(path) as store:
+        store.put([make_entry(entry("a").memory, vectors={SPACE: vector})])
+        _, (kept,) = store.feed.vectors(SPACE)
+        assert not store.upkeep.verify().problems
+    assert np.abs(kept - vector).max() <= np.abs(vector).max() / 1024
+    base = sqlite3.connect(path)
+    (size,) = base.execute("SELECT length(data) FROM embeddings").fetchone()
+    base.close()
+    assert size == (2 if scale == 1.0 else 4) * SPACE.dimensions + 4

@@ -10,7 +10,7 @@ from agentmem.core.checks import require_count
 from agentmem.errors import InvalidText
 from agentmem.protocols import EmbedderId
 from agentmem.stores import packing
-from agentmem.stores.entries import pack_vector, require_file_name
+from agentmem.stores.entries import pack_vector, require_file_name, shorten
 from agentmem.stores.sqlite import reading
 from agentmem.stores.sqlite.connection import Database
 from agentmem.stores.sqlite.ledger import SEAL, Row, corrupt, require_sealed, row_checksum, seal
@@ -189,7 +189,7 @@ class SqliteFeed:
                 return 0
             write.insert(
                 EMBEDDINGS,
-                [(keys[row], seal(keys[row], packed[row])) for row in new],
+                [(keys[row], seal(keys[row], shorten(packed[row]))) for row in new],
                 tally=vectors_tally(number),
             )
             write.log("vectors", new)
@@ -297,14 +297,18 @@ class SqliteFeed:
 
 
 def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
-    """The vectors of sealed rows, as lines of a matrix."""
+    """The vectors of sealed rows, as lines of a matrix; each is of half or of single precision."""
     import numpy as np
 
-    data = b"".join([blob[:-SEAL] for _, blob in stored])
-    if len(data) != 4 * embedder.dimensions * len(stored):
-        raise corrupt(f"a vector of {embedder} has the wrong size")
-    matrix = np.frombuffer(data, "<f4").reshape(len(stored), embedder.dimensions)
-    return matrix.astype(np.float32, copy=False)
+    size = embedder.dimensions
+    short = np.array([len(blob) == 2 * size + SEAL for _, blob in stored], dtype=bool)
+    matrix = np.empty((len(stored), size), dtype=np.float32)
+    for kind, chosen in (("<f2", short), ("<f4", ~short)):
+        data = b"".join([stored[at][1][:-SEAL] for at in np.flatnonzero(chosen).tolist()])
+        if len(data) != np.dtype(kind).itemsize * size * np.count_nonzero(chosen):
+            raise corrupt(f"a vector of {embedder} has the wrong size")
+        matrix[chosen] = np.frombuffer(data, kind).reshape(-1, size)
+    return matrix
 
 
 def _joined(parts: list[NDArray[np.float32]], count: int) -> NDArray[np.float32]:

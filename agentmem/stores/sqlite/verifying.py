@@ -13,7 +13,7 @@ from agentmem.core.values import dataclass
 from agentmem.errors import StoreCorrupt
 from agentmem.stores import packing
 from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import Row, checked, opened, row_checksum
+from agentmem.stores.sqlite.ledger import SEAL, Row, checked, opened, row_checksum
 from agentmem.stores.sqlite.rows import COLUMN
 from agentmem.stores.sqlite.schema import (
     CHANGES,
@@ -210,9 +210,9 @@ def _described(row: Row, terms: Row, owner: int, strand: int | None, *fields: An
 
 
 def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
-    sizes = {row[0]: 4 * row[3] + 4 for row in _readable(read, EMBEDDERS)}
+    sizes = {row[0]: (2 * row[3] + SEAL, 4 * row[3] + SEAL) for row in _readable(read, EMBEDDERS)}
     for key, data in _readable(read, EMBEDDINGS):
         if key & _ROW_MASK not in keys:
             yield f"a vector belongs to row {key & _ROW_MASK}, which is not there"
-        elif sizes.get(key >> EMBEDDER_SHIFT) != len(data):
+        elif len(data) not in sizes.get(key >> EMBEDDER_SHIFT, ()):
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"

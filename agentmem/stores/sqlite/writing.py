@@ -12,7 +12,7 @@ from agentmem.core.marks import is_cold
 from agentmem.core.scope import visible
 from agentmem.errors import DuplicateRecord, RecordNotFound
 from agentmem.stores import packing
-from agentmem.stores.entries import memory_to_fields, to_microseconds, write_json
+from agentmem.stores.entries import memory_to_fields, shorten, to_microseconds, write_json
 from agentmem.stores.rules import (
     current_again,
     refuse_cycles,
@@ -200,7 +200,7 @@ def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) ->
     for row, entry in zip(rows, entries, strict=True):
         for embedder, vector in entry.vectors:
             key = vector_key(numbers[embedder], row)
-            by_embedder.setdefault(numbers[embedder], []).append((key, seal(key, vector)))
+            by_embedder.setdefault(numbers[embedder], []).append((key, seal(key, shorten(vector))))
     for number, packed in by_embedder.items():
         write.insert(EMBEDDINGS, packed, tally=vectors_tally(number))
 
