@@ -288,7 +288,7 @@ def _read_sources(section: str) -> Iterator[Source]:
             yield Source(
                 text=unescape(said),
                 retrieved=date.fromisoformat(day),
-                origin=origin or _ORIGIN_OF.get(speaker, "user"),
+                origin=origin or _ORIGIN_OF.get(speaker, "user"),  # type: ignore[arg-type]  # checked
                 kind=speaker if own else "message",
                 speaker="" if own else speaker,
             )

@@ -103,7 +103,7 @@ def turn_score(score: float, world: float, *, page: bool = False) -> float:
     least a little like the question. When it is not, nothing does but a page
     that answers by itself.
     """
-    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    near, world = float(max(score, 0.0) ** 0.25), float(world**OPENNESS)
     return max(score, world * near) if page else world * (1 + near) / 2
 
 
@@ -218,7 +218,7 @@ def gram_places(text: str) -> NDArray[np.intp]:
 
 def gram_scale(text: str) -> float:
     """What each n-gram counts: a long message has many, and must not say more for it."""
-    return 1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5
+    return float(max(4, min(len(text), READ_CHARACTERS)) ** -0.5)
 
 
 def is_greeting(text: str, words: Words) -> bool:
