@@ -256,9 +256,11 @@ class Tokenizer:
         found = []
         for message in messages:
             role, content = message.get("role"), message.get("content")
-            plain = len(message) == 2 and type(content) is str and type(role) is str
-            frame = framed.get(role) if plain else None
-            found.append(UNBOUNDED if frame is None else frame + at_most(content))
+            frame = framed.get(role) if type(role) is str and len(message) == 2 else None
+            if frame is None or type(content) is not str:
+                found.append(UNBOUNDED)
+            else:
+                found.append(frame + at_most(content))
         return found
 
     def count_messages(
