@@ -46,7 +46,7 @@ class LoopConfig:
 
     top_k: int = 50
     similarity_threshold: float = 0.3
-    knowledge_budget: int = 600
+    knowledge_budget: int = 700
     preference_budget: int = 500
     working_budget: int = 500
     search_mode: SearchMode = "hybrid"

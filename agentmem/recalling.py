@@ -33,11 +33,12 @@ How = Literal["searched", "cached", "fallback", "nothing"]
 class Recalled:
     """What was found, best first, those below the threshold too, and what went wrong.
 
-    `fallback` hits are the most recent memories, which nobody compared with
-    the question.
+    `own_world` is how likely the user's own world is asked about. `fallback`
+    hits are the most recent memories, which nobody compared with the question.
     """
 
     hits: tuple[Hit, ...] = ()
+    own_world: float = 0.0
     how: How = "nothing"
     degradations: tuple[str, ...] = ()
 
@@ -85,6 +86,7 @@ class Recaller:
         best: dict[str, Hit] = {}
         degradations: dict[str, None] = {}
         how: How = "cached"
+        found: list[Recalled] = []
         for query in queries:
             key = (scope, query, wanted, config.search_mode, state)
             kept = self.cache.get(key)
@@ -94,30 +96,36 @@ class Recaller:
                 if not kept.degradations:
                     self.cache.put(key, kept)
             degradations |= dict.fromkeys(kept.degradations)
+            found.append(kept)
+        # One sentence of a long task may sound personal: the message as a whole decides.
+        worlds = [one.own_world for one in found]
+        whole = max(
+            world for query, world in zip(queries, worlds, strict=True) if queries[0] in query
+        )
+        for kept, world in zip(found, worlds, strict=True):
             for hit in kept.hits:
+                page = hit.memory.kind in TEXT_KINDS
+                score = turn_score(hit.score, min(world, whole), page=page)
                 known = best.get(hit.memory.id)
-                if known is None or hit.score > known.score:
-                    best[hit.memory.id] = hit
+                if known is None or score > known.score:
+                    best[hit.memory.id] = replace(hit, score=score)
         hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
-        return Recalled(hits=tuple(hits), how=how, degradations=tuple(degradations))
+        return Recalled(
+            hits=tuple(hits), own_world=whole, how=how, degradations=tuple(degradations)
+        )
 
     def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
+        """What one query finds, with the scores of a search."""
         found = self._find(query, scope, config, wanted)
         if len(found) == wanted and _usable(found) < wanted // 2:
             # Questions asked before look most like a question and answer nothing.
             found = self._find(query, scope, config, wanted * WIDER)
-        hits = [
-            replace(
-                hit,
-                score=turn_score(
-                    hit.score,
-                    found.own_world,
-                    page=hit.memory.kind in TEXT_KINDS,
-                ),
-            )
-            for hit in found
-        ]
-        return Recalled(hits=tuple(hits), how="searched", degradations=tuple(found.degradations))
+        return Recalled(
+            hits=tuple(found),
+            own_world=found.own_world,
+            how="searched",
+            degradations=tuple(found.degradations),
+        )
 
     def _find(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> SearchResults:
         return self._memory.search(

@@ -1,4 +1,9 @@
-"""One turn of any loop: what to send before the model is asked, what to keep afterwards."""
+"""One turn of any loop: what to send before the model is asked, what to keep afterwards.
+
+query → search → choose → fill → render → inject    `build_context`, while the caller waits
+model → reply                                       the caller's, between `messages` and `done`
+plan, trace, usage, indexing                        the background's, made of what waits as `Lazy`
+"""
 
 from __future__ import annotations
 
