@@ -223,6 +223,8 @@ def main() -> None:
         "--half", action="store_true", help="learn from every other one of them only"
     )
     parser.add_argument("--quick", action="store_true", help="fit and save only")
+    parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
+    parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
     examples = read_examples()
     if options.ordinary:
@@ -235,9 +237,12 @@ def main() -> None:
     for name, vectors in (("letters", False), ("vectors", True)):
         print(name)
         if not options.quick:
-            held_out(examples, vectors=vectors, strength=options.strength)
+            held_out(examples, vectors=vectors, strength=options.strength, folds=options.folds)
+        if options.check:
+            continue
         models[name] = fit(matrix(pairs, vectors=vectors), kinds, weights, options.strength)
-    save(models)
+    if models:
+        save(models)
 
 
 if __name__ == "__main__":
