@@ -22,13 +22,13 @@ from agentmem.types import Message
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.68, 0.93
+SURE, SURE_IN_LONG = 0.7, 0.93
 """So likely must a clause be a statement to be kept, in a message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
 LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
-SURE_BY_LETTERS = 0.78
+SURE_BY_LETTERS = 0.74
 """The same where there are no vectors."""
 VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.05, 0.15, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
