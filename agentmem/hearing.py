@@ -22,7 +22,7 @@ from agentmem.types import Message
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.66, 0.93
+SURE, SURE_IN_LONG = 0.7, 0.93
 """So likely must a clause be a statement to be kept, in a message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -30,7 +30,7 @@ LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
 SURE_BY_LETTERS = 0.74
 """The same where there are no vectors."""
-VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.1, 0.15, 0.3
+VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.05, 0.15, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.5
@@ -199,8 +199,10 @@ def _unled(words: str) -> str:
 
 
 def _only_asks(one: Told) -> bool:
-    """Whether a clause that is worded as a question is taken for a statement."""
+    """Whether what is taken for a statement is worded as a question, or says what one is not."""
     asked = one.clause.asks or bool(_QUESTION.match(one.clause.words))
+    if one.kind == "identity" and _pattern("denied").match(one.clause.words):
+        return True
     return asked and one.kind not in ("instruct", "avoid")
 
 
@@ -351,7 +353,11 @@ def _stated(text: str, one: Told) -> DetectedPreference:
     kind = one.kind
     polarity: Polarity = "neutral"
     words = _unled(clause.words)
-    banned = _pattern("bans").match(words) or _pattern("rather").match(words)
+    banned = (
+        _pattern("bans").match(words)
+        or _pattern("rather").match(words)
+        or _pattern("banned").search(words)
+    )
     if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(words)):
         polarity = "against"
     elif kind != "identity":

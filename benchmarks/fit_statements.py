@@ -71,8 +71,8 @@ def read_examples(*, seed: int = 7) -> list[Example]:
     for source, text, label in single:
         others = rng.choices(by_source[source], k=rng.choice((1, 1, 2, 3)))
         at = rng.randrange(len(others) + 1)
-        texts = [other for other, _ in others]
-        message = _message([*texts[:at], text, *texts[at:]])
+        beside = [other for other, _ in others]
+        message = _message([*beside[:at], text, *beside[at:]])
         found.append((source, message[at], message, label, 0.5))
     return found
 
@@ -165,13 +165,13 @@ def held_out(
     fold_of = {source: at % folds for at, source in enumerate(sources)}
     fold = np.array([fold_of[source] for source, *_ in examples])
     told = np.empty((len(examples), len(KINDS)))
-    order = sorted(KINDS)
+    order: list[str] = sorted(KINDS)
     for at in range(folds):
         model = fit(rows[fold != at], kinds[fold != at], weights[fold != at], strength)
         told[fold == at] = model.predict_proba(rows[fold == at])
     whole = weights == 1.0
     guess = np.array(order)[told.argmax(axis=1)]
-    kept = told[:, [order.index(kind) for kind in KEPT]].sum(axis=1)
+    kept = sum(told[:, order.index(kind)] for kind in KEPT)
     truly = np.isin(kinds, KEPT)
     for threshold in (0.5, 0.6, 0.7, 0.8):
         flagged = (kept > threshold) & whole
@@ -209,7 +209,7 @@ def save(models: dict[str, Any]) -> None:
             f"{name}_rest": rest.astype(np.float16),
             f"{name}_bias": bias,
         }
-    np.savez_compressed(WEIGHTS, **arrays)
+    np.savez_compressed(WEIGHTS, allow_pickle=False, **arrays)
     print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e6:.2f} MB")
 
 
@@ -223,6 +223,8 @@ def main() -> None:
         "--half", action="store_true", help="learn from every other one of them only"
     )
     parser.add_argument("--quick", action="store_true", help="fit and save only")
+    parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
+    parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
     examples = read_examples()
     if options.ordinary:
@@ -235,9 +237,12 @@ def main() -> None:
     for name, vectors in (("letters", False), ("vectors", True)):
         print(name)
         if not options.quick:
-            held_out(examples, vectors=vectors, strength=options.strength)
+            held_out(examples, vectors=vectors, strength=options.strength, folds=options.folds)
+        if options.check:
+            continue
         models[name] = fit(matrix(pairs, vectors=vectors), kinds, weights, options.strength)
-    save(models)
+    if models:
+        save(models)
 
 
 if __name__ == "__main__":
