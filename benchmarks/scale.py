@@ -1,29 +1,37 @@
 """Speed and size of a memory with N chunks, through the public API, beside other systems.
 
-    python benchmarks/scale.py --n 100000 [--peers fts5,chroma,lancedb,mem0] [--json]
+    python benchmarks/scale.py --n 100000 [--text FILE] [--peers fts5,chroma,lancedb,mem0] [--json]
 
-Texts follow a Zipf law over a growing vocabulary; vectors lie in clusters, as those of real texts
-do. Peers are installed into environments of their own under `.bench/` and do the same work in the
-same run; one that cannot be installed or fails is reported and the others go on. Times are medians
-of single calls on this machine; figures ending in `_cpu` count this process's own CPU time, which
-a busy machine changes less. Single adds are timed in turn: to N chunks, to 1,000, and bare, which
-is described at `bare_adds`.
+Texts are runs of words from real text (the documentation of this package and of Python, or FILE),
+every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's,
+made beforehand: what is measured is the memory. One user owns 1,000 chunks that came scattered
+among all others. Peers are installed into environments of their own under `.bench/`, load the same
+work, and are asked in turn with this process, one question or one add each; one that cannot be
+installed or fails is reported and the others go on. Times are of single calls on this machine: p50,
+`_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy machine changes less. Single
+adds are timed beside bare ones, which are described at `bare_adds`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
+import pydoc_data.topics
+import re
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +40,8 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 
 import agentmem
+from agentmem.core.lexical import STOP_WORDS
+from agentmem.embedders.wordllama import WordLlamaEmbedder
 from agentmem.protocols import EmbedderId
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,12 +51,14 @@ PEERS = {
     "lancedb": ("lance.py", ("lancedb",)),
     "mem0": ("mem0_faiss.py", ("mem0ai", "faiss-cpu")),
 }
-DIMENSIONS = 256
+ONE_USER = 1_000
 BATCH = 1_000
 ADDS = 60
 PEER_ADDS = 20
 """Fewer for peers: some write their whole file for each."""
 QUERIES = 200
+EXACT = 100
+"""So many questions are also answered by looking at every vector."""
 INSTALL_SECONDS = 900
 PEER_SECONDS = 3_600
 
@@ -77,70 +89,100 @@ class Given:
 class Work:
     """Texts, questions and vectors, the same for everybody in this run."""
 
-    def __init__(self, n: int, *, seed: int = 7) -> None:
+    def __init__(self, n: int, words: NDArray[Any], *, seed: int = 7) -> None:
         random = np.random.default_rng(seed)
-        vocabulary = np.array([word(number) for number in range(max(20_000, n // 5))])
-        self.texts = [make_text(random, vocabulary, int(random.integers(12, 41))) for _ in range(n)]
-        self.queries = [make_text(random, vocabulary, 8) for _ in range(QUERIES)]
-        centres = random.normal(size=(max(50, n // 200), DIMENSIONS)).astype(np.float32)
-        self.vectors = around(random, centres, n)
-        self.query_vectors = around(random, centres, QUERIES)
+        self.texts = [make_text(random, words, int(random.integers(12, 41))) for _ in range(n)]
+        self.queries = [make_text(random, words, 8) for _ in range(QUERIES)]
+        embedder = WordLlamaEmbedder()
+        self.vectors = np.empty((n, embedder.id.dimensions), dtype=np.float32)
+        for start in range(0, n, BATCH):
+            part = slice(start, start + BATCH)
+            self.vectors[part] = embedder.embed_documents(self.texts[part])
+        self.query_vectors = np.stack([embedder.embed_query(query) for query in self.queries])
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(len(text.encode()) for text in self.texts)
 
 
-def word(number: int) -> str:
-    """The nth word of an invented language: pronounceable, so that stemming has work to do."""
-    syllables = []
-    number += 1
-    while number:
-        number, part = divmod(number, 105)
-        syllables.append("bcdfghjklmnprstvwxyzq"[part // 5] + "aeiou"[part % 5])
-    return "".join(syllables) + "n"
+def real_words(path: Path | None) -> NDArray[Any]:
+    """The words of `path`, or of what comes with this package and with Python, in their order."""
+    if path is not None:
+        texts = [path.read_text("utf-8")]
+    else:
+        pages = [*sorted(ROOT.glob("*.md")), ROOT / "LICENSE", *sorted(ROOT.glob("docs/**/*.md"))]
+        texts = [page.read_text("utf-8") for page in pages]
+        texts += pydoc_data.topics.topics.values()
+        for module in sorted(Path(ast.__file__).parent.glob("*.py")):
+            texts += docstrings(module.read_bytes())
+    found = re.findall(r"[^\W\d_](?:[\w'.-]*\w)?|\d+", " ".join(texts))
+    return np.array(found, dtype=object)
 
 
-def make_text(random: np.random.Generator, vocabulary: NDArray[Any], size: int) -> str:
-    places = np.minimum(random.zipf(1.15, size=size), len(vocabulary)) - 1
-    return " ".join(vocabulary[places])
+def docstrings(source: bytes) -> list[str]:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return [text for node in nodes if (text := ast.get_docstring(node))]
 
 
-def around(
-    random: np.random.Generator, centres: NDArray[np.float32], n: int
-) -> NDArray[np.float32]:
-    vectors = np.empty((n, centres.shape[1]), dtype=np.float32)
-    for start in range(0, n, 10_000):  # a million at once would take several gigabytes more
-        part = vectors[start : start + 10_000]
-        random.standard_normal(dtype=np.float32, out=part)
-        part *= np.float32(0.7)
-        part += centres[random.integers(0, len(centres), len(part))]
-        part /= np.linalg.norm(part, axis=1, keepdims=True)
-    return vectors
+def make_text(random: np.random.Generator, words: NDArray[Any], size: int) -> str:
+    """A run of words from some place, a third of them replaced by words from other places."""
+    start = int(random.integers(0, len(words) - size))
+    run = words[start : start + size].copy()
+    other = np.flatnonzero(random.random(size) < 1 / 3)
+    run[other] = words[random.integers(0, len(words), len(other))]
+    return " ".join(run)
 
 
 def open_memory(path: Path, vectors: NDArray[np.float32]) -> agentmem.MemoryManager:
     return agentmem.open(path, embedder=Given(vectors), durability="full")
 
 
-Timed = tuple[float, float]
-"""Median milliseconds of a call: on the clock, and of CPU."""
+Spent = tuple[float, float]
+"""Milliseconds of a call: on the clock, and of CPU."""
 
 
-def timed(calls: Sequence[Callable[[], object]]) -> Timed:
-    return timed_in_turn({"": calls})[""]
+@dataclass(frozen=True)
+class Timed:
+    """Milliseconds of many calls."""
+
+    p50: float
+    p95: float
+    cpu: float
+
+    @classmethod
+    def of(cls, spent: Sequence[Spent]) -> Timed:
+        wall, cpu = [w for w, _ in spent], [c for _, c in spent]
+        return cls(
+            p50=round(statistics.median(wall), 3),
+            p95=round(sorted(wall)[int(0.95 * len(wall))], 3),
+            cpu=round(statistics.median(cpu), 3),
+        )
 
 
-def timed_in_turn(calls: Mapping[str, Sequence[Callable[[], object]]]) -> dict[str, Timed]:
-    """One call of each after the other, again and again: what slows one slows all of them."""
-    wall: dict[str, list[float]] = {name: [] for name in calls}
-    cpu: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in zip(*calls.values(), strict=True):
+def timed(call: Callable[[], object]) -> Callable[[], Spent]:
+    """`call`, giving what it took."""
+
+    def run() -> Spent:
+        start, used = time.perf_counter(), time.process_time()
+        call()
+        cpu = time.process_time() - used
+        return 1000 * (time.perf_counter() - start), 1000 * cpu
+
+    return run
+
+
+def in_turn(calls: Mapping[str, Sequence[Callable[[], Spent]]]) -> dict[str, Timed]:
+    """One call of each after the other, again and again: what slows one slows all of them.
+
+    Who has fewer calls is left out of the later turns.
+    """
+    spent: dict[str, list[Spent]] = {name: [] for name in calls}
+    for turn in zip_longest(*calls.values()):
         for name, call in zip(calls, turn, strict=True):
-            start, used = time.perf_counter(), time.process_time()
-            call()
-            cpu[name].append(1000 * (time.process_time() - used))
-            wall[name].append(1000 * (time.perf_counter() - start))
-    return {
-        name: (round(statistics.median(wall[name]), 3), round(statistics.median(cpu[name]), 3))
-        for name in calls
-    }
+            if call is not None:
+                spent[name].append(call())
+    return {name: Timed.of(measured) for name, measured in spent.items()}
 
 
 def fill(
@@ -148,31 +190,51 @@ def fill(
     work: Work,
     n: int,
     *,
-    user: str,
-    start: int = 0,
+    one_user: int = 0,
     note: Note = lambda _, __=0.0: None,
 ) -> tuple[float, float]:
-    """Add n chunks in batches; gives chunks a second, on the clock and of CPU."""
+    """Add n chunks in batches, `one_user` of them spread over all as those of one user; gives
+    chunks a second, on the clock and of CPU."""
     began, used = time.perf_counter(), time.process_time()
-    for first in range(start, start + n, BATCH):
-        last = min(first + BATCH, start + n)
-        memory.add_chunks(
-            work.texts[first:last],
-            url=f"bench:{user}:{first}",
-            vectors=work.vectors[first:last],
-            user_id=user,
-        )
-        note(f"adding {n:,}", (last - start) / n)
+    for first in range(0, n, BATCH):
+        last = min(first + BATCH, n)
+        middle = first + one_user * (last - first) // n
+        for user, start, end in (("one", first, middle), ("everyone", middle, last)):
+            if start < end:
+                memory.add_chunks(
+                    work.texts[start:end],
+                    url=f"bench:{user}:{start}",
+                    vectors=work.vectors[start:end],
+                    user_id=user,
+                )
+        note(f"adding {n:,}", last / n)
     return n / (time.perf_counter() - began), n / (time.process_time() - used)
 
 
-def query_times(memory: agentmem.MemoryManager, work: Work, user: str) -> Timed:
+def asks(memory: agentmem.MemoryManager, work: Work, user: str) -> list[Callable[[], Spent]]:
+    """One question each; a few are asked beforehand."""
+
     def ask(query: str) -> Callable[[], object]:
         return lambda: memory.search(query, top_k=10, threshold=0.0, user_id=user)
 
     for query in work.queries[:5]:
         ask(query)()
-    return timed([ask(query) for query in work.queries])
+    return [timed(ask(query)) for query in work.queries]
+
+
+def recall(memory: agentmem.MemoryManager, work: Work, n: int, *, k: int) -> float:
+    """How many of the `k` nearest by exact search in single precision the vector leg finds."""
+    embedder = memory.embedding.serving_id
+    assert embedder is not None
+    index = memory.index.vectors(embedder)
+    found = 0
+    for query in work.query_vectors[:EXACT]:
+        exact = work.vectors[:n] @ query
+        rows, _ = index.search(query, k)
+        # What is as near as the last of them is as good: texts can be alike.
+        least = np.partition(exact, n - k)[n - k] - 1e-4
+        found += int(np.count_nonzero(exact[rows - 1] >= least))
+    return round(found / (k * EXACT), 4)
 
 
 def add_call(
@@ -186,18 +248,18 @@ def add_call(
 
 def add_calls(
     memory: agentmem.MemoryManager, work: Work, *, name: str
-) -> list[Callable[[], object]]:
+) -> list[Callable[[], Spent]]:
     """One add each; a few are made beforehand."""
     for number in range(ADDS, ADDS + 5):
         add_call(memory, work, number, name=name)()
-    return [add_call(memory, work, number, name=name) for number in range(ADDS)]
+    return [timed(add_call(memory, work, number, name=name)) for number in range(ADDS)]
 
 
 ROWS_OF_ONE = ("strands", "memories", "indexed", "embeddings", "sources")
 """The tables that one added chunk is one row of; besides, the ledger's one row is rewritten."""
 
 
-def bare_adds(path: Path, *, indexes: bool) -> list[Callable[[], object]]:
+def bare_adds(path: Path, *, indexes: bool) -> list[Callable[[], Spent]]:
     """What plain `sqlite3` has to do for the transaction that one added chunk is, for each add.
 
     `path` is a copy of the store with all its rows. The rows written are copies
@@ -234,7 +296,7 @@ def bare_adds(path: Path, *, indexes: bool) -> list[Callable[[], object]]:
         base.execute("UPDATE ledger SET data = ? WHERE one = 1", (ledger,))
         base.execute("COMMIT")
 
-    return [partial(add, rows) for rows in written]
+    return [timed(partial(add, rows)) for rows in written]
 
 
 def newest_rows(base: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
@@ -253,29 +315,32 @@ def renewed(table: str, row: tuple[Any, ...], number: int) -> tuple[Any, ...]:
 
 
 COLD = """
-import json, resource, sys, time
+import json, sys, time
 import numpy as np
 sys.path.insert(0, {benchmarks!r})
 import agentmem, faiss, Stemmer, agentmem.manager, agentmem.indexes.saved
 from scale import Given, open_memory
 from pathlib import Path
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+def held(name):
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":"))
 vectors = np.load({queries!r})
-before = resident()
+before = held("Rss"), held("Anonymous")
 start = time.perf_counter()
 memory = open_memory(Path({path!r}), vectors)
 found = memory.search({query!r}, top_k=10, threshold=0.0, user_id="everyone")
 spent = time.perf_counter() - start
 for _ in range(20):
     memory.search({query!r} + str(_), top_k=10, threshold=0.0, user_id="everyone")
-print(json.dumps([1000 * spent, resident() - before, len(found)]))
-memory.store.close()
+resident, own = held("Rss") - before[0], held("Anonymous") - before[1]
+print(json.dumps([1000 * spent, resident, own, len(found)]))
+memory.close()
 """
 
 
-def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, int]:
-    """Milliseconds from opening to the first answer in a new process, and the memory it took."""
+def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, int, int]:
+    """Milliseconds from opening to the first answer in a new process, the memory it then holds,
+    and how much of that no other process can share."""
     np.save(folder / "cold.npy", work.query_vectors)
     script = COLD.format(
         benchmarks=str(ROOT / "benchmarks"),
@@ -286,47 +351,64 @@ def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, int]:
     output = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
-    spent, taken, found = json.loads(output)
+    spent, resident, own, found = json.loads(output)
     assert found, "the first search found nothing"
-    return round(spent, 1), int(taken)
+    return round(spent, 1), int(resident), int(own)
 
 
 def put_timed(result: dict[str, Any], name: str, spent: Timed) -> None:
-    result[name], result[f"{name}_cpu"] = spent
+    result |= {name: spent.p50, f"{name}_p95": spent.p95, f"{name}_cpu": spent.cpu}
 
 
-def measure(n: int, folder: Path, note: Note) -> dict[str, Any]:
-    note("making texts and vectors")
-    small = max(100, n // 100)
-    work = Work(n + small)
+def measure(
+    work: Work, n: int, folder: Path, peers: Mapping[str, PeerProcess], note: Note
+) -> dict[str, Any]:
+    """Our figures; those of the peers, which have loaded their work, are put into them."""
     path = folder / "memory.db"
-    result: dict[str, Any] = {"n": n}
+    one_user = min(ONE_USER, n // 20)
+    result: dict[str, Any] = {"n": n, "one_user": one_user}
     memory = open_memory(path, work.query_vectors)
-    fill(memory, work, 1_000, user="everyone")
-    rate, rate_cpu = fill(memory, work, n - 1_000, user="everyone", start=1_000, note=note)
+    rate, rate_cpu = fill(memory, work, n, one_user=one_user, note=note)
     result |= {"bulk_per_s": round(rate), "bulk_per_s_cpu": round(rate_cpu)}
-    fill(memory, work, small, user="small", start=n)
     note("building the indexes")
-    memory.search("settle", user_id="everyone")
+    start = time.perf_counter()
+    memory.index.finish_taking_in()
+    result["indexed_after_ms"] = round(1000 * (time.perf_counter() - start), 1)
+    first = timed(lambda: memory.search(work.queries[0], threshold=0.0, user_id="everyone"))
+    result["first_question_ms"] = round(first()[0], 3)
     memory.sync()  # joins and trains in the background are over when it returns
     note("asking")
-    put_timed(result, "query_ms_whole_store", query_times(memory, work, "everyone"))
-    put_timed(result, "query_ms_one_user", query_times(memory, work, "small"))
+    questions = {
+        "query_ms_whole_store": asks(memory, work, "everyone"),
+        "query_ms_one_user": asks(memory, work, "one"),
+    }
+    questions |= {name: peer.calls("ask", range(QUERIES)) for name, peer in peers.items()}
+    asked = in_turn(questions)
+    for name in ("query_ms_whole_store", "query_ms_one_user"):
+        put_timed(result, name, asked[name])
+    for k in (10, 50):
+        result[f"vector_recall_at_{k}"] = recall(memory, work, n, k=k)
     note("adding one by one")
     ours = f"add_ms_at_{n}"
     small_memory = open_memory(folder / "small.db", work.query_vectors)
-    fill(small_memory, work, 1_000, user="everyone")
+    fill(small_memory, work, 1_000)
     small_memory.search("settle", user_id="everyone")
     for call in add_calls(memory, work, name="newest"):  # what the bare ones copy
         call()
-    adds: dict[str, Sequence[Callable[[], object]]] = {}
+    adds: dict[str, Sequence[Callable[[], Spent]]] = {}
     for name, indexes in (("bare_sqlite_add_ms", True), ("bare_rows_only_add_ms", False)):
         memory.store.upkeep.backup(folder / f"bare-{indexes}.db")
         adds[name] = bare_adds(folder / f"bare-{indexes}.db", indexes=indexes)
     adds[ours] = add_calls(memory, work, name="large")
     adds["add_ms_at_1000"] = add_calls(small_memory, work, name="small")
-    for name, spent in timed_in_turn(adds).items():
-        put_timed(result, name, spent)
+    own = list(adds)
+    adds |= {name: peer.calls("add", range(n, n + PEER_ADDS)) for name, peer in peers.items()}
+    added = in_turn(adds)
+    for name in own:
+        put_timed(result, name, added[name])
+    for name, peer in peers.items():
+        put_timed(peer.figures, "query_ms", asked[name])
+        put_timed(peer.figures, "add_ms", added[name])
     small_memory.close()
     del adds  # their files with them
     for left in folder.glob("bare-*.db*"):
@@ -339,32 +421,82 @@ def measure(n: int, folder: Path, note: Note) -> dict[str, Any]:
         )
     result["add_over_1000"] = round(result[ours] / result["add_ms_at_1000"], 2)
     note("saving and opening again")
+    memory.sync()
     memory.close()
-    result["cold_open_ms_saved"], taken = cold_open(path, folder, work)
-    rows = n + small + 2 * (ADDS + 5)
-    result["bytes_per_chunk_beyond_vectors"] = round(taken / rows - 4 * DIMENSIONS)
+    rows = n + 2 * ADDS + 10
+    taken = sum(file.stat().st_size for file in folder.glob("memory.db*"))
+    result["bytes_per_chunk"] = round(taken / rows)
+    result["bytes_over_text"] = round(taken / work.text_bytes, 2)
+    result["cold_open_ms_saved"], resident, private = cold_open(path, folder, work)
+    result["resident_bytes_per_chunk"] = round(resident / rows)
+    result["unshared_bytes_per_chunk"] = round(private / rows)
     for pattern in ("memory.db.words*", "memory.db.vectors*"):
         for saved in folder.glob(pattern):
             saved.unlink()
-    result["cold_open_ms_rebuilt"], _ = cold_open(path, folder, work)
+    result["cold_open_ms_rebuilt"], _, _ = cold_open(path, folder, work)
     path.unlink()
     return result
 
 
-def measure_peer(name: str, n: int, folder: Path, note: Note, *, adds: int) -> dict[str, Any]:
-    """A peer's figures, or why there are none."""
+class PeerFailed(Exception):
+    """A peer could not be installed, started, or asked."""
+
+
+class PeerProcess:
+    """A peer in a process of its own that has loaded the work and is asked line by line."""
+
+    def __init__(self, name: str, python: Path, folder: Path) -> None:
+        script = ROOT / "benchmarks" / "peers" / PEERS[name][0]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [str(python), str(script), str(folder), "--adds", str(PEER_ADDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._watch = threading.Timer(PEER_SECONDS, self._process.kill)
+        self._watch.start()
+        self.figures: dict[str, Any] = self._read()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline():
+            if line.startswith("{"):  # some print of themselves
+                return json.loads(line)
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        raise PeerFailed(lines[-1] if lines else "it ended, or took too long")
+
+    def calls(self, kind: str, numbers: range) -> list[Callable[[], Spent]]:
+        return [partial(self._call, kind, number) for number in numbers]
+
+    def _call(self, kind: str, number: int) -> Spent:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({kind: number}) + "\n")
+        self._process.stdin.flush()
+        answer = self._read()
+        return answer["wall"], answer["cpu"]
+
+    def close(self) -> None:
+        self._watch.cancel()
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def start_peer(name: str, folder: Path, note: Note) -> PeerProcess:
     try:
         python = peer_python(name, note)
-        note(f"measuring {name}")
-        return run_peer(name, python, folder, adds=adds)
+        note(f"loading {name}")
+        return PeerProcess(name, python, folder)
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout or str(error)).strip().splitlines()
-        problem = lines[-1] if lines else f"exit code {error.returncode}"
+        raise PeerFailed(lines[-1] if lines else f"exit code {error.returncode}") from error
     except subprocess.TimeoutExpired as error:
-        problem = f"not done after {error.timeout:,.0f} s"
-    except (OSError, ValueError, IndexError) as error:
-        problem = str(error) or type(error).__name__
-    return {"peer": name, "n": n, "error": problem}
+        raise PeerFailed(f"not done after {error.timeout:,.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise PeerFailed(str(error) or type(error).__name__) from error
 
 
 def peer_python(name: str, note: Note) -> Path:
@@ -379,23 +511,16 @@ def peer_python(name: str, note: Note) -> Path:
     return python
 
 
-def run_peer(name: str, python: Path, folder: Path, *, adds: int) -> dict[str, Any]:
-    script = ROOT / "benchmarks" / "peers" / PEERS[name][0]
-    command = [str(python), str(script), str(folder), "--adds", str(adds)]
-    found: dict[str, Any] = json.loads(run(command, PEER_SECONDS).strip().splitlines()[-1])
-    return found
-
-
 def run(command: Sequence[str], seconds: float) -> str:
     """What the command printed; it raises when it fails or takes longer."""
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds)
     return done.stdout
 
 
-def write_work(n: int, folder: Path) -> None:
-    work = Work(n + PEER_ADDS)
+def write_work(work: Work, folder: Path) -> None:
     (folder / "texts.json").write_text(json.dumps(work.texts), encoding="utf-8")
     (folder / "queries.json").write_text(json.dumps(work.queries), encoding="utf-8")
+    (folder / "stop_words.json").write_text(json.dumps(sorted(STOP_WORDS)), encoding="utf-8")
     np.save(folder / "vectors.npy", work.vectors)
     np.save(folder / "query_vectors.npy", work.query_vectors)
 
@@ -406,15 +531,20 @@ def show(ours: dict[str, Any], peers: list[dict[str, Any]]) -> None:
     for name, value in ours.items():
         print(f"  {name:<34} {value:>12,}")
     if peers:
-        print("\n  beside                     query ms (ours ×)      add ms (ours ×)    bulk/s")
+        print("\n  beside                  query ms p50   p95   cpu    add ms p50   cpu    bulk/s")
+        own = {"query_ms": "query_ms_whole_store", "add_ms": f"add_ms_at_{n}"}
+        mine = {
+            f"{k}{end}": ours[f"{v}{end}"] for k, v in own.items() for end in ("", "_p95", "_cpu")
+        }
+        peers = [{"peer": "agentmem (hybrid)", "bulk_per_s": ours["bulk_per_s"], **mine}, *peers]
     for peer in peers:
         if "error" in peer:
             print(f"  {peer['peer']:<22} {peer['error']}")
             continue
-        query, add = peer["query_ms_p50"], peer["add_ms_p50"]
         print(
-            f"  {peer['peer']:<22} {query:>12,.2f} ({query / ours['query_ms_whole_store']:>6.1f})"
-            f" {add:>12,.2f} ({add / ours[f'add_ms_at_{n}']:>6.1f}) {peer['bulk_per_s']:>9,}"
+            f"  {peer['peer']:<22} {peer['query_ms']:>12,.2f} {peer['query_ms_p95']:>6,.1f}"
+            f" {peer['query_ms_cpu']:>5,.1f} {peer['add_ms']:>12,.2f} {peer['add_ms_cpu']:>6,.2f}"
+            f" {peer['bulk_per_s']:>9,}"
         )
 
 
@@ -432,6 +562,7 @@ def progress(quiet: bool) -> Iterator[Note]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--n", type=int, default=20_000, help="how many chunks (at least 2,000)")
+    parser.add_argument("--text", type=Path, help="draw words from this file")
     parser.add_argument("--peers", default="", help=f"comma-separated: {','.join(PEERS)}")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -439,21 +570,33 @@ def main() -> None:
     unknown = [name for name in names if name not in PEERS]
     if unknown or arguments.n < 2_000:
         parser.error(f"unknown peers {unknown}" if unknown else "--n is at least 2000")
+    peers: dict[str, PeerProcess] = {}
+    failed: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory() as scratch,
         progress(arguments.json or not sys.stderr.isatty()) as note,
     ):
-        ours = measure(arguments.n, Path(scratch), note)
-        if names:
-            write_work(arguments.n, Path(scratch))
-        peers = [
-            measure_peer(name, arguments.n, Path(scratch), note, adds=PEER_ADDS) for name in names
-        ]
+        folder = Path(scratch)
+        note("making texts and vectors")
+        work = Work(arguments.n + PEER_ADDS, real_words(arguments.text))
+        try:
+            if names:
+                write_work(work, folder)
+            for name in names:
+                try:
+                    peers[name] = start_peer(name, folder, note)
+                except PeerFailed as error:
+                    failed.append({"peer": name, "error": str(error)})
+            ours = measure(work, arguments.n, folder, peers, note)
+        finally:
+            for peer in peers.values():
+                peer.close()
+    beside = [*(peer.figures for peer in peers.values()), *failed]
     if arguments.json:
-        json.dump({"agentmem": ours, "peers": peers}, sys.stdout)
+        json.dump({"agentmem": ours, "peers": beside}, sys.stdout)
         print()
     else:
-        show(ours, peers)
+        show(ours, beside)
 
 
 if __name__ == "__main__":

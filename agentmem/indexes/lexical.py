@@ -442,6 +442,7 @@ def _listed(piece: Piece, selection: Selection) -> Piece:
     if len(starts) == 1:
         part = slice(*positions.searchsorted((starts[0], ends[0])).tolist())
         return positions[part] - starts[0], counts[part], None if codes is None else codes[part]
+    here: NDArray[Any]
     if SCATTERED * len(starts) > len(wanted):
         if len(positions) > 32 * len(wanted):
             at = positions.searchsorted(wanted)

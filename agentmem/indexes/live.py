@@ -35,6 +35,9 @@ Index = TypeVar("Index", PostingsIndex, VectorIndex)
 WORDS = ".words"
 """Ends the name of the file of words; the one of vectors ends with its embedder's digest."""
 FEW_ROWS = 200
+MANY_ROWS = 5_000
+"""So many rows written are taken in beside the caller as soon as no more come."""
+QUIET_SECONDS = 0.1
 REBUILD_ROWS = 2_000
 """Past this many changed rows, and a fifth of all, reading everything anew is the shorter way."""
 
@@ -76,6 +79,10 @@ class LiveIndex:
         self._damaged = False
         self._closed = False
         self._checks = Upkeep(self._check_next, background=self._background)
+        self._waiting = 0
+        self._stop = threading.Event()
+        self._expected: Callable[[], EmbedderId | None] = lambda: None
+        self._soon = Upkeep(self._take_in, background=self._background)
 
     @property
     def seq(self) -> int:
@@ -157,6 +164,36 @@ class LiveIndex:
         """`catch_up` for an index that is in use, so that the next search finds it done."""
         if self._loaded:
             self.catch_up()
+
+    def expect(self, rows: int, embedder: Callable[[], EmbedderId | None]) -> None:
+        """Take note that rows were written: many are taken in before anybody asks.
+
+        That waits until no more come, so that a long ingest is taken in once.
+        `embedder` says whose vectors are wanted then.
+        """
+        self._require_own()
+        self._waiting += rows
+        if self._background and self._waiting >= MANY_ROWS:
+            self._expected = embedder
+            self._soon.wake()
+
+    def finish_taking_in(self) -> None:
+        """Wait until what was expected is here."""
+        self._soon.wait()
+
+    def _take_in(self) -> bool:
+        seen = 0
+        while seen != self._waiting and not self._stop.is_set():
+            seen = self._waiting
+            self._stop.wait(QUIET_SECONDS)
+        if self._waiting < MANY_ROWS or self._stop.is_set():
+            return False
+        self._waiting = 0
+        self.catch_up()
+        embedder = self._expected()
+        if embedder is not None:
+            self.vectors(embedder).upkeep.wait()
+        return True
 
     def _apply(self, changes: Iterable[Change]) -> None:
         touched: set[int] = set()
@@ -364,6 +401,8 @@ class LiveIndex:
     def close(self) -> None:
         self._require_own()
         self._closed = True
+        self._stop.set()
+        self._soon.close()
         self._checks.close()
         with self._lock:
             self._postings.close()

@@ -138,7 +138,8 @@ class Matrix:
 
 
 def _steps(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
-    return np.rint(vectors * np.float32(STEPS)).clip(-STEPS, STEPS).astype(np.int16)
+    steps = np.rint(vectors * np.float32(STEPS))
+    return np.asarray(steps.clip(-STEPS, STEPS), dtype=np.int16)
 
 
 def _wide(steps: NDArray[np.int16]) -> NDArray[np.float32]:

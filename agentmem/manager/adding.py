@@ -287,6 +287,7 @@ class Adding(Base):
         return prepare_all(memories, made)
 
     def _after_write(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        self.index.expect(len(entries), lambda: self.embedding.serving_id)
         if all(entry.vectors for entry in entries) or not self.embedding.wanted:
             return ()
         problem = self.embedding.embed_rest()

@@ -1,6 +1,7 @@
 """Other memory layers and vector stores doing the same work, each in an environment of its own.
 
 A peer is one script, `python NAME.py FOLDER [--adds N]`. FOLDER holds `texts.json`, `vectors.npy`,
-`queries.json` and `query_vectors.npy`; the script loads the texts in bulk, asks every query for ten
-results, adds N more texts one by one, and prints one line of JSON: the figures in milliseconds.
+`queries.json`, `query_vectors.npy` and `stop_words.json`; the script loads all texts but the last N
+in bulk and prints a line of JSON. Then it reads lines: `{"ask": i}` asks query i for ten results,
+`{"add": i}` adds text i, and each is answered by the milliseconds it took, on the clock and of CPU.
 """

@@ -1,4 +1,4 @@
-"""SQLite's FTS5 with porter stemming: words only, one durable transaction an add."""
+"""SQLite's FTS5 with porter stemming and our stop words: words only, one durable add each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def build(work: Work) -> Peer:
         base.execute("COMMIT")
 
     def ask(query: str, vector: Vectors) -> object:
-        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query))
+        asked = re.findall(r"\w+", query.lower())
+        words = " OR ".join(
+            f'"{w}"' for w in [w for w in asked if w not in work.stop_words] or asked
+        )
         return base.execute(
             "SELECT rowid, text FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT 10", (words,)
         ).fetchall()

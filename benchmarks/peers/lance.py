@@ -1,4 +1,4 @@
-"""LanceDB: its own hybrid of full text and vectors, on disk."""
+"""LanceDB: its own hybrid of full text and vectors, both indexed as it proposes, on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def build(work: Work) -> Peer:
 
     def load(texts: Sequence[str], vectors: Vectors) -> None:
         made["table"] = base.create_table("memory", rows(0, texts, vectors))
-        made["table"].create_fts_index("text")
+        made["table"].create_fts_index("text", stem=True, remove_stop_words=True)
+        made["table"].create_index(metric="cosine", vector_column_name="vector")
 
     def ask(query: str, vector: Vectors) -> object:
         words = " ".join(word for word in query.split() if word.isalnum())

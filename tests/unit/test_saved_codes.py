@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.indexes import saved
+from agentmem.indexes import live, saved
 from agentmem.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
 
@@ -25,6 +25,21 @@ def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
         index = memory.index.vectors(embedder.id)
         assert not index.unfinished
         assert index.approximate
+
+
+def test_a_large_ingest_is_indexed_before_anybody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MANY_ROWS", 50)
+    embedder = HashEmbedder()
+    with agentmem.open(tmp_path / "memory.db", embedder=embedder) as memory:
+        memory.add([{"role": "user", "content": f"note {number}"} for number in range(49)])
+        memory.index.finish_taking_in()
+        assert len(memory.index.words) == 0
+        memory.add([{"role": "user", "content": "one more note"}])
+        memory.index.finish_taking_in()
+        assert len(memory.index.words) == 50
+        assert len(memory.index.vectors(embedder.id)) == 50
 
 
 @pytest.mark.parametrize("suffix", [".words", ".vectors-*"])
