@@ -30,6 +30,7 @@ test-deep: $(STAMP) ## ten times the examples, and the long tests
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@PYTHONPATH=. $(BIN)/lint-imports --no-cache --no-logo >.lint-imports.log || { cat .lint-imports.log; exit 1; }
 
 types: $(STAMP)
 	@$(BIN)/mypy

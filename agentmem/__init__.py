@@ -9,62 +9,66 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agentmem.adapters import MemoryLogger, wrap_openai
-    from agentmem.async_manager import AsyncMemoryManager
-    from agentmem.config import LoopConfig
-    from agentmem.core.living.records import Artifact, Episode, Fact, Pattern, Workflow
-    from agentmem.errors import AgentMemError
-    from agentmem.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
-    from agentmem.manager import MemoryManager
-    from agentmem.opening import (
+    from agentmem.agent.adapters.litellm import MemoryLogger
+    from agentmem.agent.adapters.openai import wrap_openai
+    from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
+    from agentmem.agent.tools import Tool
+    from agentmem.agent.turn import Turn
+    from agentmem.base.config import LoopConfig, Settings
+    from agentmem.base.errors import AgentMemError
+    from agentmem.base.types import Document, Hit, Memory, Scope
+    from agentmem.living.facts import Artifact, Episode, Fact, Pattern, Workflow
+    from agentmem.living.preferences import Preference, PreferenceStore
+    from agentmem.memory.facade import AsyncMemoryManager
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.memory.opening import (
         open,  # noqa: A004 - `agentmem.open` is what users type
         restore,
     )
-    from agentmem.preferences import Preference, PreferenceStore
-    from agentmem.results import AddResult, SearchResults
-    from agentmem.settings import Settings
-    from agentmem.tokenizer import Tokenizer, tokenizer_for
-    from agentmem.tools import Tool
-    from agentmem.turns import Turn
-    from agentmem.types import Document, Hit, Memory, Scope
-    from agentmem.web import EnhancedSearchResult, enhanced_search, enhanced_search_sync
+    from agentmem.search.results import AddResult, SearchResults
+    from agentmem.sources.web.enhanced import (
+        EnhancedSearchResult,
+        enhanced_search,
+        enhanced_search_sync,
+    )
+    from agentmem.tokens.counter import Tokenizer, tokenizer_for
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "AddResult": "agentmem.results",
-    "AgentLoopResult": "agentmem.loop",
-    "AgentMemError": "agentmem.errors",
-    "Artifact": "agentmem.core.living.records",
-    "AsyncMemoryManager": "agentmem.async_manager",
-    "Document": "agentmem.types",
-    "EnhancedSearchResult": "agentmem.web",
-    "Episode": "agentmem.core.living.records",
-    "Fact": "agentmem.core.living.records",
-    "Hit": "agentmem.types",
-    "LoopConfig": "agentmem.config",
-    "Memory": "agentmem.types",
-    "MemoryLogger": "agentmem.adapters",
-    "MemoryManager": "agentmem.manager",
-    "Pattern": "agentmem.core.living.records",
-    "Preference": "agentmem.preferences",
-    "PreferenceStore": "agentmem.preferences",
-    "Scope": "agentmem.types",
-    "SearchResults": "agentmem.results",
-    "Settings": "agentmem.settings",
-    "Status": "agentmem.loop",
-    "Tokenizer": "agentmem.tokenizer",
-    "Tool": "agentmem.tools",
-    "Turn": "agentmem.turns",
-    "Workflow": "agentmem.core.living.records",
-    "enhanced_search": "agentmem.web",
-    "enhanced_search_sync": "agentmem.web",
-    "open": "agentmem.opening",
-    "restore": "agentmem.opening",
-    "run_agent_loop": "agentmem.loop",
-    "run_agent_loop_sync": "agentmem.loop",
-    "tokenizer_for": "agentmem.tokenizer",
-    "wrap_openai": "agentmem.adapters",
+    "AddResult": "agentmem.search.results",
+    "AgentLoopResult": "agentmem.agent.loop",
+    "AgentMemError": "agentmem.base.errors",
+    "Artifact": "agentmem.living.facts",
+    "AsyncMemoryManager": "agentmem.memory.facade",
+    "Document": "agentmem.base.types",
+    "EnhancedSearchResult": "agentmem.sources.web.enhanced",
+    "Episode": "agentmem.living.facts",
+    "Fact": "agentmem.living.facts",
+    "Hit": "agentmem.base.types",
+    "LoopConfig": "agentmem.base.config",
+    "Memory": "agentmem.base.types",
+    "MemoryLogger": "agentmem.agent.adapters.litellm",
+    "MemoryManager": "agentmem.memory.manager",
+    "Pattern": "agentmem.living.facts",
+    "Preference": "agentmem.living.preferences",
+    "PreferenceStore": "agentmem.living.preferences",
+    "Scope": "agentmem.base.types",
+    "SearchResults": "agentmem.search.results",
+    "Settings": "agentmem.base.config",
+    "Status": "agentmem.agent.loop",
+    "Tokenizer": "agentmem.tokens.counter",
+    "Tool": "agentmem.agent.tools",
+    "Turn": "agentmem.agent.turn",
+    "Workflow": "agentmem.living.facts",
+    "enhanced_search": "agentmem.sources.web.enhanced",
+    "enhanced_search_sync": "agentmem.sources.web.enhanced",
+    "open": "agentmem.memory.opening",
+    "restore": "agentmem.memory.opening",
+    "run_agent_loop": "agentmem.agent.loop",
+    "run_agent_loop_sync": "agentmem.agent.loop",
+    "tokenizer_for": "agentmem.tokens.counter",
+    "wrap_openai": "agentmem.agent.adapters.openai",
 }
 
 __all__ = [  # noqa: RUF022 - what most people want comes first

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
 
 if TYPE_CHECKING:
     import numpy as np

@@ -55,7 +55,7 @@ class Count:
 
 def measure(folder: Path) -> dict[str, dict[str, int]]:
     """Calls and modules of each operation, on a store with a few memories."""
-    from agentmem.cli import main as command
+    from agentmem.cli.app import main as command
 
     store = folder / "memory.db"
 

@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 def judge_pair(first: str, second: str) -> tuple[bool, str, bool]:
     """What agentmem says: conflicting, why, and whether one supersedes the other."""
-    from agentmem.core.conflicts import Statement, judge
+    from agentmem.living.conflicts import Statement, judge
 
     found = judge(Statement(text=first), Statement(text=second))
     return found.conflicting, found.reason, found.kind == "supersedes"

@@ -25,8 +25,8 @@ import numpy as np
 from gate_data import add_person, read_lines
 
 import agentmem
-from agentmem.embedders import load_embedder
-from agentmem.protocols import Embedder
+from agentmem.base.protocols import Embedder
+from agentmem.search.embedders.base import load_embedder
 
 COSINES = 10
 """So many memories a peer that ranks by cosine alone would show, whatever is asked."""

@@ -55,8 +55,8 @@ def read_cases(text: str) -> list[Case]:
 
 def found_in(sentence: str) -> list[Statement]:
     """What would be learned from a sentence."""
-    from agentmem.core.living.extraction import extract
-    from agentmem.core.living.grounding import without_secrets
+    from agentmem.living.facts import extract
+    from agentmem.living.learn import without_secrets
 
     found, _ = without_secrets(extract(sentence))
     return [

@@ -28,9 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.core.extractive import ExtractSource, extract_answer  # noqa: E402
-from agentmem.core.lexical import analyse, analyse_query  # noqa: E402
-from agentmem.core.sentences import sentences  # noqa: E402
+from agentmem.models.extract import ExtractSource, extract_answer  # noqa: E402
+from agentmem.text.sentences import sentences  # noqa: E402
+from agentmem.text.terms import analyse, analyse_query  # noqa: E402
 
 UNANSWERABLE = 5
 

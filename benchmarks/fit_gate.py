@@ -23,8 +23,8 @@ from gate_data import Cached, Example, gather
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from agentmem.core.gate import MEMORY_FEATURES, WORD_FEATURES
-from agentmem.embedders import load_embedder
+from agentmem.search.embedders.base import load_embedder
+from agentmem.search.gate import MEMORY_FEATURES, WORD_FEATURES
 
 SCALES = {"words": 1.0, "memory": 1.0, "grams": 1.0, "vector": 3.0}
 """How freely each sort of feature may be weighed: its ridge is one over the square."""

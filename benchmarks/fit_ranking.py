@@ -21,17 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Asked, Memory, ask, embed, read_folder
 
-from agentmem.core.features import (
+from agentmem.base.protocols import Embedder
+from agentmem.search.embedders.base import load_embedder
+from agentmem.search.rank import (
     FEATURES,
     LEG_FEATURES,
+    RELATED,
     SPEAKER,
+    Curve,
+    Model,
     compute_features,
+    fitted_models,
     gate_features,
+    log_score,
+    measure_background,
+    sum_features,
 )
-from agentmem.core.ranking import RELATED, Curve, Model, fitted_models, log_score, sum_features
-from agentmem.core.rows import measure_background
-from agentmem.embedders import load_embedder
-from agentmem.protocols import Embedder
 
 RIDGE = 10.0
 REJECTED = 0.86

@@ -22,12 +22,11 @@ from gate_data import Cached, add_person, query_of, read_lines
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem.core.features import FEATURES, compute_features, gate_features
-from agentmem.core.filters import Selection
-from agentmem.core.ranking import Model, fitted_models
-from agentmem.embedders import load_embedder
-from agentmem.searches import Request
-from agentmem.types import Scope
+from agentmem.base.filters import Selection
+from agentmem.base.types import Scope
+from agentmem.search.embedders.base import load_embedder
+from agentmem.search.rank import FEATURES, Model, compute_features, fitted_models, gate_features
+from agentmem.search.retriever import Request
 
 USED = [FEATURES.index(name) for name in ("lexical", "cosine", "asks", "echo", "recent")]
 TOP = (8, 16, 20)

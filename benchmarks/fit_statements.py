@@ -25,15 +25,7 @@ from sklearn.linear_model import LogisticRegression
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.statements import (  # noqa: E402
-    BLANK,
-    BUCKETS,
-    KINDS,
-    Clause,
-    buckets,
-    clauses,
-    plain_features,
-)
+from agentmem.text.statements import BLANK, BUCKETS, KINDS, Clause, buckets, clauses, plain_features  # noqa: E402
 
 DATA = ROOT / "benchmarks" / "data" / "statements"
 WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
@@ -102,7 +94,7 @@ def _message(texts: Sequence[str]) -> tuple[Clause, ...]:
 
 
 def _quoted(words: str) -> str:
-    from agentmem.core.regions import cover, quotation_spans
+    from agentmem.text.regions import cover, quotation_spans
 
     return cover(words, quotation_spans(words), BLANK)
 
@@ -120,7 +112,7 @@ def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     keys = [hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts]
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if missing:
-        from agentmem.embedders.minilm import MiniLMEmbedder
+        from agentmem.search.embedders.minilm import MiniLMEmbedder
 
         rows = MiniLMEmbedder(threads=2).embed_documents([text or " " for text in missing.values()])
         known |= dict(zip(missing, rows, strict=True))

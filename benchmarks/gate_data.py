@@ -20,9 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem.core.asking import read_queries
-from agentmem.core.filters import Selection
-from agentmem.core.gate import (
+from agentmem.base.filters import Selection
+from agentmem.base.protocols import Embedder, EmbedderId
+from agentmem.base.types import Scope
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.query import read_queries
+from agentmem.search.gate import (
     GRAMS,
     UNSPACED,
     detect_language,
@@ -32,10 +35,7 @@ from agentmem.core.gate import (
     question_words,
     word_features,
 )
-from agentmem.manager import MemoryManager
-from agentmem.protocols import Embedder, EmbedderId
-from agentmem.searches import Request
-from agentmem.types import Scope
+from agentmem.search.retriever import Request
 
 
 @dataclass

@@ -31,11 +31,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agentmem.indexes.lexical import PostingsIndex
-from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
-from agentmem.indexes.scope import EVERYTHING, RowScope
-from agentmem.indexes.vector import VectorIndex
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors
+from agentmem.search.indexes.rows import EVERYTHING, RowScope
+from agentmem.search.indexes.vector import VectorIndex
 from agentmem.stores.values import IndexRows
 
 STOP = frozenset(

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from markdown_it import MarkdownIt  # noqa: E402  # after the path is set
 
-from agentmem.core.context import ContextBlock, Source, render_context  # noqa: E402
+from agentmem.prompt.block import ContextBlock, Source, render_context  # noqa: E402
 from tests.properties.attacks import (  # noqa: E402
     CHAT_TOKENS,
     MUTATORS,

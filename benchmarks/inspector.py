@@ -20,10 +20,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import agentmem
-from agentmem.inspector.auditing import audit
-from agentmem.inspector.looking import trace_of
-from agentmem.inspector.statistics import collect_stats
-from agentmem.manager import MemoryManager
+from agentmem.inspector.audit import audit
+from agentmem.inspector.look import trace_of
+from agentmem.inspector.stats import collect_stats
+from agentmem.memory.manager import MemoryManager
 
 WORDS = tuple(
     re.findall(

@@ -31,13 +31,12 @@ from typing import Any
 from retrieval import load, read_gold, read_lines
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.core.living.plans import ConsolidationSettings
-from agentmem.core.living.serving import served_text
-from agentmem.manager import MemoryManager
+from agentmem.base.filters import Selection
+from agentmem.base.types import Scope, served_text
+from agentmem.living.plans import ConsolidationSettings
+from agentmem.memory.manager import MemoryManager
 from agentmem.testing import ManualClock
-from agentmem.tokenizer import tokenizer_for
-from agentmem.types import Scope
+from agentmem.tokens.counter import tokenizer_for
 
 DEPTH = 10
 YEAR = timedelta(days=365)
@@ -192,9 +191,8 @@ def made_up(count: int, seed: int = 1) -> list[tuple[str, str]]:
 
 
 def put(memory: MemoryManager, made: list[tuple[str, str]], now: datetime, spread: int) -> None:
-    from agentmem.core.content import content_hash
-    from agentmem.preparing import prepare_all
-    from agentmem.types import Memory
+    from agentmem.base.types import Memory, content_hash
+    from agentmem.search.intake import prepare_all
 
     memories = [
         Memory(

@@ -86,7 +86,7 @@ def read_pairs(folder: Path | None) -> list[Pair]:
 def similarities(pairs: Sequence[Pair]) -> list[float]:
     """One cosine a pair."""
     try:
-        from agentmem.embedders.wordllama import WordLlamaEmbedder
+        from agentmem.search.embedders.wordllama import WordLlamaEmbedder
 
         embedder = WordLlamaEmbedder()
         firsts = embedder.embed_documents([pair.first for pair in pairs])
@@ -121,7 +121,7 @@ def summarise(pairs: Sequence[Pair], merged: Sequence[bool]) -> dict[str, object
 
 
 def main() -> None:
-    from agentmem.core.living.merging import read_for_merging, same_readings
+    from agentmem.living.merge import read_for_merging, same_readings
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, help="a folder with dev.jsonl")

@@ -27,8 +27,8 @@ from typing import Any
 
 from rich.progress import track
 
-from agentmem.core.living.patterns import module_graph
-from agentmem.core.living.prediction import Predictor, Signal, features_of
+from agentmem.living.code import module_graph
+from agentmem.living.predict import Predictor, Signal, features_of
 
 Step = tuple[datetime, list[Signal], list[str]]
 TEN = 10

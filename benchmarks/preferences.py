@@ -35,7 +35,7 @@ def find_keywords(text: str) -> bool:
 
 def find_statements(text: str) -> bool:
     """What agentmem finds."""
-    from agentmem.hearing import hear
+    from agentmem.text.detect import hear
 
     return bool(hear(text).stated)
 

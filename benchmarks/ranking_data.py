@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem.core.lexical import K1, B, hash_terms, idf
-from agentmem.core.question import Question, read_question
-from agentmem.core.ranking import (
+from agentmem.base.protocols import Embedder
+from agentmem.search.question import Question, read_question
+from agentmem.search.rank import (
+    HOPS,
     Evidence,
     embedded_text,
     indexed_text,
     match_speakers,
     row_flags,
 )
-from agentmem.core.rows import HOPS
-from agentmem.protocols import Embedder
+from agentmem.text.terms import K1, B, hash_terms, idf
 
 TOP = 100
 

@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 
 import agentmem
-from agentmem.core.lexical import STOP_WORDS
-from agentmem.embedders.wordllama import WordLlamaEmbedder
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.embedders.wordllama import WordLlamaEmbedder
+from agentmem.text.terms import STOP_WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = {
@@ -318,7 +318,7 @@ COLD = """
 import json, sys, time
 import numpy as np
 sys.path.insert(0, {benchmarks!r})
-import agentmem, faiss, Stemmer, agentmem.manager, agentmem.indexes.saved
+import agentmem, faiss, Stemmer, agentmem.memory.manager, agentmem.search.indexes.live
 from scale import Given, open_memory
 from pathlib import Path
 def held(name):

@@ -25,9 +25,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.core.chunker import chunk  # noqa: E402  # found through the line above
-from agentmem.core.sentences import sentences, truncate_at_sentence  # noqa: E402
-from agentmem.types import Document, TextFormat  # noqa: E402
+from agentmem.base.types import Document, TextFormat  # noqa: E402
+from agentmem.text.chunks import chunk  # noqa: E402  # found through the line above
+from agentmem.text.sentences import sentences, truncate_at_sentence  # noqa: E402
 
 _WORDS = (
     "the lamp stands on a desk near window and its cable is old so we measured 1.5 ohms with Dr. "

@@ -20,10 +20,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.core.estimate import EncodingName, estimate_tokens  # noqa: E402
-from agentmem.encodings import tiktoken_counter  # noqa: E402
-from agentmem.litellm_loader import import_litellm  # noqa: E402
-from agentmem.tokenizer import Tokenizer  # noqa: E402
+from agentmem.tokens.counter import Tokenizer  # noqa: E402
+from agentmem.tokens.encodings import estimate_tokens, tiktoken_counter  # noqa: E402
+from agentmem.tokens.litellm import import_litellm  # noqa: E402
+from agentmem.tokens.models import EncodingName  # noqa: E402
 
 ENCODINGS: tuple[EncodingName, ...] = ("o200k_base", "cl100k_base", "p50k_base")
 DEFAULT_CORPUS = ROOT.parent / "shared" / "bench" / "data"

@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import agentmem  # noqa: E402
-from agentmem.tokenizer import tokenizer_for  # noqa: E402
-from agentmem.types import Scope  # noqa: E402
-from agentmem.working import WorkingMemory  # noqa: E402
+from agentmem.agent.tool_results import WorkingMemory  # noqa: E402
+from agentmem.base.types import Scope  # noqa: E402
+from agentmem.tokens.counter import tokenizer_for  # noqa: E402
 
 COMMANDS = (
     ("ls -laR", "ls -laR agentmem"),
@@ -44,10 +44,10 @@ COMMANDS = (
     ("df", "df -a"),
     ("/etc/services", "cat /etc/services"),
     ("/etc/passwd", "cat /etc/passwd"),
-    ("cat source", "cat agentmem/retrieval.py"),
+    ("cat source", "cat agentmem/search/retriever.py"),
     ("pydoc", f"{sys.executable} -m pydoc json"),
     ("python --help", f"{sys.executable} --help-all"),
-    ("ast dump", f"{sys.executable} -m ast agentmem/ids.py"),
+    ("ast dump", f"{sys.executable} -m ast agentmem/base/types.py"),
     ("/proc/cpuinfo", "cat /proc/cpuinfo"),
     ("mounts", "cat /proc/mounts"),
 )

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import agentmem
-from agentmem.core.budget_text import render_budget
-from agentmem.core.citations import format_citations
+from agentmem.inspector.render import render_budget
+from agentmem.prompt.cite import format_citations
 from agentmem.testing import ScriptedModel
 
 USER = "sam"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import agentmem
-from agentmem.adapters import MemoryLogger
-from agentmem.litellm_loader import import_litellm
+from agentmem.agent.adapters.litellm import MemoryLogger
+from agentmem.tokens.litellm import import_litellm
 
 
 async def main() -> None:

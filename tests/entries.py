@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from agentmem.protocols import EmbedderId
-from agentmem.stores.entries import pack_vector
-from agentmem.stores.values import Entry
-from agentmem.types import Memory
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory
+from agentmem.stores.values import Entry, pack_vector
 
 
 def make_entry(

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, Self
 
-from agentmem.core.block import ContextBlock, Source
-from agentmem.core.context import render_context
-from agentmem.core.conversation import is_reference
-from agentmem.core.injection import inject
-from agentmem.core.strip import strip
+from agentmem.prompt.block import ContextBlock, Source, render_context
+from agentmem.prompt.inject import inject
+from agentmem.prompt.messages import is_reference
+from agentmem.prompt.strip import strip
 
 KNOWN = "The harbour closes at nine."
 BLOCK = render_context(

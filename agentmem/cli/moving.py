@@ -12,21 +12,24 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
+from agentmem.base.errors import FileRefused, FileUnreadable, IncompleteExport, InvalidInput
 from agentmem.cli.common import (
     FAILED,
+    Screen,
     argument,
+    close_quietly,
     common_of,
     confirm,
+    one_line,
     open_memory,
     screen_of,
     whose_of,
 )
-from agentmem.cli.output import Screen, close_quietly, one_line
-from agentmem.errors import FileRefused, FileUnreadable, IncompleteExport, InvalidInput
-from agentmem.stores.whole_files import new_bytes
+from agentmem.stores.open_files import new_bytes
 
 if TYPE_CHECKING:
-    from agentmem.manager import MemoryManager
+    from agentmem.memory.manager import MemoryManager
+
 
 STREAM = "-"
 STDOUT = (STREAM, "/dev/stdout")
@@ -126,7 +129,7 @@ def import_memories(
     When a line of `export` cannot be read nothing is imported, unless such
     lines are to be skipped. ChatGPT and Claude exports may be the zip file.
     """
-    from agentmem.importing import is_ours
+    from agentmem.sources.imports.load import is_ours
 
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
@@ -194,7 +197,7 @@ def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
 
     For example: agentmem restore memory-monday.db
     """
-    from agentmem.opening import restore as put_in_place
+    from agentmem.memory.opening import restore as put_in_place
 
     at = screen_of(ctx)
     path = common_of(ctx).path
@@ -224,7 +227,7 @@ def import_foreign(
     dry_run: bool,
 ) -> None:
     """Take over another program's export and say what was and was not taken."""
-    from agentmem.cli.progress import bar
+    from agentmem.cli.common import bar
 
     try:
         with bar(at, "reading" if dry_run else "importing") as move:
@@ -273,7 +276,7 @@ def import_foreign(
 
 def embed(at: Screen, memory: MemoryManager) -> None:
     """Make the vectors that an import left out, with a bar where it can be seen."""
-    from agentmem.cli.progress import bar
+    from agentmem.cli.common import bar
 
     with bar(at, "embedding") as move:
         memory.reembed(progress=lambda done, total: move(done, total, ""))
@@ -323,7 +326,7 @@ def copy_to_stdout(at: Screen, path: Path) -> None:
     On a terminal characters that cannot be seen are escaped: the JSON is the
     same, and a stored text moves no cursor and turns no line around.
     """
-    from agentmem.cli.output import CLOSED_PIPE, escape_unseen
+    from agentmem.cli.common import CLOSED_PIPE, escape_unseen
 
     try:
         at.out.flush()

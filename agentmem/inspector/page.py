@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from agentmem.core.cleaning import clean_line
-from agentmem.core.snapshot_stats import Share, Slot, Tally
-from agentmem.inspector.rendering_reports import percent_text, span_text, spread_text
-from agentmem.inspector.statistics import StatsReport
+from agentmem.inspector.render import percent_text, span_text, spread_text
+from agentmem.inspector.stats import Share, Slot, StatsReport, Tally
+from agentmem.text.clean import clean_line
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6875; --page: #f7f8fa;

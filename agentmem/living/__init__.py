@@ -1,1 +1,1 @@
-"""Memory that keeps itself in order: consolidation, contradictions, learning, merging, cold."""
+"""Keep in order: preferences, facts, contradictions, consolidation, prediction, tiers."""

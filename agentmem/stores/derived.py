@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from agentmem.core.marks import is_pinned
-from agentmem.core.scope import visible
-from agentmem.types import Memory, Scope
+from agentmem.base.types import Memory, Scope, is_pinned, visible
 
 LEARNED_FROM = "learned from"
 """The relation of a fact to a message that states it: one of several is enough."""

@@ -13,23 +13,27 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentmem.core.checks import require_path
-from agentmem.core.filters import Selection
-from agentmem.core.values import dataclass
-from agentmem.errors import IncompleteExport, InvalidInput, StoreCorrupt, StoreError
-from agentmem.protocols import EmbedderId
-from agentmem.stores.base import Store
-from agentmem.stores.entries import check_entry, memory_from_fields, memory_to_fields, write_json
-from agentmem.stores.open_files import reading
-from agentmem.stores.values import Entry, Source, Version
-from agentmem.stores.whole_files import written_whole
-from agentmem.types import Memory, Scope
+from agentmem.base.checks import require_path
+from agentmem.base.errors import IncompleteExport, InvalidInput, StoreCorrupt, StoreError
+from agentmem.base.filters import Selection
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory, Scope, memory_to_fields
+from agentmem.stores.open_files import reading, written_whole
+from agentmem.stores.protocol import Store
+from agentmem.stores.values import (
+    Entry,
+    Source,
+    Version,
+    check_entry,
+    memory_from_fields,
+    write_json,
+)
 
 FORMAT = "agentmem-jsonl"
 VERSION = 1

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, Literal
 
-from agentmem.core.filters import Selection
-from agentmem.core.marks import is_forgotten
-from agentmem.core.scope import visible
-from agentmem.errors import ChangedMeanwhile, InvalidInput, InvalidScope
-from agentmem.stores.values import ERASED, Entry, Source
-from agentmem.types import Memory, Scope
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.errors import ChangedMeanwhile, InvalidInput, InvalidScope
+from agentmem.base.filters import Selection
+from agentmem.base.types import (
+    EMPTY,
+    Memory,
+    Scope,
+    Usage,
+    is_forgotten,
+    memory_to_fields,
+    require_instant,
+    visible,
+)
+from agentmem.prompt.snapshot import TEXT_PREFIX
+from agentmem.stores.values import (
+    ERASED,
+    NO_SCOPE,
+    Entry,
+    Link,
+    Source,
+    check_entries,
+    memory_from_fields,
+    write_json,
+)
 
 Edge = tuple[str, str]
 """An older id and the newer one that stands for it."""
@@ -147,3 +167,307 @@ def check_source_entries(source: Source, entries: Sequence[Entry]) -> None:
             )  # fmt: skip
         if memory.deleted_at is not None:
             raise InvalidInput("deleted_at", memory.deleted_at, "is set on a new chunk")
+
+
+# ----------------------------------------------------------------------------
+# Many small changes as one step that can be taken back: what is kept of it, how it is undone.
+#
+# A revision adds memories, changes fields of those that are there, and relations
+# between them; it removes no memory and touches no text. For every field it
+# changes, the journal keeps what the field was, and a digest of what it became.
+# Undoing puts back each field that still is what the revision made it, and
+# leaves alone what somebody changed since; counts of use go back by what the
+# revision added to them. What it added is deleted as `delete` does it, unless
+# its words or its place among the values of a key were changed since; then what
+# led up to it stays as well, so that a key keeps one value at a time.
+
+
+Family = Literal["link", "contradiction"]
+REVISED = (
+    "summary", "compressed", "index", "importance", "valid_from", "valid_to", "supersedes",
+    "superseded_by",
+)  # fmt: skip
+"""The fields a revision may change, beside metadata and usage."""
+_COUNTS = ("retrieved", "cited", "ignored")
+ADDED = "added"
+"""Where an item tells of a memory that was not there before."""
+Item = dict[str, Any]
+"""What the journal keeps of one memory or one relation, as JSON values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A link or contradiction as it is to be; `replaces` is what stands there now, if anything."""
+
+    family: Family
+    link: Link
+    replaces: Link | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """Changes that are made together: memories as they were read and as they are to be.
+
+    `added` are new memories, as they are once all is done. `mark` names a
+    setting that gets the store's sequence number after the change. `report` is
+    kept in the journal; it must hold no text of a memory.
+    """
+
+    id: str
+    kind: str
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
+    added: tuple[Entry, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    mark: str = ""
+    report: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "kind", "mark"):
+            require_text(getattr(self, name), name)
+        if [m.id for m in self.before] != [m.id for m in self.after]:
+            raise InvalidInput("after", len(self.after), "are not the memories of `before`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """A revision that was applied; `undone_at` when it was taken back."""
+
+    id: str
+    kind: str
+    created_at: datetime
+    report: Mapping[str, Any]
+    scope: Scope = NO_SCOPE
+    undone_at: datetime | None = None
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What taking a revision back did. `left` names what somebody changed since, and stays.
+
+    `removed` counts the memories it had added, which are deleted now.
+    """
+
+    id: str
+    restored: int
+    relations: int
+    removed: int = 0
+    left: tuple[str, ...] = ()
+
+
+def changed_fields(before: Memory, after: Memory) -> Item:
+    """What the journal keeps of a memory that becomes `after`; empty when nothing differs."""
+    _require_same_elsewhere(before, after)
+    old, new = memory_to_fields(before), memory_to_fields(after)
+    item: Item = {}
+    fields = {n: [old[n], digest(new[n])] for n in REVISED if old[n] != new[n]}
+    if fields:
+        item["fields"] = fields
+    keys = {
+        key: [*_kept(old["metadata"], key), _digest_of(new["metadata"], key)]
+        for key in sorted({*old["metadata"], *new["metadata"]})
+        if _digest_of(old["metadata"], key) != _digest_of(new["metadata"], key)
+    }
+    if keys:
+        item["metadata"] = keys
+    if before.usage != after.usage:
+        item["usage"] = [old["usage"], new["usage"]]
+    return item
+
+
+def revised(current: Memory, before: Memory, after: Memory, item: Item) -> Memory:
+    """`current` with the changes from `before` to `after`.
+
+    `ChangedMeanwhile` when a field to be changed is not what it was in
+    `before`. Use that was counted meanwhile is kept.
+    """
+    now = memory_to_fields(current)
+    old = memory_to_fields(before)
+    same = all(now[name] == old[name] for name in item.get("fields", ())) and all(
+        _digest_of(now["metadata"], key) == _digest_of(old["metadata"], key)
+        for key in item.get("metadata", ())
+    )
+    if not same or current.deleted_at != before.deleted_at:
+        raise ChangedMeanwhile(current.id)
+    metadata = dict(current.metadata)
+    for key in item.get("metadata", ()):
+        metadata.pop(key, None)
+        if key in after.metadata:
+            metadata[key] = after.metadata[key]
+    changes: dict[str, Any] = {name: getattr(after, name) for name in item.get("fields", ())}
+    if "metadata" in item:
+        changes["metadata"] = metadata
+    if "usage" in item:
+        changes["usage"] = _moved(current.usage, before.usage, after.usage)
+    return replace(current, **changes)
+
+
+def restored(current: Memory, item: Item) -> tuple[Memory, tuple[str, ...]]:
+    """`current` as it was before the revision, and the names of what somebody changed since."""
+    now = memory_to_fields(current)
+    left: list[str] = []
+    fields: dict[str, Any] = {}
+    for name, (before, after) in item.get("fields", {}).items():
+        if digest(now[name]) == after:
+            fields[name] = before
+        else:
+            left.append(name)
+    metadata = dict(now["metadata"])
+    for key, (had, before, after) in item.get("metadata", {}).items():
+        if _digest_of(now["metadata"], key) != after:
+            left.append(f"metadata.{key}")
+            continue
+        metadata.pop(key, None)
+        if had:
+            metadata[key] = before
+    made = memory_from_fields({**now, **fields, "metadata": metadata})
+    if "usage" in item:
+        before, after = (_usage(written) for written in item["usage"])
+        made = replace(made, usage=_moved(current.usage, after, before))
+    return made, tuple(left)
+
+
+def added_item(memory: Memory) -> Item:
+    """What the journal keeps of a memory that a revision added; none of its words."""
+    return {ADDED: digest(_standing(memory))}
+
+
+def is_as_added(memory: Memory, item: Item) -> bool:
+    """Whether an added memory still says what it said, in the place where it was put."""
+    return bool(digest(_standing(memory)) == item[ADDED])
+
+
+def leads_to(memory: Memory, kept: Collection[str]) -> bool:
+    """Whether a memory stands beside one of `kept` among the values of a key."""
+    return memory.superseded_by in kept or memory.supersedes in kept
+
+
+def _standing(memory: Memory) -> list[str | None]:
+    return [memory.text, memory.supersedes, memory.superseded_by]
+
+
+def digest(value: Any) -> str:
+    """A short name for a JSON value that tells it from others without saying it."""
+    written = write_json(value, "value") if isinstance(value, dict | list) else repr(value)
+    return hashlib.blake2b(written.encode("utf-8"), digest_size=12).hexdigest()
+
+
+def link_state(link: Link | None) -> Any:
+    """What of a relation can change, as JSON values."""
+    if link is None:
+        return None
+    settled = None if link.settled_at is None else link.settled_at.isoformat()
+    return [link.note, settled]
+
+
+def require_revision(scope: Scope, revision: Revision, at: datetime) -> None:
+    """Refuse what no store could apply."""
+    require_instant(at, "at")
+    if not revision.id:
+        raise InvalidInput("id", revision.id, "is empty", remedy="Give the revision an id.")
+    check_entries(revision.added)
+    for entry in revision.added:
+        if not visible(entry.memory, scope):
+            raise InvalidScope(
+                "added", entry.memory.scope, "is not the scope of the revision",
+                remedy="Add memories that their writer may see.",
+            )  # fmt: skip
+
+
+def _require_same_elsewhere(before: Memory, after: Memory) -> None:
+    changes: dict[str, Any] = {name: getattr(before, name) for name in REVISED}
+    if replace(after, **changes, metadata=before.metadata, usage=before.usage) != before:
+        raise InvalidInput(
+            "after", after.id, "differs in a field that a revision cannot change",
+            remedy=f"Change only {', '.join(REVISED)}, metadata and usage.",
+        )  # fmt: skip
+
+
+def _kept(metadata: Mapping[str, Any], key: str) -> tuple[bool, Any]:
+    return (True, metadata[key]) if key in metadata else (False, None)
+
+
+def _digest_of(metadata: Mapping[str, Any], key: str) -> str | None:
+    return digest([metadata[key]]) if key in metadata else None
+
+
+def _moved(current: Usage, start: Usage, end: Usage) -> Usage:
+    """`current` with what lies between `start` and `end` added; never below zero."""
+    counts = {
+        name: max(0, getattr(current, name) + getattr(end, name) - getattr(start, name))
+        for name in _COUNTS
+    }
+    unused_since = current.last_used_at == start.last_used_at
+    last = end.last_used_at if unused_since else current.last_used_at
+    return Usage(**counts, last_used_at=last)
+
+
+def _usage(written: Mapping[str, Any]) -> Usage:
+    last = written["last_used_at"]
+    return Usage(
+        **{name: written[name] for name in _COUNTS},
+        last_used_at=None if last is None else datetime.fromisoformat(last),
+    )
+
+
+# ----------------------------------------------------------------------------
+# Which traces are too old to keep, and which shared texts nothing needs any more.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One stored trace or shared text: whose, from when, how large, and what it names."""
+
+    key: Any
+    id: str
+    owner: Any
+    moment: Any
+    mentions: frozenset[str]
+    bytes: int
+
+    @property
+    def is_text(self) -> bool:
+        return self.id.startswith(TEXT_PREFIX)
+
+
+def too_old(
+    rows: Sequence[Kept],
+    *,
+    keep: int | None = None,
+    before: Any = None,
+    most_bytes: int | None = None,
+) -> list[Kept]:
+    """What has to go of `rows`, which are given newest first.
+
+    The newest trace is kept however large it is, unless it is older than
+    `before`. A text is counted with the newest trace that mentions it, and
+    goes with the last one.
+    """
+    for name, value in (("keep", keep), ("most_bytes", most_bytes)):
+        if value is not None:
+            require_count(value, name)
+    texts = {row.id: row for row in rows if row.is_text}
+    needed: set[str] = set()
+    gone: list[Kept] = []
+    of_owner: dict[Any, int] = {}
+    total = 0
+    full = False
+    for row in rows:
+        if row.is_text:
+            continue
+        fresh = (row.mentions & texts.keys()) - needed
+        size = row.bytes + sum(texts[text_id].bytes for text_id in fresh)
+        place = of_owner[row.owner] = of_owner.get(row.owner, 0) + 1
+        over = most_bytes is not None and total > 0 and total + size > most_bytes
+        full = full or over
+        if (
+            full
+            or (keep is not None and place > keep)
+            or (before is not None and row.moment < before)
+        ):
+            gone.append(row)
+            continue
+        total += size
+        needed |= fresh
+    return [*gone, *(text for text_id, text in texts.items() if text_id not in needed)]

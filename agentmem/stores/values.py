@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field, fields
-from datetime import datetime
+import hashlib
+import json
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentmem.core.checks import require_text
-from agentmem.core.values import dataclass
-from agentmem.errors import InvalidInput
-from agentmem.protocols import EmbedderId
-from agentmem.types import EMPTY, Memory, Scope, Visibility, require_instant
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import BadVector, InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import (
+    COLD_AT,
+    EMPTY,
+    FORGOTTEN_AT,
+    UNUSED,
+    Memory,
+    Scope,
+    Usage,
+    Visibility,
+    require_instant,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 Durability = Literal["full", "normal"]
 Operation = Literal["put", "update", "delete", "erase", "vectors"]
@@ -44,7 +58,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A memory with what is needed to find it, as it is written; see `agentmem.preparing`."""
+    """A memory with what is needed to find it, as it is written; see `agentmem.search.intake`."""
 
     memory: Memory
     terms: bytes = b""
@@ -346,3 +360,411 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         return not self.problems
+
+
+# ----------------------------------------------------------------------------
+# Memories with their terms and vectors, checked and made ready to be written.
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+_FIRST_MOMENT = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+_LAST_MOMENT = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+NO_POSITION = 1 << 62
+"""Stands for "no position": after all that have one, in the order they came."""
+_REMEDY = "Use agentmem.search.intake.prepare()."
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
+
+
+def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
+    """`vector` as little-endian float32, refused unless it belongs to this embedder's space.
+
+    Its numbers are rounded to half precision, in which a store keeps them, unless
+    that would not do: some too large or all too small for it.
+    """
+    import numpy as np
+
+    array = np.asarray(vector)
+    if array.shape != (embedder.dimensions,):
+        raise BadVector(
+            f"A vector of shape {array.shape} is not one of {embedder}.",
+            remedy=f"Pass {embedder.dimensions} numbers, or name the embedder they came from.",
+        )
+    if array.dtype.kind not in "fiu":
+        raise BadVector(
+            f"A vector of {array.dtype} is not numbers.", remedy="Pass an array of float32."
+        )
+    with np.errstate(over="ignore"):
+        packed = array.astype("<f4")
+    if not np.isfinite(packed).all():
+        raise BadVector(
+            "A vector holds NaN or infinity.", remedy="Embed the text again, or leave it out."
+        )
+    return _rounded(packed[None, :]).tobytes()
+
+
+def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors in half precision, those as they are of which more than a rounding was lost."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        rounded: NDArray[np.float32] = vectors.astype("<f2").astype("<f4")
+    with np.errstate(invalid="ignore"):
+        lost = np.abs(rounded - vectors).max(axis=1, initial=0.0)
+    kept = ~(lost <= np.abs(vectors).max(axis=1, initial=0.0) / 1024)
+    rounded[kept] = vectors[kept]
+    return rounded
+
+
+def shorten(vector: bytes) -> bytes:
+    """The same numbers in half precision if nothing is lost by it: half as many bytes."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        short = np.frombuffer(vector, "<f4").astype("<f2")
+    return short.tobytes() if short.astype("<f4").tobytes() == vector else vector
+
+
+def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
+    """Each of `vectors` as `pack_vector` gives it, looked at together when they are a matrix."""
+    import numpy as np
+
+    if isinstance(vectors, np.ndarray) and vectors.ndim == 2 and vectors.dtype.kind in "fiu":
+        size = 4 * embedder.dimensions
+        with np.errstate(over="ignore"):
+            packed = vectors.astype("<f4", copy=False)
+        if vectors.shape[1] == embedder.dimensions and np.isfinite(packed).all():
+            data = _rounded(packed).tobytes()
+            return [data[at : at + size] for at in range(0, size * len(vectors), size)]
+    try:
+        return [pack_vector(embedder, np.asarray(vector, np.float32)) for vector in vectors]
+    except BadVector:
+        raise
+    except (TypeError, ValueError) as error:
+        raise BadVector(f"A vector is not numbers: {error}.") from None
+
+
+@lru_cache(maxsize=4096)
+def name_id(name: str) -> int:
+    """A speaker or kind as a number for index arrays; the empty name is 0."""
+    if not name:
+        return 0
+    digest = hashlib.blake2b(name.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) or 1
+
+
+def to_microseconds(moment: datetime, name: str = "moment") -> int:
+    """Microseconds since 1970 UTC, exact."""
+    count = _microseconds(moment)
+    if not _FIRST_MOMENT <= count <= _LAST_MOMENT:
+        raise InvalidInput(
+            name, moment, "is outside the years 1 to 9999 in UTC", remedy="Use a nearer moment."
+        )
+    return count
+
+
+@lru_cache(maxsize=256)
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // MICROSECOND
+
+
+def from_microseconds(count: int) -> datetime:
+    """The moment `to_microseconds` was given, in UTC."""
+    return EPOCH + timedelta(microseconds=count)
+
+
+def write_json(value: Any, name: str) -> str:
+    """`value` as compact JSON that reads back equal, or a typed error."""
+    try:
+        _require_json(value, name, 0)
+        return require_text(_JSON.encode(value), name)
+    except InvalidText as error:
+        raise InvalidText(name, value, error.problem, remedy=error.remedy) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            name, type(value).__name__, f"is not JSON ({error})", remedy="Use JSON values only."
+        ) from None
+
+
+def _require_json(value: Any, name: str, depth: int) -> None:
+    if depth > 100:
+        raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput(
+                    name, key, "has a key that is not a string", remedy="Use str keys."
+                )
+            _require_json(item, name, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _require_json(item, name, depth + 1)
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse what could not be read back as it was given."""
+    memory = entry.memory
+    if not memory.id:
+        raise InvalidText(
+            "id", memory.id, "is empty", remedy="Use agentmem.base.types.Ids to make one."
+        )
+    if memory.id == ERASED:
+        raise InvalidText("id", memory.id, "stands for erased memories", remedy="Use another.")
+    position = memory.position
+    if position is not None and not (type(position) is int and 0 <= position < NO_POSITION):
+        require_count(position, "position", least=-NO_POSITION)
+        if position >= NO_POSITION:
+            raise InvalidNumber("position", position, "is too large")
+    if memory.usage is not UNUSED:
+        for count in ("retrieved", "cited", "ignored"):
+            require_number(require_count(getattr(memory.usage, count), count), count, high=2**62)
+    if len(entry.terms) != 4 * len(entry.frequencies) or len(entry.frequencies) % 2:
+        raise InvalidInput(
+            "terms",
+            len(entry.terms),
+            "and frequencies differ",
+            remedy=_REMEDY,
+        )
+    if type(entry.length) is not int or entry.length < 0:
+        require_count(entry.length, "length")
+    if entry.text_flags and not 0 <= require_count(entry.text_flags, "text_flags") < 256:
+        raise InvalidNumber("text_flags", entry.text_flags, "is more than eight bits")
+    for embedder, vector in entry.vectors:
+        if len(vector) != 4 * embedder.dimensions:
+            raise BadVector(
+                f"{len(vector) // 4} numbers are not a vector of {embedder}.",
+                remedy="Use agentmem.stores.values.pack_vector(), which checks vectors.",
+            )
+
+
+def memory_from_fields(fields: Mapping[str, Any]) -> Memory:
+    """The memory `memory_to_fields` wrote; anything else is a typed error."""
+    try:
+        values = dict(fields)
+        for name in ("created_at", "valid_from", "valid_to", "deleted_at"):
+            values[name] = _moment(values.get(name))
+        usage = dict(values.get("usage") or {})
+        usage["last_used_at"] = _moment(usage.get("last_used_at"))
+        headings = values.get("heading_path") or []
+        if not isinstance(headings, list):
+            raise TypeError("heading_path is not a list")
+        values["heading_path"] = tuple(headings)
+        values["scope"] = Scope(**(values.get("scope") or {}))
+        values["usage"] = Usage(**usage)
+        values["metadata"] = freeze_metadata(dict(values.get("metadata") or {}))
+        return Memory(**values)
+    except (TypeError, AttributeError, OverflowError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput("memory", str(error), "cannot be read") from None
+
+
+def freeze_metadata(metadata: dict[str, Any]) -> Mapping[str, Any]:
+    """`metadata` as it stands in a memory: not to be written to."""
+    from types import MappingProxyType
+
+    return MappingProxyType(metadata) if metadata else EMPTY
+
+
+def check_entries(entries: Sequence[Entry]) -> None:
+    """Refuse a batch with a bad entry or the same id twice, before anything is written."""
+    from agentmem.base.errors import DuplicateRecord
+
+    seen: set[str] = set()
+    for entry in entries:
+        if not isinstance(entry, Entry):
+            raise InvalidInput("entry", entry, "is not an Entry", remedy=_REMEDY)
+        check_entry(entry)
+        if entry.memory.id in seen:
+            raise DuplicateRecord(entry.memory.id)
+        seen.add(entry.memory.id)
+
+
+def require_ids(ids: Collection[str]) -> list[str]:
+    """`ids` as a list of texts; one text alone is refused, it would be read letter by letter."""
+    if isinstance(ids, str | bytes):
+        raise InvalidInput("ids", ids, "is one id, not several", remedy="Pass a list of ids.")
+    return [require_text(memory_id, "id") for memory_id in ids]
+
+
+def require_file_name(name: str) -> str:
+    """`name` if it can stand beside a store and nowhere else."""
+    require_text(name, "name")
+    if not name or name.startswith(".") or not name.isprintable() or {"/", "\\", ":"} & {*name}:
+        raise InvalidText("name", name, "is not a plain file name", remedy="Use letters and dots.")
+    return name
+
+
+def _moment(written: object) -> datetime | None:
+    if written is None:
+        return None
+    if not isinstance(written, str):
+        raise InvalidInput("moment", written, "is not an ISO 8601 text")
+    return datetime.fromisoformat(written)
+
+
+# ----------------------------------------------------------------------------
+# What indexes need of a row, as one small blob, and many blobs as arrays.
+#
+# A blob is a fixed head, then the term hashes (uint64), then how often each
+# occurs (uint16). A hundred thousand of them become arrays without a loop over
+# their terms.
+
+
+_HEAD = struct.Struct("<iIqqqqqqqii")
+_FIELDS = [
+    ("owner", "<i4"), ("flags", "<u4"), ("strand", "<i8"), ("place", "<i8"), ("speaker", "<i8"),
+    ("kind", "<i8"), ("created_at", "<i8"), ("valid_from", "<i8"), ("valid_to", "<i8"),
+    ("length", "<i4"), ("count", "<i4"),
+]  # fmt: skip
+DELETED, SUPERSEDED, FORGOTTEN, COLD = 1, 2, 4, 8
+TEXT_FLAGS_SHIFT = 8
+ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
+_LONGEST = (1 << 31) - 1
+
+
+def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
+    """The blob of an entry."""
+    return pack_terms(
+        entry.memory,
+        terms=entry.terms,
+        frequencies=entry.frequencies,
+        length=entry.length,
+        text_flags=entry.text_flags,
+        owner=owner,
+        strand=strand,
+    )
+
+
+def pack_terms(
+    memory: Memory,
+    *,
+    terms: bytes,
+    frequencies: bytes,
+    length: int,
+    text_flags: int,
+    owner: int,
+    strand: int,
+) -> bytes:
+    """The blob of a memory with these terms."""
+    head = _HEAD.pack(
+        owner,
+        _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
+        | text_flags << TEXT_FLAGS_SHIFT,
+        strand,
+        place_of(memory),
+        name_id(memory.speaker),
+        name_id(memory.kind),
+        to_microseconds(memory.created_at),
+        ALWAYS_BEFORE if memory.valid_from is None else to_microseconds(memory.valid_from),
+        ALWAYS_AFTER if memory.valid_to is None else to_microseconds(memory.valid_to),
+        min(length, _LONGEST),
+        len(terms) // 8,
+    )
+    return head + terms + frequencies
+
+
+def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool:
+    """Whether a blob was made from a row with these columns.
+
+    `fields` are the place, speaker, kind, the moments it was created and valid
+    from and to, when and by what it was deleted and superseded, and its metadata.
+    """
+    place, speaker, kind, created, valid_from, valid_to, deleted, superseded, metadata = fields
+    head = _HEAD.unpack_from(data)
+    flags = _flags(deleted, superseded, metadata)
+    return (
+        len(data) == _HEAD.size + 10 * head[-1]
+        and head[1] & 0xFF == flags
+        and (head[0], *head[2:9])
+        == (
+            owner,
+            strand or 0,
+            place,
+            name_id(speaker),
+            name_id(kind),
+            created,
+            ALWAYS_BEFORE if valid_from is None else valid_from,
+            ALWAYS_AFTER if valid_to is None else valid_to,
+        )
+    )
+
+
+def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
+    flags = (DELETED if deleted is not None else 0) | (SUPERSEDED if superseded is not None else 0)
+    if metadata:
+        flags |= FORGOTTEN if FORGOTTEN_AT in metadata else 0
+        flags |= COLD if COLD_AT in metadata else 0
+    return flags
+
+
+def place_of(memory: Memory) -> int:
+    """Where a row stands in its strand; rows without a position come last."""
+    return NO_POSITION if memory.position is None else memory.position
+
+
+def unpack_terms(data: bytes) -> dict[str, Any]:
+    """What a blob holds that the memory itself does not, as `pack_terms` takes it."""
+    _, flags, *_, length, count = _HEAD.unpack_from(data)
+    middle = _HEAD.size + 8 * count
+    return {
+        "terms": data[_HEAD.size : middle],
+        "frequencies": data[middle:],
+        "length": length,
+        "text_flags": flags >> TEXT_FLAGS_SHIFT,
+    }
+
+
+def to_index_rows(
+    rows: Sequence[int],
+    blobs: Sequence[bytes],
+    *,
+    trailing: int = 0,
+    previous: Sequence[int] | None = None,
+) -> IndexRows:
+    """Arrays over `rows`; the last `trailing` bytes of each blob are not looked at.
+
+    Without `previous` the rows are all there is, and it is worked out here.
+    """
+    import numpy as np
+
+    head = _HEAD.size
+    counts = [(len(blob) - head - trailing) // 10 for blob in blobs]
+    ends = [head + 8 * count for count in counts]
+    heads = np.frombuffer(b"".join([blob[:head] for blob in blobs]), np.dtype(_FIELDS))
+    terms = b"".join([blob[head:end] for blob, end in zip(blobs, ends, strict=True)])
+    frequencies = b"".join(
+        [blob[end : end + 2 * n] for blob, end, n in zip(blobs, ends, counts, strict=True)]
+    )
+    row_array = np.asarray(rows, dtype=np.int64)
+    columns = {name: np.ascontiguousarray(heads[name]) for name, _ in _FIELDS if name != "count"}
+    if previous is None:
+        linked = _previous(row_array, columns["strand"], columns["place"], columns["flags"])
+    else:
+        linked = np.asarray(previous, dtype=np.int64)
+    return IndexRows(
+        rows=row_array,
+        previous=linked,
+        term_offsets=np.cumsum([0, *counts], dtype=np.int64),
+        terms=np.frombuffer(terms, "<u8"),
+        frequencies=np.frombuffer(frequencies, "<u2"),
+        **columns,
+    )
+
+
+def _previous(
+    rows: NDArray[np.int64],
+    strand: NDArray[np.int64],
+    place: NDArray[np.int64],
+    flags: NDArray[np.uint32],
+) -> NDArray[np.int64]:
+    import numpy as np
+
+    previous = np.zeros(len(rows), dtype=np.int64)
+    live = np.flatnonzero((strand > 0) & (flags & DELETED == 0))
+    order = live[np.lexsort((rows[live], place[live], strand[live]))]
+    same = strand[order[1:]] == strand[order[:-1]]
+    previous[order[1:][same]] = rows[order[:-1][same]]
+    return previous

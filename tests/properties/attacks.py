@@ -17,7 +17,7 @@ from datetime import date
 
 from hypothesis import strategies as st
 
-from agentmem.core.context import ContextBlock, Pointer, Source, render_context
+from agentmem.prompt.block import ContextBlock, Pointer, Source, render_context
 from tests.properties.strategies import texts
 
 SECRET = b"a secret of the store that is tested"

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agentmem.core.message_parts import media_parts, text_of
-from agentmem.core.packages import ContentPackage
-from agentmem.types import Hit, Memory, Message
+from agentmem.base.types import Hit, Memory, Message
+from agentmem.prompt.budget import ContentPackage
+from agentmem.text.messages import media_parts, text_of
 from tests.properties.strategies import instants, texts, units
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from agentmem.protocols import TokenCounter
+from agentmem.base.protocols import TokenCounter
 from tests.properties.strategies import word_counter
 
 

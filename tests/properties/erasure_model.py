@@ -15,11 +15,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.config import LoopConfig
-from agentmem.core.filters import Selection
-from agentmem.errors import RecordNotFound
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import RecordNotFound
+from agentmem.base.filters import Selection
+from agentmem.base.types import Memory, Scope
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Memory, Scope
 
 ANA: dict[str, Any] = {"user_id": "ana"}
 READER = Scope(user_id="ana")

@@ -10,9 +10,9 @@ import numpy as np
 import rank_bm25
 from hypothesis import strategies as st
 
-from agentmem.core.lexical import PRIOR_ROWS
-from agentmem.indexes.scope import RowScope
+from agentmem.search.indexes.rows import RowScope
 from agentmem.stores.values import IndexRows
+from agentmem.text.terms import PRIOR_ROWS
 
 TERMS = (0, 1, 2, 3, 5, 2**63, 2**64 - 2, 2**64 - 1)
 

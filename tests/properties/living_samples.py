@@ -10,18 +10,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agentmem.core.living.merging import (
-    MERGE_SIMILARITY,
-    MergeVerdict,
-    read_for_merging,
-    same_readings,
-)
-from agentmem.manager import MemoryManager
-from agentmem.preparing import prepare_all
-from agentmem.settings import Settings
-from agentmem.stores import SqliteStore
+from agentmem.base.config import Settings
+from agentmem.base.types import Memory, Scope, Usage
+from agentmem.living.merge import MERGE_SIMILARITY, MergeVerdict, read_for_merging, same_readings
+from agentmem.memory.manager import MemoryManager
+from agentmem.search.intake import prepare_all
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Memory, Scope, Usage
 from tests.properties.store_model import fresh_folder
 from tests.properties.strategies import texts
 

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from agentmem.core.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
-from agentmem.types import Scope
+from agentmem.base.types import Scope
+from agentmem.prompt.snapshot import Decision, Looked, Outcome, Part, Section, Snapshot
 from tests.properties.strategies import COLLIDING, instants, texts
 
 NUMBERS = st.integers(0, 10**9)

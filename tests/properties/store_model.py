@@ -19,14 +19,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from agentmem.core.filters import Selection, parse_filter, selected
-from agentmem.core.scope import visible
-from agentmem.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
-from agentmem.stores import SqliteStore, Store
+from agentmem.base.errors import DuplicateRecord, InvalidInput, InvalidScope, RecordNotFound
+from agentmem.base.filters import Selection, parse_filter, selected
+from agentmem.base.types import Memory, Scope, visible
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
-from agentmem.stores.packing import place_of
-from agentmem.stores.values import ERASED, Entry, IndexRows, Source
-from agentmem.types import Memory, Scope
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.values import ERASED, Entry, IndexRows, Source, place_of
 from tests.entries import make_entry
 from tests.properties.store_strategies import (
     IDS,

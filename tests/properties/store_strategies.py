@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory, Scope, Usage
 from agentmem.stores.values import Entry
-from agentmem.types import Memory, Scope, Usage
 from tests.entries import make_entry
 from tests.properties.strategies import instants, texts, units
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.adapters.calls import wrap
-from agentmem.adapters.replies import Gathering, read_reply
-from agentmem.adapters.requests import splice, view_responses
-from agentmem.core.injection import inject
+from agentmem.agent.adapters.calls import wrap
+from agentmem.agent.adapters.replies import Gathering, read_reply, splice, view_responses
+from agentmem.prompt.inject import inject
 from tests.noted_memory import BLOCK, NotedMemory, references
 from tests.properties.conversations import conversations
 from tests.properties.strategies import texts

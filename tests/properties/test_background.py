@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from agentmem.background import Worker
-from agentmem.core.retrying import retry_delay
-from agentmem.job_running import MOST_ATTEMPTS
-from agentmem.stores import SqliteStore
+from agentmem.base.guards import retry_delay
+from agentmem.base.types import Scope
+from agentmem.sources.background import MOST_ATTEMPTS, Worker
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import ManualClock
-from agentmem.types import Scope
 
 SCOPES = (Scope(), Scope(user_id="ana"), Scope(user_id="ana", project_id="p"))
 LONG_ENOUGH = 10_000

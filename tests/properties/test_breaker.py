@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentmem.core.breaker import Breaker, BreakerSettings, Decision, allow, fail, succeed
+from agentmem.base.guards import Breaker, BreakerSettings, Decision, allow, fail, succeed
 from agentmem.testing import ManualClock
 
 

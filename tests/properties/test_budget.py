@@ -10,21 +10,27 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from agentmem.core.budget import (
+from agentmem.base.errors import FixedContentTooLarge, InvalidNumber
+from agentmem.base.types import Hit, Memory
+from agentmem.inspector.render import render_budget, render_fates
+from agentmem.prompt.budget import (
+    Budget,
+    ContentPackage,
+    budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
+    fates_to_list,
     fill,
+    make_package,
+    package_memory,
+    package_tool_result,
+    score,
+    tally,
 )
-from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, tally
-from agentmem.core.budget_text import render_budget, render_fates
-from agentmem.core.conversation import last_question
-from agentmem.core.message_parts import text_of
-from agentmem.core.packagers import make_package, package_memory, package_tool_result
-from agentmem.core.packages import ContentPackage, score
-from agentmem.core.packing import ContextPlan, pack_context
-from agentmem.core.room import Room, room_for
-from agentmem.errors import FixedContentTooLarge, InvalidNumber
-from agentmem.types import Hit, Memory
+from agentmem.prompt.build import Room, room_for
+from agentmem.prompt.fill import ContextPlan, pack_context
+from agentmem.prompt.messages import last_question
+from agentmem.text.messages import text_of
 from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts
 

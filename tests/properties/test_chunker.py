@@ -8,10 +8,10 @@ from typing import get_args
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.chunker import chunk, detect_format
-from agentmem.core.sentences import sentence_ends
-from agentmem.core.structure import markdown_blocks
-from agentmem.types import Chunk, Document, TextFormat
+from agentmem.base.types import Chunk, Document, TextFormat
+from agentmem.text.chunks import chunk, detect_format
+from agentmem.text.markdown import markdown_blocks
+from agentmem.text.sentences import sentence_ends
 from tests.properties.counters import counters, quarter_characters
 from tests.properties.strategies import texts
 from tests.properties.test_sentences import prose

@@ -10,15 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentmem.core.citation_marks import cited_numbers, resolve_citations
-from agentmem.core.citations import (
+from agentmem.prompt.cite import (
     Citation,
     Source,
+    cited_numbers,
     clean,
     find_citation,
     format_citations,
     number_sources,
     page_key,
+    resolve_citations,
     safe_url,
 )
 from tests.properties.strategies import texts

@@ -12,14 +12,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Memory
 from agentmem.cli.app import command
-from agentmem.cli.common import AmbiguousId, common_of, resolve_id
-from agentmem.cli.flowing import Flow
-from agentmem.cli.output import Screen, one_line, to_json, visible
-from agentmem.cli.storing import read_metadata
-from agentmem.core.layout import Pen, width_of
-from agentmem.errors import InvalidInput
-from agentmem.types import Memory
+from agentmem.cli.chat import Flow
+from agentmem.cli.common import (
+    AmbiguousId,
+    Screen,
+    common_of,
+    one_line,
+    resolve_id,
+    to_json,
+    visible,
+)
+from agentmem.cli.memories import read_metadata
+from agentmem.inspector.layout import Pen, width_of
 
 PIECES = st.sampled_from(
     ["\x1b", "[", "31m", "\x9b", "\x1b]", "0;", "\x07", "\x1b\\", "\x90", "\x9c", "\n", "\r", "\t",
@@ -67,7 +74,7 @@ def test_visible_text_is_harmless(text: str, parts: list[tuple[str, str]]) -> No
 def test_an_id_is_resolved_or_refused(ids: list[str], data: st.DataObject) -> None:
     """Y2 Ids by an end. An abbreviated id opens the one memory it can mean, and is refused if there are more."""
     with agentmem.open(":memory:", embedder=None) as memory:
-        from agentmem.preparing import prepare
+        from agentmem.search.intake import prepare
 
         moment = memory.clock.now()
         memory.store.put([prepare(Memory(id=i, text=i, created_at=moment), ()) for i in ids])

@@ -7,7 +7,13 @@ from datetime import datetime, timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.conflicts import Statement, find_conflicts, judge, judge_readings, read_statement
+from agentmem.living.conflicts import (
+    Statement,
+    find_conflicts,
+    judge,
+    judge_readings,
+    read_statement,
+)
 from tests.properties.strategies import instants, texts
 
 SUBJECTS = ("The upload limit", "Ana's flight", "The database", "Our office", "Bob", "We")

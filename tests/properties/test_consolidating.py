@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentmem.errors import AlreadyUndone
-from agentmem.types import Memory, Usage
+from agentmem.base.errors import AlreadyUndone
+from agentmem.base.types import Memory, Usage
 from tests.properties.living_samples import (
     ANN,
     BOB,

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.content import content_hash, normalise
+from agentmem.base.types import content_hash, normalise
 from tests.properties.strategies import texts
 
 SPACED = st.lists(

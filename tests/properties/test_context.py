@@ -12,24 +12,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentmem.core.block import clean_source
-from agentmem.core.cleaning import (
-    _cleaned,
-    _is_harmless,
-    clean_line,
-    clean_text,
-    escape_text,
-)
-from agentmem.core.context import (
+from agentmem.base.errors import MalformedBlock
+from agentmem.prompt.block import (
     ContextBlock,
     Source,
     clean,
+    clean_source,
     parse_context,
     render_context,
     speaker_label,
     trust_of,
 )
-from agentmem.errors import MalformedBlock
+from agentmem.text.clean import _cleaned, _is_harmless, clean_line, clean_text, escape_text
 from tests.properties.attacks import (
     CHAT_TOKENS,
     SECRET,

@@ -6,10 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentmem.core.citation_marks import cited_numbers, resolve_citations
-from agentmem.core.citations import Citation
-from agentmem.core.extractive import ExtractSource, extract_answer
-from agentmem.core.showing import show_quote
+from agentmem.models.extract import ExtractSource, extract_answer
+from agentmem.prompt.cite import Citation, cited_numbers, resolve_citations
+from agentmem.text.clean import show_quote
 from tests.properties.strategies import texts
 
 NASTY = (

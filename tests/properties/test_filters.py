@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.filters import (
+from agentmem.base.errors import InvalidFilter, InvalidInput
+from agentmem.base.filters import (
     MEMORY_FIELDS,
     And,
     Compare,
@@ -23,10 +24,9 @@ from agentmem.core.filters import (
     parse_filter,
     selected,
 )
-from agentmem.errors import InvalidFilter, InvalidInput
-from agentmem.stores import SqliteStore
+from agentmem.base.types import Memory, Scope
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Entry
-from agentmem.types import Memory, Scope
 from tests.properties.store_model import fresh_folder
 from tests.properties.store_strategies import entries, filters, json_values, memories, scopes
 from tests.properties.strategies import instants

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.history import group_turns
-from agentmem.core.message_parts import media_parts
-from agentmem.core.packages import ContentPackage
-from agentmem.core.trimming import TrimPlan, trim
-from agentmem.errors import FixedContentTooLarge
+from agentmem.base.errors import FixedContentTooLarge
+from agentmem.prompt.budget import ContentPackage
+from agentmem.prompt.trim import TrimPlan, group_turns, trim
+from agentmem.text.messages import media_parts
 from tests.properties.conversations import NOW, conversations, packages, size_of
 
 Messages = list[dict[str, Any]]

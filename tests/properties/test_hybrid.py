@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
 from agentmem.testing import ManualClock
 
 QUESTION = "quince marmalade"

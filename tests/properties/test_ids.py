@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.errors import InvalidInput
-from agentmem.ids import Ids
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Ids
 from agentmem.testing import ManualClock
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.living.import_formats import detect_source, reader_of
-from agentmem.core.living.import_values import Foreign, Found
-from agentmem.errors import FileRefused
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import FileRefused
+from agentmem.memory.manager import MemoryManager
+from agentmem.sources.imports.formats import detect_source, reader_of
+from agentmem.sources.imports.values import Foreign, Found
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 

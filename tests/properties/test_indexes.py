@@ -14,17 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agentmem.core.lexical import analyse, analyse_query, hash_terms, term_hash
-from agentmem.errors import StoreCorrupt
-from agentmem.indexes import match as match_module
-from agentmem.indexes import segments as segments_module
-from agentmem.indexes import sums as sums_module
-from agentmem.indexes.lexical import PostingsIndex
-from agentmem.indexes.rows import RowTable
-from agentmem.indexes.saved import load_postings, load_vectors, save_postings, save_vectors
-from agentmem.indexes.scope import EVERYTHING, RowScope
-from agentmem.indexes.vector import VectorIndex
-from agentmem.protocols import EmbedderId
+from agentmem.base.errors import StoreCorrupt
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.indexes import match as match_module
+from agentmem.search.indexes import match as segments_module
+from agentmem.search.indexes import match as sums_module
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors
+from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowTable
+from agentmem.search.indexes.vector import VectorIndex
+from agentmem.text.terms import analyse, analyse_query, hash_terms, term_hash
 from tests.properties.index_models import (
     ReferenceBM25,
     Row,

@@ -12,14 +12,14 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.background import Worker
-from agentmem.core.addresses import classify
-from agentmem.core.charsets import decode
-from agentmem.core.ignoring import read_ignore_rules, says
-from agentmem.indexer import Indexer
-from agentmem.manager import MemoryManager
-from agentmem.pages import to_markdown
+from agentmem.memory.manager import MemoryManager
+from agentmem.sources.background import Worker
+from agentmem.sources.fetch import classify
+from agentmem.sources.files import read_ignore_rules, says
+from agentmem.sources.indexer import Indexer
+from agentmem.sources.pages import to_markdown
 from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.text.decode import decode
 from tests.properties.strategies import texts
 
 MARKUP = (

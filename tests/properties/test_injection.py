@@ -11,8 +11,9 @@ from typing import Any, Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.context import STUB, ContextBlock, Source, render_context
-from agentmem.core.injection import Framing, Placement, ReferenceRole, inject
+from agentmem.base.config import Framing, Placement, ReferenceRole
+from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.inject import inject
 from tests.properties.attacks import SECRET, any_texts
 from tests.properties.strategies import texts
 

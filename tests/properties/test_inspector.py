@@ -13,19 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.core.layout import Pen, width_of
-from agentmem.core.personal_data import find_personal, mask_spans
-from agentmem.core.snapshot import Outcome, Snapshot, looked_at
-from agentmem.core.snapshot_diff import diff, why
-from agentmem.core.snapshot_replay import replay
-from agentmem.core.snapshot_stats import summarise
-from agentmem.inspector import rendering
-from agentmem.inspector.monitoring import Event
+from agentmem.agent.trace import AtOnce, Trace
+from agentmem.inspector import render as rendering
+from agentmem.inspector.json import to_json
+from agentmem.inspector.layout import Pen, width_of
+from agentmem.inspector.look import Event
 from agentmem.inspector.page import render_page
-from agentmem.inspector.rendering_reports import render_stats
-from agentmem.inspector.schemas import to_json
-from agentmem.inspector.statistics import Queue, StatsReport
-from agentmem.tracing import AtOnce, Trace
+from agentmem.inspector.render import render_stats
+from agentmem.inspector.replay import diff, replay, why
+from agentmem.inspector.stats import Queue, StatsReport, summarise
+from agentmem.prompt.snapshot import Outcome, Snapshot, looked_at
+from agentmem.text.secrets import find_personal, mask_spans
 from tests.properties.snapshots import plain_snapshot, snapshots
 from tests.properties.strategies import texts, word_counter
 

@@ -12,16 +12,28 @@ from typing import Any
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from agentmem.core.assembly import build_block, message_tokens
-from agentmem.core.block import clean_profile_line, clean_source
-from agentmem.core.context import ContextBlock, Pointer, Source, parse_context, render_knowledge
-from agentmem.core.injection import Framing, ReferenceRole, inject, reference_messages
-from agentmem.core.knowledge import Candidate, fill_knowledge
-from agentmem.core.sentences import sentence_ends, truncate_at_sentence
-from agentmem.core.whole_block import write_whole
-from agentmem.errors import AgentMemWarning
-from agentmem.protocols import TokenCounter
-from agentmem.tokenizer import tokenizer_for
+from agentmem.base.config import Framing, ReferenceRole
+from agentmem.base.errors import AgentMemWarning
+from agentmem.base.protocols import TokenCounter
+from agentmem.prompt.block import (
+    ContextBlock,
+    Pointer,
+    Source,
+    clean_profile_line,
+    clean_source,
+    parse_context,
+    render_knowledge,
+)
+from agentmem.prompt.build import (
+    Candidate,
+    build_block,
+    fill_knowledge,
+    message_tokens,
+    write_whole,
+)
+from agentmem.prompt.inject import inject, reference_messages
+from agentmem.text.sentences import sentence_ends, truncate_at_sentence
+from agentmem.tokens.counter import tokenizer_for
 from tests.properties.attacks import SECRET, any_texts, blocks
 from tests.properties.strategies import texts, units, word_counter
 

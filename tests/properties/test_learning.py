@@ -9,11 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentmem.core.filters import Selection
-from agentmem.core.living.settling import start_of
-from agentmem.core.living.timelines import key_of, value_of
-from agentmem.manager import MemoryManager
-from agentmem.types import Memory
+from agentmem.base.filters import Selection
+from agentmem.base.types import Memory
+from agentmem.living.settle import key_of, start_of, value_of
+from agentmem.memory.manager import MemoryManager
 from tests.properties.living_samples import ANN, NOW, opened_memory
 
 THINGS = ("API", "upload")

@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.lexical import (
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.rows import RowScope
+from agentmem.text.terms import (
     K1,
     MAX_WORD_CHARACTERS,
     STOP_WORDS,
@@ -19,8 +21,6 @@ from agentmem.core.lexical import (
     pack_terms,
     term_hash,
 )
-from agentmem.indexes.lexical import PostingsIndex
-from agentmem.indexes.scope import RowScope
 from tests.properties.index_models import Row, batch
 from tests.properties.strategies import texts
 

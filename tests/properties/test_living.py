@@ -10,11 +10,22 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.living.consolidation import plan_consolidation
-from agentmem.core.living.extraction import extract
-from agentmem.core.living.keys import fact_key
-from agentmem.core.living.merging import choose_survivor, merge_metadata
-from agentmem.core.living.plans import (
+from agentmem.base.types import Memory, Scope, Usage
+from agentmem.living.consolidate import plan_consolidation
+from agentmem.living.facts import (
+    Artifact,
+    Episode,
+    Fact,
+    Pattern,
+    Record,
+    Workflow,
+    extract,
+    fact_key,
+    from_memory,
+    to_memory_fields,
+)
+from agentmem.living.merge import choose_survivor, merge_metadata
+from agentmem.living.plans import (
     Compress,
     ConsolidationSettings,
     Forget,
@@ -24,17 +35,6 @@ from agentmem.core.living.plans import (
     apply_plan,
     pair_of,
 )
-from agentmem.core.living.records import (
-    Artifact,
-    Episode,
-    Fact,
-    Pattern,
-    Record,
-    Workflow,
-    from_memory,
-    to_memory_fields,
-)
-from agentmem.types import Memory, Scope, Usage
 from tests.properties.counters import quarter_characters
 from tests.properties.living_samples import same_meaning
 from tests.properties.strategies import texts, units

@@ -5,8 +5,14 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.living.compression import accept_model_text, compress, make_levels, summarise
-from agentmem.core.living.essentials import missing_essentials, read_essentials
+from agentmem.living.levels import (
+    accept_model_text,
+    compress,
+    make_levels,
+    missing_essentials,
+    read_essentials,
+    summarise,
+)
 from tests.properties.counters import counters, quarter_characters
 from tests.properties.strategies import texts, units
 

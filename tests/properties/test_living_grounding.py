@@ -9,16 +9,19 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.living.essentials import has_word, read_essentials
-from agentmem.core.living.extraction import extract
-from agentmem.core.living.grounding import Grounded, Refused, Turn, ground, merge_found
-from agentmem.core.living.keys import key_words
-from agentmem.core.living.pieces import cut_pieces
-from agentmem.core.living.proposals import Proposal, read_proposals
-from agentmem.core.living.records import Fact
-from agentmem.core.living.requests import read_judgement, read_shorter
-from agentmem.core.living.stated_decisions import Decision
-from agentmem.core.living.stated_fixes import ErrorFix
+from agentmem.living.facts import Decision, ErrorFix, Fact, extract, key_words
+from agentmem.living.learn import (
+    Grounded,
+    Proposal,
+    Refused,
+    Turn,
+    cut_pieces,
+    ground,
+    merge_found,
+    read_proposals,
+)
+from agentmem.living.levels import has_word, read_essentials
+from agentmem.living.models import read_judgement, read_shorter
 from tests.properties.strategies import texts
 
 NAMES = ("Postgres", "MySQL", "Ana", "gRPC", "libpq-dev", "C++", "Rome", "São Paulo")

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.config import LoopConfig
-from agentmem.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
+from agentmem.base.config import LoopConfig
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
 from tests.properties.strategies import texts
 

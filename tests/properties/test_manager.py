@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem.core.content import content_hash
-from agentmem.errors import EmbedderFailed, InvalidText, RecordNotFound
-from agentmem.protocols import EmbedderId
+from agentmem.base.errors import EmbedderFailed, InvalidText, RecordNotFound
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import content_hash
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 
@@ -271,9 +271,9 @@ def test_changing_the_embedder_loses_nothing_and_never_mixes_spaces(
 @contextmanager
 def changed(path: Path | str, embedder: Any) -> Iterator[agentmem.MemoryManager]:
     """The store opened with another embedder while the old one can still be had."""
-    from agentmem.manager import MemoryManager
-    from agentmem.settings import Settings
-    from agentmem.stores.sqlite import SqliteStore
+    from agentmem.base.config import Settings
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.stores.sqlite.store import SqliteStore
 
     memory = MemoryManager(
         SqliteStore(path, durability="normal"),

@@ -8,16 +8,17 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.media import (
+from agentmem.tokens.media import (
     MediaEstimate,
     estimate_audio,
     estimate_document,
     estimate_image,
     estimate_media,
     estimate_video,
+    image_size,
     media_of,
+    recording_seconds,
 )
-from agentmem.core.media_headers import image_size, recording_seconds
 from tests.image_files import IMAGES, flac, jpeg, mp3, mp4, wav
 from tests.properties.strategies import texts
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from agentmem.core.filters import Selection
-from agentmem.living.merging_stores import StoreMerger
-from agentmem.manager import MemoryManager
-from agentmem.types import Memory
+from agentmem.base.filters import Selection
+from agentmem.base.types import Memory
+from agentmem.living.merge_stores import StoreMerger
+from agentmem.memory.manager import MemoryManager
 from tests.properties.living_samples import ANN, BOB, living_memories, opened_memory
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.packages import ContentPackage, ScoreWeights, score
-from agentmem.errors import AgentMemError
+from agentmem.base.errors import AgentMemError
+from agentmem.prompt.budget import ContentPackage, ScoreWeights, score
 from tests.properties.conversations import packages
 from tests.properties.strategies import instants, units
 

@@ -8,14 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.core.preference_merge import KnownPreference, merge_preferences, subject_key
-from agentmem.core.preferences import (
-    DetectedPreference,
-    detect_preferences,
-)
-from agentmem.hearing import hear, hear_messages
+from agentmem.base.types import Message
+from agentmem.living.preferences import KnownPreference, merge_preferences, subject_key
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Message
+from agentmem.text.detect import DetectedPreference, detect_preferences, hear, hear_messages
 from tests.properties.strategies import texts
 
 THINGS = (

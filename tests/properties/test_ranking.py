@@ -10,15 +10,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.core.dates import find_date_range
-from agentmem.core.features import FEATURES, compute_features
-from agentmem.core.lexical import K1, B, idf
-from agentmem.core.question import Question, read_question
-from agentmem.core.ranking import HOPS, Evidence, model_for, rank, row_flags
-from agentmem.indexes.scope import RowScope
-from agentmem.protocols import EmbedderId
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Scope
+from agentmem.search.indexes.rows import RowScope
+from agentmem.search.question import Question, read_question
+from agentmem.search.rank import (
+    FEATURES,
+    HOPS,
+    Evidence,
+    compute_features,
+    model_for,
+    rank,
+    row_flags,
+)
 from agentmem.testing import ManualClock
-from agentmem.types import Scope
+from agentmem.text.dates import find_date_range
+from agentmem.text.terms import K1, B, idf
 from tests.properties.strategies import instants, texts
 
 EMBEDDERS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.regions import (
+from agentmem.text.regions import (
     code_spans,
     cover,
     element_spans,

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.cli.output import Screen
-from agentmem.cli.showing import when
-from agentmem.core.layout import Pen
-from agentmem.core.reltime import relative_time, time_between
+from agentmem.base.time import relative_time, time_between
+from agentmem.cli.common import Screen
+from agentmem.cli.memories import when
+from agentmem.inspector.layout import Pen
 
 ZONES = (
     UTC,

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import agentmem
-from agentmem.config import LoopConfig
-from agentmem.core.breaker import BreakerSettings
-from agentmem.recalling import Recalled, Recaller
-from agentmem.resilience import Guard, TtlCache
+from agentmem.agent.context import Recalled, Recaller
+from agentmem.base.config import LoopConfig
+from agentmem.base.guards import BreakerSettings, Guard, TtlCache
+from agentmem.base.types import Scope
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Scope
 
 TEXTS = ("the deploy failed on a lock", "deploys go out on Thursday", "tea with milk", "a lock")
 USERS = ("ana", "bob")

@@ -9,8 +9,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.graphemes import boundary_at_or_before
-from agentmem.core.sentences import sentence_ends, sentences, truncate_at_sentence
+from agentmem.text.sentences import (
+    boundary_at_or_before,
+    sentence_ends,
+    sentences,
+    truncate_at_sentence,
+)
 from tests.properties.counters import cl100k, counters
 from tests.properties.strategies import texts
 

@@ -8,9 +8,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.snapshot import Snapshot
-from agentmem.core.snapshot_codec import from_fields, pack, to_fields, unpack
-from agentmem.errors import InvalidInput
+from agentmem.base.errors import InvalidInput
+from agentmem.prompt.snapshot import Snapshot, from_fields, pack, to_fields, unpack
 from tests.properties.snapshots import JSON, snapshots
 
 

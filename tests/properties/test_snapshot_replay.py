@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.assembly import BuiltBlock, build_block
-from agentmem.core.choosing import Chosen, choose
-from agentmem.core.context_trace import looked_at_knowledge
-from agentmem.core.snapshot import Snapshot
-from agentmem.core.snapshot_replay import replay
-from agentmem.types import Hit, Memory
+from agentmem.base.types import Hit, Memory
+from agentmem.inspector.replay import replay
+from agentmem.prompt.build import BuiltBlock, Chosen, build_block, choose
+from agentmem.prompt.snapshot import Snapshot, looked_at_knowledge
 from tests.properties.snapshots import plain_snapshot, snapshots
 from tests.properties.strategies import texts, units, word_counter
 

@@ -18,13 +18,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
-from agentmem.core.filters import Selection, parse_filter
-from agentmem.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
-from agentmem.stores import SqliteStore, Store
+from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
+from agentmem.base.filters import Selection, parse_filter
+from agentmem.base.types import Memory, Scope
 from agentmem.stores.jsonl import export_jsonl
+from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.schema import MIGRATIONS
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Entry, IndexFile, SnapshotRecord, Source
-from agentmem.types import Memory, Scope
 from tests.entries import make_entry
 from tests.properties.erasure_model import DEED, ERASURE, Life, bytes_of
 from tests.properties.store_model import (

@@ -17,11 +17,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentmem.core.cleaning import clean_text
-from agentmem.core.context import ContextBlock, Pointer, Source, render_context
-from agentmem.core.echoes import WORDS_IN_A_ROW, fingerprints
-from agentmem.core.injection import Framing, ReferenceRole, inject
-from agentmem.core.strip import strip
+from agentmem.base.config import Framing, ReferenceRole
+from agentmem.prompt.block import ContextBlock, Pointer, Source, render_context
+from agentmem.prompt.inject import inject
+from agentmem.prompt.strip import WORDS_IN_A_ROW, fingerprints, strip
+from agentmem.text.clean import clean_text
 from tests.properties.attacks import SECRET, any_texts, hostile_texts
 from tests.properties.strategies import texts
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem import LoopConfig
-from agentmem.core.context import parse_context
-from agentmem.core.living.records import Artifact, Episode, Pattern, Workflow, to_memory_fields
-from agentmem.core.living.tiers import SHARES
-from agentmem.core.strip import strip
-from agentmem.manager import MemoryManager
-from agentmem.predicting import unpack
-from agentmem.stores import SqliteStore
+from agentmem.living.facts import Artifact, Episode, Pattern, Workflow, to_memory_fields
+from agentmem.living.predict import unpack
+from agentmem.living.tiers import SHARES
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.block import parse_context
+from agentmem.prompt.strip import strip
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 
@@ -144,8 +144,8 @@ def test_what_is_erased_is_predicted_no_more(
     with MemoryManager(store, embedder=HashEmbedder(), clock=ManualClock()) as memory:
         ids = [memory.add(f"text number {n}", user_id="ana").items[0].id for n in range(5)]
         predictions = memory.runtime.predictions
-        from agentmem.predicting import read_signals
-        from agentmem.types import Scope
+        from agentmem.base.types import Scope
+        from agentmem.living.predict import read_signals
 
         scope = Scope(user_id="ana")
         for seen, cited in lessons:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.living.tiers import (
+from agentmem.base.protocols import TokenCounter
+from agentmem.living.tiers import (
     LEVELS,
     SHARES,
     TIERS,
@@ -16,7 +17,6 @@ from agentmem.core.living.tiers import (
     shares_for,
     split_budget,
 )
-from agentmem.protocols import TokenCounter
 from tests.properties.strategies import texts
 
 

@@ -10,14 +10,24 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from agentmem.core.correction import Correction, observe
-from agentmem.core.estimate import EncodingName, estimate_tokens
-from agentmem.core.models import ModelLimits, reserve_for
-from agentmem.core.text_runs import CUT_TOKENS, LONGEST_RUN_CHARACTERS, split_runs
-from agentmem.core.tokens import ANSWER_TOKENS, ROLES, count_message, count_messages
-from agentmem.encodings import tiktoken_counter
-from agentmem.errors import AgentMemWarning
-from agentmem.tokenizer import UNBOUNDED, CachedCounter, Corrections, Tokenizer
+from agentmem.base.errors import AgentMemWarning
+from agentmem.tokens.counter import (
+    UNBOUNDED,
+    CachedCounter,
+    Correction,
+    Corrections,
+    Tokenizer,
+    observe,
+)
+from agentmem.tokens.encodings import (
+    CUT_TOKENS,
+    LONGEST_RUN_CHARACTERS,
+    estimate_tokens,
+    split_runs,
+    tiktoken_counter,
+)
+from agentmem.tokens.messages import ANSWER_TOKENS, ROLES, count_message, count_messages
+from agentmem.tokens.models import EncodingName, ModelLimits, reserve_for
 from tests.properties.strategies import texts, word_counter
 from tests.token_texts import TEXTS
 

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.core.estimate import estimate_tokens
+from agentmem.agent.tool_results import WorkingMemory
+from agentmem.agent.tool_runner import ToolRunner, differences, parse_call
+from agentmem.agent.tools import Tool
+from agentmem.base.types import Scope
 from agentmem.testing import ManualClock
-from agentmem.tool_checks import differences, parse_call
-from agentmem.tool_runner import ToolRunner
-from agentmem.tools import Tool
-from agentmem.types import Scope
-from agentmem.working import WorkingMemory
+from agentmem.tokens.encodings import estimate_tokens
 from tests.properties.strategies import texts
 
 NAMES = ("write", "look", "wait", "wrte", "")

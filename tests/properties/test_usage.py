@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.living.prediction import GUESSES, Predictor, Signal, features_of
-from agentmem.core.living.usage import MOST, Shown, find_used, usage_factor
-from agentmem.types import Usage
+from agentmem.base.types import Usage
+from agentmem.living.predict import GUESSES, Predictor, Signal, features_of
+from agentmem.living.usage import MOST, Shown, find_used, usage_factor
 from tests.properties.strategies import texts
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -12,19 +12,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.core.citation_marks import cited_numbers
-from agentmem.core.citations import Citation
-from agentmem.core.context import parse_context
-from agentmem.core.estimate import estimate_tokens
-from agentmem.core.links import is_live, remove_live_markup
-from agentmem.core.synthesis import check_answer, request_answer
-from agentmem.core.web_conflicts import SearchConflict, write_disclaimer
-from agentmem.core.web_merge import Finding, focus, merge_findings
-from agentmem.errors import RateLimited, SearchFailed
-from agentmem.manager import MemoryManager
+from agentmem.base.errors import RateLimited, SearchFailed
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.block import parse_context
+from agentmem.prompt.cite import Citation, cited_numbers
+from agentmem.sources.web.answer import (
+    Finding,
+    SearchConflict,
+    check_answer,
+    focus,
+    merge_findings,
+    request_answer,
+    write_disclaimer,
+)
+from agentmem.sources.web.chain import SearchChain
+from agentmem.sources.web.enhanced import enhanced_search
+from agentmem.sources.web.search import WebResult, read_results
 from agentmem.testing import ManualClock, ScriptedModel
-from agentmem.web import SearchChain, WebResult, enhanced_search
-from agentmem.web.reading import read_results
+from agentmem.text.markdown import is_live, remove_live_markup
+from agentmem.tokens.encodings import estimate_tokens
 from tests.properties.strategies import texts
 
 URLS = (

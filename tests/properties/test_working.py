@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 import agentmem
-from agentmem.core.payloads import to_payload
-from agentmem.core.shapes import shape_of
-from agentmem.core.working import five_lines, one_line
-from agentmem.errors import RecordNotFound
-from agentmem.memory_tools import memory_tools
-from agentmem.protocols import TokenCounter
+from agentmem.agent.reading import five_lines, one_line, to_payload
+from agentmem.agent.shapes import shape_of
+from agentmem.agent.tool_results import WorkingMemory
+from agentmem.agent.tools import memory_tools
+from agentmem.base.errors import RecordNotFound
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import Scope
 from agentmem.testing import ManualClock
-from agentmem.types import Scope
-from agentmem.working import WorkingMemory
 from tests.properties.counters import counters, quarter_characters
 from tests.properties.strategies import COLLIDING, texts
 

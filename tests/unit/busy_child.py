@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.stores import SqliteStore
+from agentmem.base.filters import Selection
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, entry
 
 BATCH = 3

@@ -25,7 +25,7 @@ from agentmem.cli.app import command
 
 ON_TERMINAL = (  # the terminal must be the session's own for Ctrl-C to arrive
     "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-    "from agentmem.cli import main; main()"
+    "from agentmem.cli.app import main; main()"
 )
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLES = ("STORE", "USER", "PROJECT", "AGENT", "RUN", "MODEL", "EMBEDDER")

@@ -12,8 +12,8 @@ import random
 import sys
 from datetime import UTC, datetime
 
-from agentmem.stores import SqliteStore
-from agentmem.types import Scope
+from agentmem.base.types import Scope
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import entry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

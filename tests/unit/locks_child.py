@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.inspector.doctoring import examine
-from agentmem.stores import SqliteStore
-from agentmem.types import Scope
+from agentmem.base.filters import Selection
+from agentmem.base.types import Scope
+from agentmem.inspector.doctor import examine
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, NOW, entry
 
 

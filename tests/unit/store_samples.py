@@ -7,18 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from agentmem.core.filters import Selection, parse_filter
-from agentmem.protocols import EmbedderId
-from agentmem.stores import Store
-from agentmem.stores.values import (
-    Artifact,
-    Entry,
-    IndexFile,
-    Link,
-    SnapshotRecord,
-    Source,
-)
-from agentmem.types import Memory, Scope
+from agentmem.base.filters import Selection, parse_filter
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory, Scope
+from agentmem.stores.protocol import Store
+from agentmem.stores.values import Artifact, Entry, IndexFile, Link, SnapshotRecord, Source
 from tests.entries import make_entry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agentmem.adapters import calls
-from agentmem.adapters.replies import read_reply, read_usage
-from agentmem.errors import InvalidInput
+from agentmem.agent.adapters import calls
+from agentmem.agent.adapters.replies import read_reply, read_usage
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Scope
 from agentmem.testing import ScriptedModel
-from agentmem.types import Scope
 from tests.noted_memory import KNOWN, NotedMemory, references
 
 ASK = [

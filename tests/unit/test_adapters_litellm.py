@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from agentmem.adapters.calls import wrap
-from agentmem.litellm_loader import import_litellm
-from agentmem.types import Scope
+from agentmem.agent.adapters.calls import wrap
+from agentmem.base.types import Scope
+from agentmem.tokens.litellm import import_litellm
 from tests.noted_memory import NotedMemory, references
 from tests.servers.chat import ChatServer, Fault
 
 litellm = import_litellm()
 
-from agentmem.adapters.litellm import MemoryLogger  # noqa: E402  # needs a quiet import before
+from agentmem.agent.adapters.litellm import MemoryLogger  # noqa: E402  # needs a quiet import before
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"
@@ -361,7 +361,7 @@ def test_two_memories_of_one_process_are_both_told(server: ChatServer) -> None:
 def test_calls_that_never_end_are_bounded(
     memory: NotedMemory, logger: MemoryLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmem.adapters.litellm._MOST_WAITING", 3)
+    monkeypatch.setattr("agentmem.agent.adapters.litellm._MOST_WAITING", 3)
 
     async def work() -> None:
         for n in range(5):
@@ -377,7 +377,7 @@ def test_importing_the_adapters_loads_no_client() -> None:
     import sys
 
     code = (
-        "import sys, agentmem.adapters, agentmem.adapters.calls, agentmem.adapters.openai\n"
+        "import sys, agentmem.agent.adapters.calls, agentmem.agent.adapters.calls, agentmem.agent.adapters.openai\n"
         "assert not {'litellm', 'openai', 'httpx'} & set(sys.modules)\n"
     )
     root = Path(__file__).resolve().parents[2]

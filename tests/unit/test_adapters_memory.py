@@ -13,15 +13,15 @@ import openai
 import pytest
 
 import agentmem
-from agentmem import contexts
-from agentmem.config import LoopConfig
-from agentmem.errors import StoreBusy
-from agentmem.litellm_loader import import_litellm
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
-from agentmem.stores.base import Store
+from agentmem.agent import context as contexts
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import StoreBusy
+from agentmem.base.types import Scope
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ScriptedModel
-from agentmem.types import Scope
+from agentmem.tokens.litellm import import_litellm
 from tests.noted_memory import references
 from tests.servers.chat import Calls, ChatServer, Fault
 
@@ -184,7 +184,7 @@ def test_a_store_that_fails_at_every_call_changes_no_answer(
 )
 def test_no_key_or_header_of_a_request_is_in_any_file_of_the_store(tmp_path: Path) -> None:
     litellm = import_litellm()
-    from agentmem.adapters.litellm import MemoryLogger
+    from agentmem.agent.adapters.litellm import MemoryLogger
 
     with (
         ChatServer(ANSWER) as server,

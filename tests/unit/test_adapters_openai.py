@@ -16,11 +16,11 @@ import openai
 import pydantic
 import pytest
 
-from agentmem.adapters.calls import wrap
-from agentmem.adapters.openai import wrap_openai
-from agentmem.core.conversation import is_reference, is_stub
-from agentmem.errors import InvalidInput
-from agentmem.types import Scope
+from agentmem.agent.adapters.calls import wrap
+from agentmem.agent.adapters.openai import wrap_openai
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Scope
+from agentmem.prompt.messages import is_reference, is_stub
 from tests.noted_memory import NotedMemory, references
 from tests.servers.chat import Calls, ChatServer, Fault
 

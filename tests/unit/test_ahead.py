@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from agentmem.indexes import vector
-from agentmem.indexes.ahead import Ahead
+from agentmem.search.indexes import vector
+from agentmem.search.indexes.vector import Ahead
 from tests.unit.test_indexes_vector import clustered, index_of
 
 

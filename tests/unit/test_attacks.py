@@ -8,8 +8,8 @@ from datetime import date
 import pytest
 from markdown_it import MarkdownIt
 
-from agentmem.core.cleaning import clean_text, escape_text
-from agentmem.core.context import ContextBlock, Pointer, Source, parse_context, render_context
+from agentmem.prompt.block import ContextBlock, Pointer, Source, parse_context, render_context
+from agentmem.text.clean import clean_text, escape_text
 from tests.properties.attacks import (
     CHAT_TOKENS,
     MUTATORS,

@@ -17,14 +17,13 @@ import pytest
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem.background import Worker
-from agentmem.clock import SystemClock
-from agentmem.core.waiting import Entry, Waiting
-from agentmem.errors import StoreBusy
-from agentmem.stores.base import Store
-from agentmem.stores.sqlite import SqliteStore
+from agentmem.base.errors import StoreBusy
+from agentmem.base.time import SystemClock
+from agentmem.base.types import Scope
+from agentmem.sources.background import Entry, Waiting, Worker
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Scope
 
 ROOT = Path(__file__).resolve().parents[2]
 ANA = Scope(user_id="ana")
@@ -483,11 +482,11 @@ def test_a_forked_child_has_a_queue_of_its_own(tmp_path: Path) -> None:
 LEAVING = """
 import sys, time
 from pathlib import Path
-from agentmem.background import Worker
-from agentmem.clock import SystemClock
-from agentmem.stores.sqlite import SqliteStore
-import agentmem.background
-agentmem.background.EXIT_SECONDS = 0.2
+from agentmem.sources.background import Worker
+from agentmem.base.time import SystemClock
+from agentmem.stores.sqlite.store import SqliteStore
+import agentmem.sources.background
+agentmem.sources.background.EXIT_SECONDS = 0.2
 worker = Worker(SqliteStore(Path(sys.argv[1])), clock=SystemClock())
 worker.handle("slow", lambda payload, scope: time.sleep(3600))
 worker.handle("late", lambda payload, scope: None)
@@ -534,7 +533,7 @@ def test_flush_waits_for_what_a_job_submits_itself(store: Store, clock: ManualCl
 def test_jobs_begin_at_once_while_somebody_waits_and_a_moment_later_otherwise(
     store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmem.job_running.LINGER_SECONDS", 3600.0)
+    monkeypatch.setattr("agentmem.sources.background.LINGER_SECONDS", 3600.0)
     seen, worker = Seen(), Worker(store, clock=clock)
     worker.handle("job", seen)
     worker.submit("job", {"number": 1})

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agentmem.core.breaker import Breaker, BreakerSettings, allow, fail, succeed
-from agentmem.errors import InvalidInput, InvalidNumber
+from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.base.guards import Breaker, BreakerSettings, allow, fail, succeed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

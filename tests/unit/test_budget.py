@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.budget import (
+from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
+from agentmem.inspector.render import render_budget, render_fates
+from agentmem.prompt.budget import (
+    Budget,
+    ContentPackage,
+    TypeRule,
+    budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
+    fates_to_list,
     fill,
+    make_package,
+    tally,
+    with_types,
 )
-from agentmem.core.budget_report import Budget, budget_to_dict, fates_to_list, tally
-from agentmem.core.budget_text import render_budget, render_fates
-from agentmem.core.packagers import TypeRule, make_package, with_types
-from agentmem.core.packages import ContentPackage
-from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentmem.core.choosing import choose
-from agentmem.types import Hit, Memory
+from agentmem.base.types import Hit, Memory
+from agentmem.prompt.build import choose
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACT = Hit(

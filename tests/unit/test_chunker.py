@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.chunker import chunk, detect_format
-from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
-from agentmem.types import Chunk, Document, TextFormat
+from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.types import Chunk, Document, TextFormat
+from agentmem.text.chunks import chunk, detect_format
 
 SENTENCE = "The lamp stands on the desk near the window. "
 

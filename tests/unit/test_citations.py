@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.citation_marks import cited_numbers, resolve_citations
-from agentmem.core.citations import Citation, Source, format_citations, number_sources, page_key
-from agentmem.errors import InvalidInput, InvalidText
+from agentmem.base.errors import InvalidInput, InvalidText
+from agentmem.prompt.cite import (
+    Citation,
+    Source,
+    cited_numbers,
+    format_citations,
+    number_sources,
+    page_key,
+    resolve_citations,
+)
 
 CITATIONS = number_sources(
     [

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.cleaning import (
-    clean_line,
-    clean_text,
-    escape_attribute,
-    escape_text,
-    unescape,
-)
-from agentmem.core.skeleton import see
+from agentmem.text.clean import clean_line, clean_text, escape_attribute, escape_text, see, unescape
 
 
 @pytest.mark.parametrize(

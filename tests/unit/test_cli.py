@@ -13,8 +13,8 @@ import pytest
 
 import agentmem
 from agentmem.cli import app as cli_app
+from agentmem.cli.app import render_manual
 from agentmem.cli.common import Common, history_path
-from agentmem.cli.manual import render_manual
 from tests.unit.cli_running import ROOT, Cli, start
 
 EVIL = (
@@ -401,7 +401,7 @@ def test_a_bug_is_one_line_and_debug_shows_where(cli: Cli, monkeypatch: pytest.M
     def break_it(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh\x1b[31m no")
 
-    monkeypatch.setattr("agentmem.cli.storing.open_memory", break_it)
+    monkeypatch.setattr("agentmem.cli.memories.open_memory", break_it)
     ran = cli("list")
     assert ran.code == 1
     assert ran.err == "Error: ZeroDivisionError: oh no Run it again with --debug to see where.\n"
@@ -456,11 +456,11 @@ def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
         "sys.argv = ['agentmem', '--help']\n"
-        "from agentmem.cli import main\n"
+        "from agentmem.cli.app import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = ('rich', 'numpy', 'pydantic', 'litellm', 'faiss', 'prompt_toolkit', 'httpx',\n"
-        "         'asyncio', 'agentmem.manager', 'agentmem.cli.storing', 'agentmem.inspector')\n"
+        "         'asyncio', 'agentmem.memory.manager', 'agentmem.cli.memories', 'agentmem.inspector.look')\n"
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)\n"
     )
     ran = subprocess.run(
@@ -520,7 +520,7 @@ def test_completion_of_an_unknown_shell_is_wrong_usage(
 
 def test_the_manual_is_fresh() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert page == render_manual(), "run: python -m agentmem.cli.manual > docs/cli.md"
+    assert page == render_manual(), "run: python -m agentmem.cli.app > docs/cli.md"
 
 
 # -- indexing -----------------------------------------------------------------------------------
@@ -545,9 +545,9 @@ def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path)
 def test_indexes_are_saved_after_a_large_folder(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmem.cli.indexing.MANY_CHUNKS", 3)
-    monkeypatch.setattr("agentmem.indexes.live.FEW_ROWS", 3)
-    monkeypatch.setattr("agentmem.inspector.doctoring._FEW_WRITES", 3)
+    monkeypatch.setattr("agentmem.cli.index.MANY_CHUNKS", 3)
+    monkeypatch.setattr("agentmem.search.indexes.live.FEW_ROWS", 3)
+    monkeypatch.setattr("agentmem.inspector.doctor._FEW_WRITES", 3)
     for round_ in ("first", "second"):
         notes = tmp_path / round_
         notes.mkdir()

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.cli.output import Screen
+from agentmem.cli.chat import Talk
+from agentmem.cli.common import Screen
 from agentmem.cli.running import Stoppable
-from agentmem.cli.talking import Talk
-from agentmem.core.layout import Pen
-from agentmem.manager import MemoryManager
+from agentmem.inspector.layout import Pen
+from agentmem.memory.manager import MemoryManager
 from tests.unit.cli_running import Cli, Terminal, start
 
 LAUNCH = "The alpha launch is on Tuesday."

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.layout import width_of
+from agentmem.inspector.layout import width_of
 from tests.unit.cli_running import Cli, Terminal, start
 
 COMMANDS = (

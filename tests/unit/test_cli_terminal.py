@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentmem.core.layout import width_of
+from agentmem.inspector.layout import width_of
 from tests.unit.cli_running import Cli, Terminal, environment, start
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;;[^\x1b]*\x1b\\")
@@ -46,7 +46,7 @@ def test_an_interrupt_exits_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentmem.cli.storing.open_memory", interrupt)
+    monkeypatch.setattr("agentmem.cli.memories.open_memory", interrupt)
     ran = cli("list")
     assert (ran.code, ran.out) == (130, "")
     assert "Traceback" not in ran.err

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentmem.core.conflicts import Statement, Verdict, find_conflicts, judge
-from agentmem.errors import InvalidInput
+from agentmem.base.errors import InvalidInput
+from agentmem.living.conflicts import Statement, Verdict, find_conflicts, judge
 
 
 def verdict(first: str, second: str) -> Verdict:

@@ -10,18 +10,16 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.living.plans import ConsolidationSettings
-from agentmem.core.living.serving import served_level, served_text
-from agentmem.errors import AlreadyUndone, ChangedMeanwhile, InvalidInput, RecordNotFound
-from agentmem.living.consolidating import Consolidator
-from agentmem.living.model_help import Spend
-from agentmem.living.schedule import Nightly, run_nightly, seconds_until
-from agentmem.manager import MemoryManager
-from agentmem.settings import Settings
-from agentmem.stores import SqliteStore
-from agentmem.stores.revisions import Revision
+from agentmem.base.config import Settings
+from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, InvalidInput, RecordNotFound
+from agentmem.base.types import Scope, served_level, served_text
+from agentmem.living.consolidate import Consolidator, Nightly, run_nightly, seconds_until
+from agentmem.living.models import Spend
+from agentmem.living.plans import ConsolidationSettings
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.rules import Revision
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
-from agentmem.types import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Scope(user_id="ann")

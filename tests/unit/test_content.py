@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.content import content_hash, normalise
-from agentmem.errors import InvalidText
+from agentmem.base.errors import InvalidText
+from agentmem.base.types import content_hash, normalise
 
 
 def test_equal_contents_share_a_form() -> None:

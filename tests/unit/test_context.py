@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.context import (
+from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText, MalformedBlock
+from agentmem.base.types import Memory
+from agentmem.prompt.block import (
     ContextBlock,
     Pointer,
     Source,
@@ -18,8 +20,6 @@ from agentmem.core.context import (
     source_of,
     trust_of,
 )
-from agentmem.errors import InvalidInput, InvalidNumber, InvalidText, MalformedBlock
-from agentmem.types import Memory
 
 SECRET = b"sixteen bytes or more"
 DAY = date(2026, 3, 1)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem.core.content import content_hash
-from agentmem.core.conversation import Conversation, last_question, read_conversation
-from agentmem.core.lazy import Lazy
-from agentmem.core.message_parts import text_of
-from agentmem.errors import InvalidMessage, InvalidText
+from agentmem.base.errors import InvalidMessage, InvalidText
+from agentmem.base.lazy import Lazy
+from agentmem.base.types import content_hash
+from agentmem.prompt.messages import Conversation, last_question, read_conversation
+from agentmem.text.messages import text_of
 from tests.properties.conversations import conversations
 from tests.properties.strategies import texts
 

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from agentmem.core.dates import DateRange, find_date_range
-from agentmem.errors import InvalidInput
+from agentmem.base.errors import InvalidInput
+from agentmem.text.dates import DateRange, find_date_range
 
 NOW = datetime(2026, 3, 15, 10, 30, tzinfo=UTC)  # a Sunday
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import agentmem
-from agentmem.early import Early
+from agentmem.base.guards import Early
 
 
 def test_calls_are_made_in_order_once_everything_is_loaded() -> None:

@@ -14,17 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentmem.embedders import (
-    FastEmbedEmbedder,
-    LiteLLMEmbedder,
-    MiniLMEmbedder,
-    SentenceTransformersEmbedder,
-    WordLlamaEmbedder,
-    load_embedder,
-    minilm,
-)
-from agentmem.embedders.vectors import file_sha256
-from agentmem.errors import (
+from agentmem.base.errors import (
     EmbedderFailed,
     EmbedderUnavailable,
     InvalidInput,
@@ -32,7 +22,14 @@ from agentmem.errors import (
     InvalidText,
     MissingExtra,
 )
-from agentmem.protocols import Embedder
+from agentmem.base.protocols import Embedder
+from agentmem.search.embedders import minilm
+from agentmem.search.embedders.base import file_sha256, load_embedder
+from agentmem.search.embedders.fastembed import FastEmbedEmbedder
+from agentmem.search.embedders.litellm import LiteLLMEmbedder
+from agentmem.search.embedders.minilm import MiniLMEmbedder
+from agentmem.search.embedders.sentence_transformers import SentenceTransformersEmbedder
+from agentmem.search.embedders.wordllama import WordLlamaEmbedder
 
 ODD_TEXTS = ["", " ", "\x00", "😀", "a" * 1_000_000, "日本語。", "plain words", "⁂⁂"]
 
@@ -109,7 +106,7 @@ def test_loading_is_quiet_and_runs_no_foreign_loader() -> None:
     script = (
         "import logging, sys, warnings\n"
         "warnings.simplefilter('error')\n"
-        "from agentmem.embedders import load_embedder\n"
+        "from agentmem.search.embedders.base import load_embedder\n"
         "assert not any(m in sys.modules for m in ('numpy', 'tokenizers', 'onnxruntime'))\n"
         "load_embedder().embed_query('tea')\n"
         "assert not logging.getLogger().handlers\n"
@@ -145,7 +142,7 @@ def test_not_texts_are_refused(static: WordLlamaEmbedder) -> None:
 
 
 def test_missing_weights_are_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentmem.embedders.wordllama.package_folder", lambda _: None)
+    monkeypatch.setattr("agentmem.search.embedders.wordllama.package_folder", lambda _: None)
     with pytest.raises(EmbedderUnavailable, match="wordllama"):
         WordLlamaEmbedder().embed_query("tea")
 
@@ -157,7 +154,7 @@ def test_damaged_weights_are_a_typed_error(tmp_path: Path, monkeypatch: pytest.M
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"\x00" * 100)
-    monkeypatch.setattr("agentmem.embedders.wordllama.package_folder", lambda _: tmp_path)
+    monkeypatch.setattr("agentmem.search.embedders.wordllama.package_folder", lambda _: tmp_path)
     with pytest.raises(EmbedderUnavailable, match="Reinstall"):
         WordLlamaEmbedder().embed_query("tea")
 

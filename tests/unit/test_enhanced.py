@@ -15,24 +15,24 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.async_manager import AsyncMemoryManager
-from agentmem.core.context import parse_context
-from agentmem.errors import FetchRefused, InvalidInput
-from agentmem.loop import run_agent_loop
-from agentmem.manager import MemoryManager
-from agentmem.testing import ScriptedModel
-from agentmem.web import (
-    CallableSearch,
+from agentmem.agent.loop import run_agent_loop
+from agentmem.agent.web_tool import search_web_tool
+from agentmem.base.errors import FetchRefused, InvalidInput
+from agentmem.memory.facade import AsyncMemoryManager
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.block import parse_context
+from agentmem.sources.web.chain import SearchChain
+from agentmem.sources.web.enhanced import (
     EnhancedSearchResult,
     ReadPage,
-    SearchChain,
-    SearXNG,
     enhanced_search,
     enhanced_search_sync,
     read_safely,
-    search_web_tool,
     wrap_search,
 )
+from agentmem.sources.web.search import CallableSearch
+from agentmem.sources.web.searxng import SearXNG
+from agentmem.testing import ScriptedModel
 from tests.servers.search import SearchServer
 
 QUESTION = "When did the lamp museum in Oldham open?"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.config import LoopConfig
+from agentmem.base.config import LoopConfig
+from agentmem.base.types import Memory, Scope
 from agentmem.stores.values import Receipt
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Memory, Scope
 
 ANA: dict[str, Any] = {"user_id": "ana"}
 CONFIG = LoopConfig(learn_facts=True, consolidate_nightly=False)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from agentmem import errors
-from agentmem.core.checks import require_count, require_number, require_text, require_unit
+from agentmem.base import errors
+from agentmem.base.checks import require_count, require_number, require_text, require_unit
+from agentmem.base.types import Document, Memory, Scope
 from agentmem.testing import ManualClock
-from agentmem.types import Document, Memory, Scope
 
 NOW = ManualClock().now()
 

@@ -6,16 +6,17 @@ from datetime import date
 
 import pytest
 
-from agentmem.core.answer_cues import answer_kinds, answer_likeness
-from agentmem.core.extractive import (
+from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.models.extract import (
     LONGEST_SENTENCE,
     NOTHING_FOUND,
     ExtractSource,
+    answer_kinds,
+    answer_likeness,
     extract_answer,
     say_alike,
 )
-from agentmem.core.showing import show_quote
-from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.text.clean import show_quote
 
 SOURCES = (
     ExtractSource(

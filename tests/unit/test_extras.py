@@ -27,7 +27,7 @@ DISTRIBUTIONS = {
 }
 READ_AS_FILES = {"wordllama"}
 """Installed for the files in it; no code of it is run."""
-EXTRA_FILES = {"agentmem.adapters.litellm"}
+EXTRA_FILES = {"agentmem.agent.adapters.litellm"}
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
 
 
@@ -157,7 +157,7 @@ def run_plain(script: str, home: Path, *, arguments: tuple[str, ...] = ()) -> st
 def run_command(home: Path, *arguments: str) -> str:
     script = (
         "import sys\n"
-        "from agentmem.cli import main\n"
+        "from agentmem.cli.app import main\n"
         "sys.argv[0] = 'agentmem'\n"
         "try: main()\n"
         "except SystemExit as ended: print('exit', ended.code or 0)\n"
@@ -182,7 +182,7 @@ with agentmem.open("memory.db") as memory:
     for name in ("gpt-4o", "claude-3-5-sonnet", "nobody/knows-this"):
         import warnings
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", agentmem.errors.UnknownModelWarning)
+            warnings.simplefilter("ignore", agentmem.base.errors.UnknownModelWarning)
             print(asked(model=name, messages=question)["choices"][0]["message"]["content"])
 """
     lines = run_plain(script, tmp_path).splitlines()
@@ -201,7 +201,7 @@ def test_the_plain_install_has_its_commands(tmp_path: Path) -> None:
 
 def test_the_plain_install_counts_tokens_as_it_does_with_litellm(tmp_path: Path) -> None:
     script = """
-from agentmem.tokenizer import Tokenizer
+from agentmem.tokens.counter import Tokenizer
 for name in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "gemini-2.5-pro"):
     one = Tokenizer(name)
     print(one.counted_with, one.exact, one.limits.window)
@@ -219,20 +219,26 @@ for name in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "gemini
     ("call", "extra"),
     [
         ("agentmem.run_agent_loop_sync('Hello?', memory=memory, model='gpt-4o')", "litellm"),
-        ("agentmem.adapters.MemoryLogger", "litellm"),
-        ("agentmem.pages.to_markdown('<p>Hello</p>')", "web"),
-        ("asyncio.run(agentmem.web.DuckDuckGo().search('ferries'))", "web"),
-        ("agentmem.files.document_of(b'%PDF-1.4 ...', url='file:///a.pdf', name='a.pdf')", "pdf"),
+        ("agentmem.MemoryLogger", "litellm"),
+        ("agentmem.sources.pages.to_markdown('<p>Hello</p>')", "web"),
+        (
+            "asyncio.run(__import__('agentmem.sources.web.duckduckgo', fromlist=['x']).DuckDuckGo().search('ferries'))",
+            "web",
+        ),
+        (
+            "agentmem.sources.files.document_of(b'%PDF-1.4 ...', url='file:///a.pdf', name='a.pdf')",
+            "pdf",
+        ),
     ],
 )
 def test_what_needs_an_extra_names_the_command(call: str, extra: str, tmp_path: Path) -> None:
     script = f"""
 import asyncio
-import agentmem, agentmem.adapters, agentmem.files, agentmem.pages, agentmem.web
+import agentmem, agentmem.agent.adapters.calls, agentmem.sources.files, agentmem.sources.pages, agentmem.sources.web.search
 with agentmem.open("memory.db") as memory:
     try:
         {call}
-    except agentmem.errors.MissingExtra as error:
+    except agentmem.base.errors.MissingExtra as error:
         print(error)
 """
     assert f"pip install 'agentmem-loop[{extra}]'" in run_plain(script, tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.living.extraction import extract
+from agentmem.living.facts import extract
 
 ONE_THING = [
     ("We use Postgres 15.", "Our database is MySQL."),

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import agentmem
-from agentmem.config import LoopConfig
-from agentmem.core.breaker import BreakerSettings
-from agentmem.core.sentences import sentence_ends
-from agentmem.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
+from agentmem.base.config import LoopConfig
+from agentmem.base.guards import BreakerSettings
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
+from agentmem.text.sentences import sentence_ends
 
 FACT = "Deploys go out on Thursdays at 10:00."
 QUESTION = "When do deploys go out?"

@@ -10,9 +10,9 @@ import httpcore
 import httpx
 import pytest
 
-from agentmem import dialing
-from agentmem.errors import FetchFailed, FetchRefused, InvalidText
-from agentmem.fetching import Fetched, FetchLimits, _unpacker, fetch
+from agentmem.base.errors import FetchFailed, FetchRefused, InvalidText
+from agentmem.sources import fetch as dialing
+from agentmem.sources.fetch import Fetched, FetchLimits, _unpacker, fetch
 from tests.servers.pages import CHARSET_TEXT, PAGE, PageServer
 
 QUICK = FetchLimits(total_seconds=0.3)
@@ -47,11 +47,11 @@ class Internet:
 
     def resolve(self, host: str, port: int) -> Sequence[str]:
         self.asked.append(host)
-        return self._names.get(host) or dialing.resolve(host, port)
+        return self._names.get(host) or dialing.dialing_resolve(host, port)
 
     def connect(self, address: str, port: int, seconds: float) -> httpcore.NetworkStream:
         self.reached.append(address)
-        return dialing.connect("127.0.0.1", self._server.port, seconds)
+        return dialing.dialing_connect("127.0.0.1", self._server.port, seconds)
 
     def fetch(self, url: str, **options: Any) -> Fetched:
         return fetch(url, resolve=self.resolve, connect=self.connect, **options)

@@ -15,13 +15,12 @@ import pypdf
 import pytest
 
 import agentmem
-from agentmem.code_reading import LearnedPatterns
-from agentmem.core.file_kinds import kind_of
-from agentmem.core.ignoring import read_ignore_rules, says
-from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
-from agentmem.files import document_of, read_file
-from agentmem.importing.reading import read_export
-from agentmem.indexed import FolderReport
+from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
+from agentmem.search.results import FolderReport
+from agentmem.sources.code import LearnedPatterns
+from agentmem.sources.files import document_of, read_file, read_ignore_rules, says
+from agentmem.sources.imports.load import read_export
+from agentmem.text.decode import kind_of
 from tests.pdf_files import make_pdf
 
 

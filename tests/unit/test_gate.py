@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import agentmem
-from agentmem.core.gate import (
+from agentmem.base.errors import InvalidInput
+from agentmem.search.gate import (
     LANGUAGES,
     WORD_FEATURES,
     detect_language,
@@ -18,7 +19,6 @@ from agentmem.core.gate import (
     turn_score,
     word_features,
 )
-from agentmem.errors import InvalidInput
 
 WORDS = question_words()
 SAID = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.hearing import Retraction, hear, matching, stems
-from agentmem.statements import clauses, tell
+from agentmem.text.detect import Retraction, hear, matching, stems
+from agentmem.text.statements import clauses, tell
 
 
 @pytest.mark.parametrize(

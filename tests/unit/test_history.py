@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.history import group_turns
-from agentmem.core.message_parts import media_parts, text_of
-from agentmem.core.packages import ContentPackage
-from agentmem.core.trimming import TrimPlan, trim
-from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
-from agentmem.types import Message
+from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
+from agentmem.base.types import Message
+from agentmem.prompt.budget import ContentPackage
+from agentmem.prompt.trim import TrimPlan, group_turns, trim
+from agentmem.text.messages import media_parts, text_of
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.living.import_formats import detect_source
-from agentmem.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
-from agentmem.importing.reading import read_export
-from agentmem.manager import MemoryManager
+from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable, InvalidInput
+from agentmem.memory.manager import MemoryManager
+from agentmem.sources.imports.formats import detect_source
+from agentmem.sources.imports.load import read_export
 from agentmem.testing import HashEmbedder, ManualClock
 
 MEM0 = {

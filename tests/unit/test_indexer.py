@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.background import Worker
-from agentmem.core.echoes import fingerprints
-from agentmem.errors import (
+from agentmem.base.errors import (
     FetchRefused,
     FileRefused,
     FileUnreadable,
@@ -22,8 +20,10 @@ from agentmem.errors import (
     InvalidText,
     StoreBusy,
 )
-from agentmem.indexer import Indexer
-from agentmem.manager import MemoryManager
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.strip import fingerprints
+from agentmem.sources.background import Worker
+from agentmem.sources.indexer import Indexer
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.pdf_files import make_pdf
 from tests.servers.pages import PageServer
@@ -152,7 +152,7 @@ def test_a_failing_embedder_is_a_degradation(memory: MemoryManager, tmp_path: Pa
         def embed_documents(self, texts: Sequence[str], /) -> Any:
             raise RuntimeError("out of order")
 
-    logging.getLogger("agentmem.embedding").setLevel(logging.ERROR)
+    logging.getLogger("agentmem.search.embedding").setLevel(logging.ERROR)
     with agentmem.open(":memory:", embedder=Broken(), clock=ManualClock()) as broken:
         result = Indexer(broken, worker=Worker(broken.store, clock=broken.clock)).index_page(
             "Some text about harbours.", URL
@@ -160,7 +160,7 @@ def test_a_failing_embedder_is_a_degradation(memory: MemoryManager, tmp_path: Pa
         assert result.status == "added"
         assert "out of order" in result.degradations[0]
         assert broken.search("harbours")
-    logging.getLogger("agentmem.embedding").setLevel(logging.NOTSET)
+    logging.getLogger("agentmem.search.embedding").setLevel(logging.NOTSET)
 
 
 def test_bytes_may_be_a_pdf_and_binary_ones_are_given_up_at_once(

@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agentmem.errors import InvalidFilter, InvalidInput, InvalidNumber
-from agentmem.indexes import lexical, match, sums
-from agentmem.indexes import rows as rows_module
-from agentmem.indexes.lexical import PostingsIndex
-from agentmem.indexes.scope import RowScope
+from agentmem.base.errors import InvalidFilter, InvalidInput, InvalidNumber
+from agentmem.search.indexes import lexical, match
+from agentmem.search.indexes import match as sums
+from agentmem.search.indexes import rows as rows_module
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.rows import RowScope
 from tests.properties.index_models import Row, batch, best, bm25_scores
 
 

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentmem.errors import BadVector, InvalidInput, InvalidNumber, StoreCorrupt, StoreReadOnly
-from agentmem.indexes import matrix
-from agentmem.indexes.files import open_arrays, write_arrays
-from agentmem.indexes.lexical import PostingsIndex
-from agentmem.indexes.saved import load_vectors, save_postings, save_vectors
-from agentmem.indexes.scope import RowScope
-from agentmem.indexes.vector import VectorIndex
-from agentmem.protocols import EmbedderId
+from agentmem.base.errors import BadVector, InvalidInput, InvalidNumber, StoreCorrupt, StoreReadOnly
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.indexes import matrix
+from agentmem.search.indexes.lexical import PostingsIndex
+from agentmem.search.indexes.live import (
+    load_vectors,
+    open_arrays,
+    save_postings,
+    save_vectors,
+    write_arrays,
+)
+from agentmem.search.indexes.rows import RowScope
+from agentmem.search.indexes.vector import VectorIndex
 from tests.properties.index_models import Row, batch
 
 EMBEDDER = EmbedderId(name="test", version="1", dimensions=32)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.context import STUB, ContextBlock, Source, render_context
-from agentmem.core.injection import inject
-from agentmem.errors import InvalidInput, InvalidMessage, MalformedBlock, RoleRefused
+from agentmem.base.errors import InvalidInput, InvalidMessage, MalformedBlock, RoleRefused
+from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.inject import inject
 
 SECRET = b"sixteen bytes or more"
 BLOCK = ContextBlock(related_knowledge=(Source(text="Tea.", retrieved=date(2026, 1, 1)),))

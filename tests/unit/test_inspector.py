@@ -10,30 +10,32 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.snapshot import Looked, Outcome, Part, looked_at
-from agentmem.core.snapshot_replay import read_setting, replay
-from agentmem.core.snapshot_stats import summarise
-from agentmem.errors import InvalidInput, InvalidNumber, SnapshotNotFound
-from agentmem.inspector import looking, secrets
-from agentmem.inspector.auditing import Limits, audit
-from agentmem.inspector.budgeting import Sizes, estimate_budget
-from agentmem.inspector.doctoring import examine
-from agentmem.inspector.monitoring import Watcher, changes
+from agentmem.agent.trace import AtOnce, Trace
+from agentmem.base.errors import InvalidInput, InvalidNumber, SnapshotNotFound
+from agentmem.base.types import Scope
+from agentmem.inspector import look as looking
+from agentmem.inspector.audit import Limits, audit
+from agentmem.inspector.budget import Sizes, estimate_budget
+from agentmem.inspector.doctor import examine
+from agentmem.inspector.json import NAMES, schema_of, to_json
+from agentmem.inspector.look import Watcher, changes
 from agentmem.inspector.page import render_page
-from agentmem.inspector.rendering import render_explanation, render_inspection, render_replay
-from agentmem.inspector.rendering_reports import (
+from agentmem.inspector.render import (
     render_audit,
     render_doctor,
     render_estimate,
+    render_explanation,
+    render_inspection,
+    render_replay,
     render_stats,
 )
-from agentmem.inspector.schemas import NAMES, schema_of, to_json
-from agentmem.inspector.statistics import collect_stats, read_span
-from agentmem.manager import MemoryManager
+from agentmem.inspector.replay import read_setting, replay
+from agentmem.inspector.stats import collect_stats, read_span, summarise
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.snapshot import Looked, Outcome, Part, looked_at
 from agentmem.stores.values import Link
 from agentmem.testing import ManualClock
-from agentmem.tracing import AtOnce, Trace
-from agentmem.types import Scope
+from agentmem.text import secrets
 from tests.properties.snapshots import plain_snapshot
 from tests.properties.strategies import word_counter
 
@@ -348,7 +350,7 @@ def test_duplicates_may_differ_in_case_spaces_and_the_last_sign(memory: MemoryMa
 
 
 def _store_raw(memory: MemoryManager, text: str, name: str, **fields: Any) -> None:
-    from agentmem.types import Memory
+    from agentmem.base.types import Memory
     from tests.entries import make_entry
 
     memory.store.put([make_entry(Memory(id=name, text=text, created_at=NOW, scope=ANN, **fields))])
@@ -527,7 +529,7 @@ def test_looked_at_takes_over_what_a_citation_shows(memory: MemoryManager) -> No
 
 
 def test_the_page_of_schemas_is_up_to_date() -> None:
-    from agentmem.inspector.manual import render_manual
+    from agentmem.inspector.json import render_manual
 
     page = Path(__file__).resolve().parents[2] / "docs" / "json.md"
     assert page.read_text(encoding="utf-8") == render_manual()

@@ -12,13 +12,13 @@ from typing import cast
 import pytest
 
 from agentmem import Episode
-from agentmem.config import LoopConfig
-from agentmem.living.settling import Settler
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
-from agentmem.stores.base import Store
+from agentmem.base.config import LoopConfig
+from agentmem.base.types import Scope
+from agentmem.living.settle import Settler
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock
-from agentmem.types import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PORTS = ("The staging server runs on port 8080.", "The staging server runs on port 9090.")

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.assembly import build_block
-from agentmem.core.context import Pointer, Source
-from agentmem.core.knowledge import Candidate, fill_knowledge
-from agentmem.core.sentences import truncate_at_sentence
-from agentmem.errors import InvalidInput, InvalidNumber
+from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.prompt.block import Pointer, Source
+from agentmem.prompt.build import Candidate, build_block, fill_knowledge
+from agentmem.text.sentences import truncate_at_sentence
 
 SECRET = b"sixteen bytes or more"
 DAY = date(2026, 1, 1)

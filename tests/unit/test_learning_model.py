@@ -11,17 +11,23 @@ from typing import Any
 
 import pytest
 
-from agentmem.config import LoopConfig
-from agentmem.core.living.grounding import Grounded, Refused, Turn, ground, readable
-from agentmem.core.living.proposals import Proposal, read_proposals
-from agentmem.core.living.records import Fact
-from agentmem.core.living.requests import read_judgement, read_shorter
-from agentmem.errors import InvalidInput
-from agentmem.living.asking import Spend
-from agentmem.living.learning import Learned
-from agentmem.manager import MemoryManager
-from agentmem.model_errors import refuses_parameter
-from agentmem.stores import SqliteStore
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import InvalidInput
+from agentmem.living.facts import Fact
+from agentmem.living.learn import (
+    Grounded,
+    Learned,
+    Proposal,
+    Refused,
+    Turn,
+    ground,
+    read_proposals,
+    readable,
+)
+from agentmem.living.models import Spend, read_judgement, read_shorter
+from agentmem.memory.manager import MemoryManager
+from agentmem.models.call import refuses_parameter
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 from tests.servers.chat import ChatServer
 from tests.unit.cli_running import Cli

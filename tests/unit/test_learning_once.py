@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from agentmem.async_manager import AsyncMemoryManager
-from agentmem.errors import AlreadyUndone, ChangedMeanwhile, InvalidScope
-from agentmem.living.learning import LEARN, Learner
-from agentmem.manager import MemoryManager
-from agentmem.preparing import prepare
-from agentmem.stores import SqliteStore
-from agentmem.stores.revisions import Relation, Revision
+from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, InvalidScope
+from agentmem.base.types import Memory, Scope
+from agentmem.living.learn import LEARN, Learner
+from agentmem.memory.facade import AsyncMemoryManager
+from agentmem.memory.manager import MemoryManager
+from agentmem.search.intake import prepare
+from agentmem.stores.rules import Relation, Revision
 from agentmem.stores.sqlite import journal as sqlite_journal
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Link
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
-from agentmem.types import Memory, Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Scope(user_id="ann")

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from agentmem.core.lexical import analyse, analyse_query, hash_terms, idf, term_hash
-from agentmem.errors import InvalidText
+from agentmem.base.errors import InvalidText
+from agentmem.text.terms import analyse, analyse_query, hash_terms, idf, term_hash
 
 
 @pytest.mark.parametrize(

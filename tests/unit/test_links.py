@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.links import is_live, remove_live_markup
+from agentmem.text.markdown import is_live, remove_live_markup
 
 OWN = ("https://example.com/a", "https://example.com/ü_(b)", "https://example.com/c?d=1")
 

@@ -60,7 +60,7 @@ class Proxy:
             textwrap.dedent(
                 f"""
                 import agentmem
-                from agentmem.adapters import MemoryLogger
+                from agentmem.agent.adapters.calls import MemoryLogger
 
                 logger = MemoryLogger(agentmem.open({str(self.store)!r}, embedder=None))
                 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.living.compression import accept_model_text, compress, index_line, make_levels
-from agentmem.core.living.pasted_code import pasted_spans
-from agentmem.errors import InvalidInput
+from agentmem.base.errors import InvalidInput
+from agentmem.living.levels import accept_model_text, compress, index_line, make_levels
+from agentmem.text.regions import pasted_spans
 
 
 def words(text: str) -> int:

@@ -7,8 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentmem.core.living.consolidation import importance_after_use, plan_consolidation
-from agentmem.core.living.plans import (
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Memory, Scope, Usage
+from agentmem.living.consolidate import importance_after_use, plan_consolidation
+from agentmem.living.facts import Fact, to_memory_fields
+from agentmem.living.plans import (
     AddLink,
     Compress,
     ConsolidationPlan,
@@ -23,9 +26,6 @@ from agentmem.core.living.plans import (
     Supersede,
     apply_plan,
 )
-from agentmem.core.living.records import Fact, to_memory_fields
-from agentmem.errors import InvalidInput
-from agentmem.types import Memory, Scope, Usage
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 LONG = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.living.extraction import extract
-from agentmem.core.living.keys import fact_key
+from agentmem.living.facts import extract, fact_key
 
 STATED = [
     ("We use Postgres 15.", "database", "Postgres 15"),

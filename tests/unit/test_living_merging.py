@@ -6,13 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentmem.core.living.merging import (
-    choose_survivor,
-    merge_metadata,
-    merge_usage,
-)
-from agentmem.errors import InvalidInput
-from agentmem.types import Memory, Usage
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Memory, Usage
+from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from tests.properties.living_samples import same_meaning
 
 NOW = datetime(2024, 5, 3, tzinfo=UTC)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.living.patterns import Recurring, find_patterns, module_graph
-from agentmem.core.living.syntax_patterns import Node, find_syntax_patterns
-from agentmem.errors import FileRefused, FileUnreadable, InvalidNumber, MissingExtra
+from agentmem.base.errors import FileRefused, FileUnreadable, InvalidNumber, MissingExtra
+from agentmem.living.code import Node, Recurring, find_patterns, find_syntax_patterns, module_graph
 from agentmem.testing import HashEmbedder, ManualClock
 
 SHOP = '''

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentmem.core.living.records import (
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import Memory
+from agentmem.living.facts import (
     Artifact,
     Episode,
     Fact,
@@ -16,8 +18,6 @@ from agentmem.core.living.records import (
     from_memory,
     to_memory_fields,
 )
-from agentmem.errors import InvalidInput
-from agentmem.types import Memory
 
 NOW = datetime(2024, 5, 3, tzinfo=UTC)
 

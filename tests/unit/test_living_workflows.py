@@ -10,8 +10,9 @@ import pytest
 
 import agentmem
 from agentmem import LoopConfig
-from agentmem.core.living.records import Workflow, from_memory
-from agentmem.core.living.workflows import (
+from agentmem.agent.loop import run_agent_loop_sync
+from agentmem.living.facts import Workflow, from_memory
+from agentmem.living.workflows import (
     Call,
     Run,
     common,
@@ -22,7 +23,6 @@ from agentmem.core.living.workflows import (
     run_from_json,
     run_to_json,
 )
-from agentmem.loop import run_agent_loop_sync
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
 LEARNING = LoopConfig(learn_workflows=True)

@@ -11,7 +11,7 @@ import openai
 import pytest
 
 import agentmem
-from agentmem.config import LoopConfig
+from agentmem.base.config import LoopConfig
 from agentmem.testing import HashEmbedder
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local_model.py"

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.config import LoopConfig
-from agentmem.errors import BudgetError, InvalidInput, InvalidNumber
-from agentmem.extracting import NOTED, NOTHING
-from agentmem.loop import (
+from agentmem.agent.loop import (
     BEST_ANSWER,
+    NOT_ENDED,
     AgentLoopResult,
     Status,
     run_agent_loop,
     run_agent_loop_sync,
 )
-from agentmem.loop_run import NOT_ENDED
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.models.extract import NOTED, NOTHING
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
 FACT = "Deploys go out on Thursdays at 10:00."

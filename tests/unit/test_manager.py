@@ -17,11 +17,10 @@ import pytest
 from numpy.typing import NDArray
 
 import agentmem
-from agentmem import errors
-from agentmem.core.block import ContextBlock
-from agentmem.core.context import render_context
+from agentmem.base import errors
+from agentmem.base.types import Document
+from agentmem.prompt.block import ContextBlock, render_context
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Document
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.media import (
+from agentmem.base.errors import MediaWarning
+from agentmem.tokens.counter import Tokenizer
+from agentmem.tokens.media import (
     estimate_audio,
     estimate_document,
     estimate_image,
     estimate_media,
     estimate_video,
+    image_size,
     media_of,
+    recording_seconds,
 )
-from agentmem.core.media_headers import image_size, recording_seconds
-from agentmem.errors import MediaWarning
-from agentmem.tokenizer import Tokenizer
 from tests.image_files import png, wav
 
 PIXEL = base64.b64encode(png(1_024, 1_024)).decode()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.errors import BudgetError, RequestTooLong
-from agentmem.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.model_errors import (
+from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
+from agentmem.base.errors import BudgetError, RequestTooLong
+from agentmem.models.call import (
     RETRIES,
     Figures,
     figures_of,

@@ -8,21 +8,24 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.message_parts import require_message
-from agentmem.core.packagers import (
+from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidNumber, InvalidText
+from agentmem.base.types import Hit, Memory
+from agentmem.prompt.budget import (
     COMPONENTS,
+    ContentPackage,
+    ScoreWeights,
     TypeRule,
     make_package,
     package_media,
     package_memory,
     package_preference,
     package_tool_result,
+    recency,
     rule_for,
+    score,
     with_types,
 )
-from agentmem.core.packages import ContentPackage, ScoreWeights, recency, score
-from agentmem.errors import InvalidInput, InvalidMessage, InvalidNumber, InvalidText
-from agentmem.types import Hit, Memory
+from agentmem.text.messages import require_message
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.message_parts import media_parts, text_of
-from agentmem.core.packagers import (
+from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
+from agentmem.base.types import Hit, Memory, Message
+from agentmem.prompt.budget import (
     make_package,
     package_media,
     package_memory,
     package_preference,
     package_tool_result,
 )
-from agentmem.core.packing import ContextPlan, pack_context
-from agentmem.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
-from agentmem.types import Hit, Memory, Message
+from agentmem.prompt.fill import ContextPlan, pack_context
+from agentmem.text.messages import media_parts, text_of
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}

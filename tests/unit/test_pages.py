@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.charsets import decode, looks_binary
-from agentmem.core.page_text import hidden_selectors, hides, looks_like_html
-from agentmem.errors import InvalidText
-from agentmem.page_writing import write_markdown
-from agentmem.pages import decode_page, to_markdown
+from agentmem.base.errors import InvalidText
+from agentmem.sources.pages import (
+    decode_page,
+    hidden_selectors,
+    hides,
+    looks_like_html,
+    to_markdown,
+    write_markdown,
+)
+from agentmem.text.decode import decode, looks_binary
 
 LONG = "The service runs every night and writes its results to the shared store. " * 3
 PAGE = f"""
@@ -53,7 +58,7 @@ def test_a_page_becomes_clean_markdown() -> None:
 
 
 def test_the_plain_way_hides_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentmem.pages._main_text", lambda tree: "")
+    monkeypatch.setattr("agentmem.sources.pages._main_text", lambda tree: "")
     page = to_markdown(PAGE)
     assert page.extractor == "plain"
     assert "| foo | 8080 |" in page.text
@@ -81,7 +86,7 @@ def test_the_plain_way_hides_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_plain_way_keeps_structure(
     html: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentmem.pages._main_text", lambda tree: "")
+    monkeypatch.setattr("agentmem.sources.pages._main_text", lambda tree: "")
     assert to_markdown(html).text == expected
 
 
@@ -92,14 +97,14 @@ def test_a_page_of_nothing_but_navigation_still_gives_its_words() -> None:
 def test_a_main_text_that_misses_most_of_the_page_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agentmem.pages._main_text", lambda tree: "a line")
+    monkeypatch.setattr("agentmem.sources.pages._main_text", lambda tree: "a line")
     assert "every night" in to_markdown(PAGE).text
 
 
 def test_a_main_text_without_the_headings_of_the_page_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agentmem.pages._main_text", lambda tree: "Foo\nFoo is here.")
+    monkeypatch.setattr("agentmem.sources.pages._main_text", lambda tree: "Foo\nFoo is here.")
     assert to_markdown("<h1>Foo</h1><p>Foo is here.</p>").text == "# Foo\n\nFoo is here."
 
 
@@ -107,7 +112,7 @@ def test_a_parser_that_fails_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(tree: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("agentmem.pages._extract", broken)
+    monkeypatch.setattr("agentmem.sources.pages._extract", broken)
     assert "every night" in to_markdown(PAGE).text
 
 

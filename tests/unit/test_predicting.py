@@ -10,10 +10,9 @@ import pytest
 
 import agentmem
 from agentmem import LoopConfig
-from agentmem.core.living.prediction import Predictor, Signal
-from agentmem.errors import InvalidInput
-from agentmem.manager import MemoryManager
-from agentmem.predicting import pack, read_signals, unpack
+from agentmem.base.errors import InvalidInput
+from agentmem.living.predict import Predictor, Signal, pack, read_signals, unpack
+from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder, ManualClock
 
 ASK = [{"role": "user", "content": "What did we say about the ledger?"}]

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.preference_merge import (
-    KnownPreference,
-    merge_preferences,
-    subject_key,
-)
-from agentmem.core.preferences import (
-    DetectedPreference,
-    detect_preferences,
-)
-from agentmem.errors import InvalidInput, InvalidMessage, InvalidText
-from agentmem.hearing import hear, hear_messages
+from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidText
+from agentmem.living.preferences import KnownPreference, merge_preferences, subject_key
+from agentmem.text.detect import DetectedPreference, detect_preferences, hear, hear_messages
 
 STATED = [
     # what one is and knows

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.errors import InvalidInput, InvalidScope, RecordNotFound
-from agentmem.preferences import PreferenceStore
+from agentmem.base.errors import InvalidInput, InvalidScope, RecordNotFound
+from agentmem.base.types import PREFERENCES_URL, Scope
+from agentmem.living.preferences import PreferenceStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import PREFERENCES_URL, Scope
 
 
 @pytest.fixture(params=["memory", "sqlite"])

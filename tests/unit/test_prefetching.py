@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import agentmem
-import agentmem.runtime
+import agentmem.agent.runtime
 from agentmem import LoopConfig
-from agentmem.core.living.gathering import question_of
-from agentmem.core.living.prediction import Signal
-from agentmem.manager import MemoryManager
+from agentmem.living.predict import Signal
+from agentmem.living.tiers import question_of
+from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder, ManualClock
 
 ASKED = "How many columns has the ledger table?"
@@ -75,7 +75,7 @@ def test_a_file_alone_warms_the_search_and_the_counter(monkeypatch: pytest.Monke
         assert ledger.id in ready.found
         assert ready.questions == ()
         assert embedder.asked == ["billing ledger"]
-        monkeypatch.delattr(agentmem.runtime, "Tokenizer")  # nothing is left to be loaded
+        monkeypatch.delattr(agentmem.agent.runtime, "Tokenizer")  # nothing is left to be loaded
         assert "14 columns" in turn(memory, ASKED, signals=[FILE]).block_text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentmem.core.question import read_question
+from agentmem.search.question import read_question
 
 PEOPLE = ("Caroline", "Mary Ann", "Will", "user", "assistant", "Ada Byron", "Ada Smith", "Bob Lee")
 

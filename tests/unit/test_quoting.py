@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.quoting import Names, Quotes, texts_in
+from agentmem.prompt.strip import Names, Quotes, texts_in
 
 LONG = " ".join(f"word{n}" for n in range(100))
 

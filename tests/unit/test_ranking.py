@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import agentmem
-from agentmem.core.lexical import hash_terms
-from agentmem.core.question import read_question
-from agentmem.core.ranking import (
+from agentmem.base.errors import InvalidInput
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.embedders.wordllama import WordLlamaEmbedder
+from agentmem.search.question import read_question
+from agentmem.search.rank import (
     FEATURES,
     RELATED,
     Curve,
@@ -28,10 +30,8 @@ from agentmem.core.ranking import (
     rank,
     row_flags,
 )
-from agentmem.embedders import WordLlamaEmbedder
-from agentmem.errors import InvalidInput
-from agentmem.protocols import EmbedderId
 from agentmem.testing import HashEmbedder
+from agentmem.text.terms import hash_terms
 
 Turn = tuple[str, str]
 STATIC = WordLlamaEmbedder()

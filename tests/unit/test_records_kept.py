@@ -10,10 +10,10 @@ import pytest
 
 import agentmem
 from agentmem import Artifact, Episode, Fact, Pattern, Workflow
-from agentmem.core.living.records import Record, from_memory
-from agentmem.errors import InvalidInput
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import InvalidInput
+from agentmem.living.facts import Record, from_memory
+from agentmem.memory.manager import MemoryManager
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

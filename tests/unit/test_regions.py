@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agentmem.core.regions import (
+from agentmem.text.regions import (
     Span,
     code_spans,
     cover,

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agentmem.core.reltime import relative_time
-from agentmem.errors import InvalidInput
+from agentmem.base.errors import InvalidInput
+from agentmem.base.time import relative_time
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 

@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.errors import (
-    InvalidInput,
-    InvalidText,
-    RerankerFailed,
-    RerankerUnavailable,
-)
-from agentmem.rerankers import CrossEncoder, load_reranker
+from agentmem.base.errors import InvalidInput, InvalidText, RerankerFailed, RerankerUnavailable
+from agentmem.base.types import Memory
+from agentmem.search.rerank import CrossEncoder, load_reranker
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Memory
 from tests.unit.onnx_files import WORDS, write_cross_encoder
 
 pytest.importorskip("onnxruntime")

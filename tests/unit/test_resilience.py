@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from agentmem.errors import InvalidNumber, TimedOut
-from agentmem.resilience import STUCK_LIMIT, Guard, Lanes, TtlCache
+from agentmem.base.errors import InvalidNumber, TimedOut
+from agentmem.base.guards import STUCK_LIMIT, Guard, Lanes, TtlCache
 from agentmem.testing import ManualClock
 
 

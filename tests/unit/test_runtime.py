@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem import contexts
-from agentmem.config import LoopConfig
-from agentmem.contexts import Ask, build_context
-from agentmem.core.conversation import Conversation
-from agentmem.core.marks import COLD_AT
-from agentmem.core.packing import pack_context
-from agentmem.preparing import prepare
-from agentmem.types import Memory, Scope
+from agentmem.agent import context as contexts
+from agentmem.agent.context import Ask, build_context
+from agentmem.base.config import LoopConfig
+from agentmem.base.types import COLD_AT, Memory, Scope
+from agentmem.prompt.fill import pack_context
+from agentmem.prompt.messages import Conversation
+from agentmem.search.intake import prepare
 
 ANN = Scope(user_id="ann")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.indexes import live, saved
-from agentmem.indexes.vector import APPROXIMATE_FROM
+from agentmem.search.indexes import live
+from agentmem.search.indexes import live as saved
+from agentmem.search.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
 
 

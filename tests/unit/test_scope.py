@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.scope import visible
+from agentmem.base.types import Memory, Scope, Visibility, visible
 from agentmem.testing import ManualClock
-from agentmem.types import Memory, Scope, Visibility
 
 ALICE = Scope(user_id="alice")
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.core.graphemes import boundary_at_or_before, extends
-from agentmem.core.sentences import sentence_ends, sentences, truncate_at_sentence
-from agentmem.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
+from agentmem.text.sentences import (
+    boundary_at_or_before,
+    extends,
+    sentence_ends,
+    sentences,
+    truncate_at_sentence,
+)
 
 
 def split(text: str) -> list[str]:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agentmem.config import LoopConfig
-from agentmem.errors import InvalidInput, RecordNotFound
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.types import Scope
+from agentmem.memory.manager import MemoryManager
 from agentmem.stores.derived import LEARNED_FROM
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.types import Scope
 from tests.unit.cli_running import Cli
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

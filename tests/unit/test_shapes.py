@@ -8,8 +8,8 @@ import traceback
 
 import pytest
 
-from agentmem.core.shapes import shape_of, sniff
-from agentmem.core.working import five_lines, one_line
+from agentmem.agent.reading import five_lines, one_line
+from agentmem.agent.shapes import shape_of, sniff
 
 JAVA = """Exception in thread "main" java.lang.IllegalStateException: boom
 \tat com.a.B.c(B.java:12)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import json
-import pkgutil
 import re
 import subprocess
 import sys
@@ -19,29 +18,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-import agentmem.core
-from agentmem.core.bpe import BytePairs, read_byte_pairs
-from agentmem.core.lazy import Lazy, made
-from agentmem.core.patterns import LazyPattern, compile_late
-from agentmem.core.waiting import as_json, weigh
-from agentmem.embedders import WordLlamaEmbedder
-from agentmem.embedders.vectors import package_folder
-from agentmem.indexes.batch import distinct
-from agentmem.litellm_loader import ListedLimits, listed_limits
+from agentmem.base.lazy import Lazy, LazyPattern, compile_late, made
+from agentmem.search.embedders.base import package_folder
+from agentmem.search.embedders.wordllama import BytePairs, WordLlamaEmbedder, read_byte_pairs
+from agentmem.search.indexes.rows import distinct
+from agentmem.sources.background import as_json, weigh
+from agentmem.tokens.litellm import ListedLimits, listed_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 
 NOT_FOR_INSPECT = (
     "asyncio", "httpx", "litellm", "markdown_it", "numpy.ma", "openai", "pydantic", "rich", "ssl",
     "tiktoken", "tokenizers", "trafilatura",
-    "agentmem.background", "agentmem.core.chunker", "agentmem.core.citation_marks",
-    "agentmem.core.extractive", "agentmem.core.image_rules", "agentmem.core.living.prediction",
-    "agentmem.core.living.records", "agentmem.core.living.tiers", "agentmem.core.living.workflows",
-    "agentmem.core.preferences",
-    "agentmem.core.snapshot_diff", "agentmem.core.snapshot_replay",
-    "agentmem.embedders.minilm", "agentmem.extracting", "agentmem.indexer", "agentmem.loop",
-    "agentmem.predicting", "agentmem.rerankers", "agentmem.stores.jsonl",
-    "agentmem.tiering", "agentmem.tools", "agentmem.web", "agentmem.working",
+    "agentmem.text.chunks", "agentmem.models.extract", "agentmem.living.predict",
+    "agentmem.living.tiers", "agentmem.living.workflows", "agentmem.inspector.replay",
+    "agentmem.search.embedders.minilm", "agentmem.sources.indexer", "agentmem.agent.loop",
+    "agentmem.search.rerank", "agentmem.stores.jsonl", "agentmem.agent.tools",
+    "agentmem.sources.web.search", "agentmem.agent.tool_results",
 )  # fmt: skip
 
 
@@ -54,7 +47,7 @@ def test_inspect_imports_only_what_a_search_and_a_page_need(tmp_path: Path) -> N
         "import sys\n"
         "sys.argv = ['agentmem', 'inspect', '--store', sys.argv[1], '--user', 'sam',\n"
         "            '--query', 'which tea does Sam drink?']\n"
-        "from agentmem.cli import main\n"
+        "from agentmem.cli.app import main\n"
         "try: main()\n"
         "except SystemExit as ended: assert not ended.code, ended.code\n"
         f"print([name for name in {NOT_FOR_INSPECT!r} if name in sys.modules])\n"
@@ -81,9 +74,10 @@ def test_inspect_imports_only_what_a_search_and_a_page_need(tmp_path: Path) -> N
 # -- rules --------------------------------------------------------------------------------
 
 
-def test_every_rule_of_the_core_can_be_compiled() -> None:
-    for module in pkgutil.walk_packages(agentmem.core.__path__, "agentmem.core."):
-        importlib.import_module(module.name)
+def test_every_rule_can_be_compiled() -> None:
+    for room in ("base", "text", "tokens", "prompt", "models", "search", "living", "agent"):
+        for path in sorted((ROOT / "agentmem" / room).glob("*.py")):
+            importlib.import_module(f"agentmem.{room}.{path.stem}".removesuffix(".__init__"))
     rules = [found for found in gc.get_objects() if isinstance(found, LazyPattern)]
     assert len(rules) > 200
     for rule in rules:
@@ -202,7 +196,7 @@ def test_a_tokenizer_of_another_kind_is_left_to_the_library(table: Any) -> None:
 def test_the_first_questions_do_not_load_the_tokenizers_library() -> None:
     script = (
         "import sys\n"
-        "from agentmem.embedders import WordLlamaEmbedder\n"
+        "from agentmem.search.embedders.wordllama import WordLlamaEmbedder\n"
         "static = WordLlamaEmbedder()\n"
         "first = static.embed_query('green tea')\n"
         "assert 'tokenizers' not in sys.modules\n"

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentmem.core.filters import Selection, parse_filter
-from agentmem.errors import (
+from agentmem.base.errors import (
     BadVector,
     ChangedMeanwhile,
     DuplicateRecord,
@@ -31,10 +30,12 @@ from agentmem.errors import (
     StoreError,
     StoreFull,
 )
-from agentmem.protocols import EmbedderId
-from agentmem.stores import SqliteStore, Store
-from agentmem.stores.entries import name_id
+from agentmem.base.filters import Selection, parse_filter
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory, Scope, Usage
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import (
     ERASED,
     Artifact,
@@ -44,8 +45,8 @@ from agentmem.stores.values import (
     NewJob,
     SnapshotRecord,
     Source,
+    name_id,
 )
-from agentmem.types import Memory, Scope, Usage
 from tests.entries import make_entry
 from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
@@ -544,7 +545,7 @@ def test_an_index_file_made_before_an_erasure_is_not_kept(store: Store) -> None:
 def test_a_log_that_was_cut_tells_indexes_to_begin_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agentmem.stores.sqlite import transactions
+    from agentmem.stores.sqlite import connection as transactions
 
     monkeypatch.setattr(transactions, "KEPT_CHANGES", 10)
     with SqliteStore(tmp_path / "store.db") as store:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agentmem.core.filters import Selection
-from agentmem.errors import RecordNotFound, StoreError
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import RecordNotFound, StoreError
+from agentmem.base.filters import Selection
+from agentmem.base.types import Scope
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Durability
-from agentmem.types import Scope
 from tests.unit.power_cut import Disk, Driver
 from tests.unit.store_samples import NOW, SPACE, entry
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentmem.errors import StoreCorrupt, StoreError
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import StoreCorrupt, StoreError
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import everything, fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ CASES = 100
 DEEP_CASES = 2000
 WITHOUT_CLOSING = """
 import os, sys
-from agentmem.stores import SqliteStore
+from agentmem.stores.protocol import SqliteStore
 from tests.unit.store_samples import fill
 store = SqliteStore(sys.argv[1])
 fill(store)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.errors import IncompleteExport
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import IncompleteExport
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.entries import make_entry
 from tests.unit.cli_running import Cli
 from tests.unit.store_samples import ANN, NOW, entry

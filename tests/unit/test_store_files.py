@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.errors import (
+from agentmem.base.errors import (
     InvalidInput,
     NotAStore,
     StoreCorrupt,
@@ -28,11 +27,12 @@ from agentmem.errors import (
     StoreReplaced,
     StoreTooNew,
 )
-from agentmem.stores import SqliteStore
+from agentmem.base.filters import Selection
+from agentmem.stores.sqlite.connection import Connection
 from agentmem.stores.sqlite.erasing import empty_log
 from agentmem.stores.sqlite.opening import connect_sqlite
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
-from agentmem.stores.sqlite.transactions import Connection
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, NOW, entry, everything, fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -258,7 +258,7 @@ def test_a_full_disk_is_said_and_costs_nothing_acknowledged(tmp_path: Path) -> N
 LIMITED = """
 import resource, signal, sys
 from tests.unit.test_store_files import EVERYTHING, put_until_refused
-from agentmem.stores import SqliteStore
+from agentmem.stores.protocol import SqliteStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, 800_000))
 store = SqliteStore(sys.argv[1])
@@ -287,11 +287,11 @@ def test_a_file_that_may_not_grow_costs_nothing_acknowledged(tmp_path: Path) -> 
 
 AS_NOBODY = """
 import os, sys
-from agentmem.stores.sqlite.transactions import Connection
+from agentmem.stores.sqlite.connection import Connection
 from tests.unit.store_samples import ANN, entry, everything
-from agentmem.core.filters import Selection
-from agentmem.errors import StoreReadOnly
-from agentmem.stores import SqliteStore
+from agentmem.base.filters import Selection
+from agentmem.base.errors import StoreReadOnly
+from agentmem.stores.protocol import SqliteStore
 entry("imports what it needs")
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)

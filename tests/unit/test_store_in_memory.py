@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentmem.core.filters import Selection
-from agentmem.errors import StoreClosed
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import StoreClosed
+from agentmem.base.filters import Selection
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import IndexFile
 from tests.unit.store_samples import ANN, NOW, entry
 

@@ -21,11 +21,11 @@ import pytest
 
 import agentmem
 from agentmem import MemoryManager
-from agentmem.core.filters import Selection
-from agentmem.errors import FileRefused, StoreError, StoreReplaced
-from agentmem.files import read_file
-from agentmem.predicting import _digest, unpack
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import FileRefused, StoreError, StoreReplaced
+from agentmem.base.filters import Selection
+from agentmem.living.predict import _digest, unpack
+from agentmem.sources.files import read_file
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, NOW, entry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -309,7 +309,7 @@ def test_a_write_to_a_log_that_was_taken_away_is_not_acknowledged(tmp_path: Path
 def test_what_one_process_learned_stays_when_another_learned_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
 ) -> None:
-    monkeypatch.setattr("agentmem.predicting.SMALL_BYTES", small_bytes)
+    monkeypatch.setattr("agentmem.living.predict.SMALL_BYTES", small_bytes)
     path = tmp_path / "memory.db"
     lesson = {"features": ["file:x"], "cited": ["a"], "at": NOW.isoformat()}
     with (

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.errors import StoreBusy, StoreClosed
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import StoreBusy, StoreClosed
+from agentmem.base.filters import Selection
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Source
 from tests.unit.store_samples import ANN, BOB, NOW, entry
 

@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.errors import AgentMemError, StoreCorrupt, StoreError
-from agentmem.stores import SqliteStore
+from agentmem.base.errors import AgentMemError, StoreCorrupt, StoreError
 from agentmem.stores.sqlite.schema import INDEX_FILES, SETTINGS
 from agentmem.stores.sqlite.side import set_value
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, NOW, entry, fill
 
 NEIGHBOURS = (

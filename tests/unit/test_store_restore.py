@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.core.filters import Selection
-from agentmem.errors import (
+from agentmem.base.errors import (
     FileUnreadable,
     InvalidInput,
     NotAStore,
@@ -20,8 +19,9 @@ from agentmem.errors import (
     StoreBusy,
     StoreCorrupt,
 )
-from agentmem.stores import SqliteStore
-from agentmem.stores.sqlite.ledger import Ledger
+from agentmem.base.filters import Selection
+from agentmem.stores.sqlite.connection import Ledger
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.cli_running import Cli
 from tests.unit.store_samples import ANN, entry
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Selection(reader=ANN)
 KILLED = """
 import os, sys
-from agentmem.stores import SqliteStore
+from agentmem.stores.protocol import SqliteStore
 from tests.unit.store_samples import entry
 store = SqliteStore(sys.argv[1], checked_below_bytes=0)
 first, last = int(sys.argv[2]), int(sys.argv[3])
@@ -39,7 +39,7 @@ os._exit(0)
 """
 OPEN_ELSEWHERE = """
 import sys
-from agentmem.stores import SqliteStore
+from agentmem.stores.protocol import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
     store.feed.seq()
     print("open", flush=True)

@@ -8,11 +8,10 @@ from datetime import date
 
 import pytest
 
-from agentmem.core.context import STUB, ContextBlock, Source, render_context
-from agentmem.core.echoes import fingerprints
-from agentmem.core.injection import inject
-from agentmem.core.strip import strip
-from agentmem.errors import InvalidMessage, InvalidText
+from agentmem.base.errors import InvalidMessage, InvalidText
+from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.inject import inject
+from agentmem.prompt.strip import fingerprints, strip
 
 FACT = "The tea house on the hill opens at nine and closes when the kettle is empty."
 BLOCK = ContextBlock(

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem import telemetry
-from agentmem.core.snapshot import Looked
+from agentmem.agent.trace import log_context
+from agentmem.base import telemetry
+from agentmem.base.types import Scope
+from agentmem.prompt.snapshot import Looked
 from agentmem.testing import HashEmbedder
-from agentmem.types import Scope
 from tests.properties.snapshots import plain_snapshot
 
 pytest.importorskip("opentelemetry.sdk")
@@ -91,7 +92,7 @@ def test_what_keeps_a_memory_in_order_is_seen_step_by_step(spans: object, tmp_pa
 
 def test_spans_cost_nothing_where_nobody_uses_them() -> None:
     script = (
-        "import sys, agentmem.telemetry as t\n"
+        "import sys, agentmem.base.telemetry as t\n"
         "with t.span('search_memory', query='x') as s: s.found(1); s.set('a', 1)\n"
         "assert not [m for m in sys.modules if m.startswith('opentelemetry')]\n"
     )
@@ -106,10 +107,10 @@ def test_a_context_is_one_line_with_figures_and_no_text(caplog: pytest.LogCaptur
     snapshot = plain_snapshot(
         scope=Scope(user_id="ann"), looked_at=(seen,), query="my words?", timings_ms={"search": 1.5}
     )
-    telemetry.log_context(snapshot)
+    log_context(snapshot)
     assert not caplog.records  # INFO is off by default
     caplog.set_level(logging.INFO, logger="agentmem")
-    telemetry.log_context(snapshot)
+    log_context(snapshot)
     (first,) = caplog.records
     assert first.getMessage() == "context s1: 0 tokens of 124000, 1 of 1 items, 1.5 ms"
     assert first.__dict__["agentmem_user_id"] == "ann"

@@ -10,24 +10,17 @@ import pytest
 
 import agentmem
 from agentmem import LoopConfig
-from agentmem.core.context import parse_context
-from agentmem.core.living.records import (
-    Artifact,
-    Episode,
-    Pattern,
-    Record,
-    Workflow,
-    to_memory_fields,
-)
-from agentmem.core.snapshot_replay import replay
-from agentmem.core.strip import strip
-from agentmem.errors import InvalidInput, InvalidNumber
-from agentmem.loop import run_agent_loop_sync
-from agentmem.manager import MemoryManager
-from agentmem.stores import SqliteStore
+from agentmem.agent.loop import run_agent_loop_sync
+from agentmem.base.errors import InvalidInput, InvalidNumber
+from agentmem.base.types import Scope
+from agentmem.inspector.replay import replay
+from agentmem.living.facts import Artifact, Episode, Pattern, Record, Workflow, to_memory_fields
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.block import parse_context
+from agentmem.prompt.strip import strip
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Link
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
-from agentmem.types import Scope
 
 LEDGER = Episode(
     title="Use Postgres for the ledger",

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import agentmem.tokenizer
-from agentmem.encodings import SHA256, rank_file, tiktoken_counter
-from agentmem.errors import ApproximateCountWarning, InvalidInput, InvalidText, UnknownModelWarning
-from agentmem.litellm_loader import environment, listed_limits, litellm_folder
-from agentmem.tokenizer import (
+import agentmem.tokens.counter
+from agentmem.base.errors import (
+    ApproximateCountWarning,
+    InvalidInput,
+    InvalidText,
+    UnknownModelWarning,
+)
+from agentmem.tokens.counter import (
     LEAST_TRUSTED_RATIO,
     CachedCounter,
     Corrections,
@@ -25,6 +28,8 @@ from agentmem.tokenizer import (
     limits_of,
     tokenizer_for,
 )
+from agentmem.tokens.encodings import SHA256, rank_file, tiktoken_counter
+from agentmem.tokens.litellm import environment, listed_limits, litellm_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +62,7 @@ def run(script: str, **variables: str) -> str:
 def test_counts_offline_without_importing_litellm(tmp_path: Path) -> None:
     script = """
 import os, sys
-from agentmem.tokenizer import Tokenizer
+from agentmem.tokens.counter import Tokenizer
 before = dict(os.environ)
 for model in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "groq/llama-3.1-8b"):
     tokenizer = Tokenizer(model)
@@ -79,7 +84,7 @@ assert "requests" not in sys.modules
 def test_a_cache_without_ranks_does_not_matter(tmp_path: Path) -> None:
     script = """
 import os
-from agentmem.tokenizer import Tokenizer
+from agentmem.tokens.counter import Tokenizer
 print(Tokenizer("gpt-4o").counted_with, os.environ["TIKTOKEN_CACHE_DIR"])
 """
     assert run(script, TIKTOKEN_CACHE_DIR=str(tmp_path)).split() == ["o200k_base", str(tmp_path)]
@@ -91,11 +96,11 @@ def test_without_any_ranks_tokens_are_estimated_with_a_warning(tmp_path: Path) -
     script = """
 import warnings
 from pathlib import Path
-import agentmem.encodings
-from agentmem.errors import ApproximateCountWarning
-from agentmem.tokenizer import Tokenizer
-agentmem.encodings.OUR_RANKS = Path('nowhere')
-agentmem.encodings.claude_tokenizer = lambda: None
+import agentmem.tokens.encodings
+from agentmem.base.errors import ApproximateCountWarning
+from agentmem.tokens.counter import Tokenizer
+agentmem.tokens.encodings.OUR_RANKS = Path('nowhere')
+agentmem.tokens.encodings.claude_tokenizer = lambda: None
 for model in ("gpt-4o", "claude-3-5-sonnet"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -126,13 +131,13 @@ def test_litellm_is_imported_quietly_and_agrees() -> None:
     script = """
 import json, os, sys
 before = dict(os.environ)
-from agentmem.litellm_loader import import_litellm
+from agentmem.tokens.litellm import import_litellm
 litellm = import_litellm()
 assert litellm is import_litellm()
 assert dict(os.environ) == before, set(os.environ.items()) ^ set(before.items())
 assert litellm.disable_hf_tokenizer_download is True
 from tests.unit.test_tokens import WEATHER
-from agentmem.tokenizer import Tokenizer
+from agentmem.tokens.counter import Tokenizer
 call = {"id": "call_1", "type": "function",
         "function": {"name": "get_weather", "arguments": '{"city": "Paris", "unit": "c"}'}}
 plain = [
@@ -241,7 +246,7 @@ def test_litellms_table_is_read_as_data() -> None:
 
 
 def test_a_damaged_table_leaves_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import agentmem.litellm_loader as loader
+    import agentmem.tokens.litellm as loader
 
     (tmp_path / "model_prices_and_context_window_backup.json").write_text("{]")
     monkeypatch.setattr(loader, "litellm_folder", lambda: tmp_path)
@@ -328,7 +333,7 @@ def test_a_tokenizer_somebody_downloaded_is_used(
     tokenizer = Tokenizer("llama-3.1-8b")
     assert (tokenizer.counted_with, tokenizer.exact) == ("llama3", True)
     (snapshot / "tokenizer.json").write_text("{}")
-    agentmem.encodings._hugging_face_tokenizer.cache_clear()
+    agentmem.tokens.encodings._hugging_face_tokenizer.cache_clear()
     assert Tokenizer("llama-3.1-8b").counted_with == "cl100k_base"
 
 
@@ -347,7 +352,7 @@ def test_environment_is_put_back_after_an_error(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_estimate_warning_names_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agentmem.tokenizer, "tiktoken_counter", lambda name: None)
+    monkeypatch.setattr(agentmem.tokens.counter, "tiktoken_counter", lambda name: None)
     with pytest.warns(ApproximateCountWarning, match="TIKTOKEN_CACHE_DIR") as caught:
         Tokenizer("gpt-4o")
     assert caught[0].filename == __file__

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.correction import Correction, correction_from, observe
-from agentmem.core.estimate import estimate_tokens
-from agentmem.core.models import (
+from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidNumber, InvalidText
+from agentmem.tokens.counter import Correction, correction_from, observe
+from agentmem.tokens.encodings import estimate_tokens, split_runs
+from agentmem.tokens.messages import count_message, count_messages, count_tools, render_tools
+from agentmem.tokens.models import (
     ModelLimits,
     canonical,
     encoding_of,
@@ -17,10 +19,6 @@ from agentmem.core.models import (
     names_of,
     reserve_for,
 )
-from agentmem.core.text_runs import split_runs
-from agentmem.core.tokens import count_message, count_messages, count_tools
-from agentmem.core.tool_schemas import render_tools
-from agentmem.errors import InvalidInput, InvalidMessage, InvalidNumber, InvalidText
 
 
 def words(text: str) -> int:

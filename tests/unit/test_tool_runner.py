@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.estimate import estimate_tokens
-from agentmem.errors import InvalidInput, StoreFull
+from agentmem.agent.tool_results import WorkingMemory
+from agentmem.agent.tool_runner import ToolOutcome, ToolRunner, read_arguments
+from agentmem.agent.tools import Tool, as_tool
+from agentmem.base.errors import InvalidInput, StoreFull
+from agentmem.base.types import Scope
 from agentmem.testing import ManualClock
-from agentmem.tool_checks import read_arguments
-from agentmem.tool_runner import ToolOutcome, ToolRunner
-from agentmem.tools import Tool, as_tool
-from agentmem.types import Scope
-from agentmem.working import WorkingMemory
+from agentmem.tokens.encodings import estimate_tokens
 
 
 def call(name: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-from agentmem.docstrings import read_docstring
-from agentmem.errors import InvalidInput
-from agentmem.tools import Tool, as_tool, as_tools
+from agentmem.agent.tools import Tool, as_tool, as_tools, read_docstring
+from agentmem.base.errors import InvalidInput
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.background import Worker
-from agentmem.core.snapshot import Looked, Outcome, Snapshot, looked_at
-from agentmem.errors import InvalidNumber, SnapshotNotFound
-from agentmem.manager import MemoryManager
-from agentmem.tracing import AtOnce, Retention, Trace
-from agentmem.types import Memory, Scope
+from agentmem.agent.trace import AtOnce, Retention, Trace
+from agentmem.base.errors import InvalidNumber, SnapshotNotFound
+from agentmem.base.types import Memory, Scope
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.snapshot import Looked, Outcome, Snapshot, looked_at
+from agentmem.sources.background import Worker
 from tests.properties.snapshots import plain_snapshot
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")

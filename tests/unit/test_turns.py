@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.adapters.replies import read_usage as wrapped_usage
-from agentmem.config import LoopConfig
-from agentmem.core.context import STUB
-from agentmem.core.conversation import is_reference
-from agentmem.core.replies import read_usage
-from agentmem.errors import BudgetError, InvalidInput, InvalidScope
+from agentmem.agent.adapters.replies import read_usage as wrapped_usage
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import BudgetError, InvalidInput, InvalidScope
+from agentmem.prompt.block import STUB
+from agentmem.prompt.messages import is_reference
 from agentmem.testing import HashEmbedder, ManualClock
+from agentmem.text.messages import read_usage
 
 SYSTEM = {"role": "system", "content": "You are the on-call assistant."}
 ASK = {"role": "user", "content": "When do deploys go out?"}

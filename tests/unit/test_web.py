@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 
-from agentmem.core.breaker import BreakerSettings
-from agentmem.errors import InvalidInput, RateLimited, SearchFailed
+from agentmem.base.errors import InvalidInput, RateLimited, SearchFailed
+from agentmem.base.guards import BreakerSettings
+from agentmem.base.threads import retry_after_seconds
+from agentmem.sources.web.chain import SearchChain
+from agentmem.sources.web.duckduckgo import DuckDuckGo
+from agentmem.sources.web.search import (
+    CallableSearch,
+    WebResult,
+    as_web,
+    is_private_host,
+    linkable,
+    read_day,
+    read_results,
+)
+from agentmem.sources.web.searxng import SearXNG
 from agentmem.testing import ManualClock
-from agentmem.web import CallableSearch, DuckDuckGo, SearchChain, SearXNG, WebResult, as_web
-from agentmem.web.reading import is_private_host, linkable, read_day, read_results
-from agentmem.web.waiting import retry_after_seconds
 from tests.servers.search import SearchServer
 
 

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem.errors import StoreError
-from agentmem.stores.whole_files import new_bytes, new_file, written_whole
+from agentmem.base.errors import StoreError
+from agentmem.stores.open_files import new_bytes, new_file, written_whole
 from tests.unit.cli_running import Cli
 
 PACKAGE = Path(agentmem.__file__).parent
 WRITERS = {
-    "stores/whole_files.py",  # the one
-    "stores/sqlite/files.py",  # overwrites what is erased, and maps the mark
+    "cli/app.py",  # adds a line to the start file of a shell
+    "stores/open_files.py",  # the one
+    "stores/sqlite/opening.py",  # overwrites what is erased, and maps the mark
 }
 READ_ONLY = {"r", "rb"}
 

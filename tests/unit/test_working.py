@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.core.block import ContextBlock
-from agentmem.core.context import render_context
-from agentmem.core.estimate import estimate_tokens
-from agentmem.core.payloads import to_payload
-from agentmem.core.result_words import distinct_words, spread
-from agentmem.core.shapes import shape_of
-from agentmem.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
-from agentmem.stores import SqliteStore
+from agentmem.agent.reading import distinct_words, spread, to_payload
+from agentmem.agent.shapes import shape_of
+from agentmem.agent.tool_results import WorkingMemory
+from agentmem.base.errors import InvalidInput, InvalidNumber, RecordNotFound, StoreReadOnly
+from agentmem.base.types import Scope
+from agentmem.prompt.block import ContextBlock, render_context
+from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import ManualClock
-from agentmem.types import Scope
-from agentmem.working import WorkingMemory
+from agentmem.tokens.encodings import estimate_tokens
 
 ALICE = Scope(user_id="alice")
 LINES = "".join(f"src/file{n}.py:{n}: value = {n}\n" for n in range(1, 301))

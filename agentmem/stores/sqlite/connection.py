@@ -1,254 +1,494 @@
-"""Connections, transactions and waiting: one writer, readers that never block it.
-
-All statements of one read see one state of the store. A write holds SQLite's
-write lock from its first statement, so it never has to be tried again halfway.
-"""
+"""Reading and writing rows so that the ledger always agrees with them."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from os import getpid
-from threading import get_ident
-from typing import Any
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
-from agentmem.errors import StoreBusy, StoreError
-from agentmem.stores.sqlite.failures import typed
-from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
-from agentmem.stores.sqlite.opening import OpenFile, close_quietly, in_transaction
-from agentmem.stores.sqlite.transactions import Connection, Read, Write
+from agentmem.base.errors import (
+    InvalidInput,
+    NotAStore,
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, MEMORIES, Table
+from agentmem.stores.values import Operation
 
-_IDLE_READERS = 8
-
-
-class _Reading:
-    """`with database.read() as read:`, without what a generator costs: much that is read is
-    read in less time."""
-
-    __slots__ = ("_connection", "_database", "_reusable")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Read:
-        database = self._database
-        with typed(database.name):
-            self._connection, self._reusable = database.take_reader()
-            try:
-                return Read(self._connection, database.begin_read(self._connection))
-            except BaseException:
-                database.give_back(self._connection, self._reusable)
-                raise
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._database.give_back(self._connection, self._reusable)
-        if error is not None:
-            typed(self._database.name).__exit__(kind, error, trace)
+# ----------------------------------------------------------------------------
+# How damage is noticed: a checksum in every row, and the sum of them in one place.
+#
+# SQLite does not check what it reads from the disk. Each row therefore ends with
+# a checksum of its values, tested whenever the row is read, and the ledger holds
+# for each table how many rows there are, the sum of their checksums, and the last
+# key given out (keys are never given out twice). A changed row is seen when it is
+# read; a row that has gone missing is seen when a whole table is read.
+#
+# Each ledger also names the one it was made from by its checksum, so that a log
+# can be told from the log of another file (see `logs.py`).
 
 
-class Database(OpenFile):
-    """The file, to be read and written; safe to use from several threads."""
+SEAL = 4
+_RESIDUE = 0x2144DF1C
+"""The CRC-32 of anything followed by its own CRC-32, whatever it began with."""
+_WRAP = (1 << 64) - 1
+Row = tuple[Any, ...]
 
-    # Reading
 
-    def read(self) -> _Reading:
-        """One consistent state; empty when there is no file yet."""
-        self._require_open()
-        return _Reading(self)
+def corrupt(what: str) -> StoreCorrupt:
+    """The error for a damaged file, with what was found."""
+    return StoreCorrupt(
+        f"The store is damaged: {what}.",
+        remedy="Restore a backup, or run `agentmem doctor` to see all of it.",
+    )
 
-    def ask(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
-        """What one statement finds: one state of the store by itself, so nothing is begun."""
-        self._require_open()
-        with typed(self.name):
-            connection, reusable = self.take_reader()
-            try:
-                found: list[Row] = self._retrying(
-                    lambda: connection.execute(sql, parameters).fetchall()
-                )
-            finally:
-                self.give_back(connection, reusable)
-        return found
 
-    def begin_read(self, connection: Connection) -> str:
-        """Begin to look at one state; gives its ledger as it is written."""
-        return str(self._retrying(lambda: self._begun(connection)))
+def checksum(table: Table, values: Sequence[Any]) -> int:
+    """64 bits over a row's values with their types, as SQLite keeps an integer."""
+    # `ascii` writes exact values of these types the same in every version of Python.
+    if not _EXACT.issuperset(map(type, values)):
+        values = [_plain(value) for value in values]
+    return _digest(table, tuple(values))
 
-    @staticmethod
-    def _begun(connection: Connection) -> str:
-        connection.execute("BEGIN")
+
+def _digest(table: Table, values: Row) -> int:
+    written = f"{table.name}{values!a}".encode("ascii")
+    digest = hashlib.blake2b(written, digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+_EXACT = frozenset({str, int, float, bytes, type(None)})
+
+
+def _plain(value: Any) -> Any:
+    """`value` as it comes back from the file: an enum's member is its text or number."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind.__str__(value) if kind is str else kind(value)
+    return value if value is None else bytes(value)
+
+
+def seal(key: int, data: bytes) -> bytes:
+    """`data` with a CRC of its key and content at the end, for tables read by the thousand."""
+    return data + zlib.crc32(data, _seed(key)).to_bytes(4, "little")
+
+
+def opened(key: int, sealed: bytes) -> bytes:
+    """What `seal` was given, or an error when one bit of it changed."""
+    require_sealed([(key, sealed)])
+    return sealed[:-SEAL]
+
+
+def require_sealed(rows: Sequence[tuple[int, bytes]]) -> None:
+    """Refuse a row whose blob is not the one that was sealed."""
+    crc32 = zlib.crc32
+    try:
+        for key, sealed in rows:
+            if crc32(sealed, (key ^ key >> 32) & 0xFFFFFFFF) != _RESIDUE or len(sealed) < SEAL:
+                raise corrupt(f"row {key} of an index table does not match its checksum")
+    except TypeError:
+        raise corrupt("a row of an index table is not a blob") from None
+
+
+def _seed(key: int) -> int:
+    return (key ^ key >> 32) & 0xFFFFFFFF
+
+
+def row_checksum(table: Table, stored: Row) -> int:
+    """The checksum a stored row carries, not tested."""
+    if table.packed:
+        return int.from_bytes(stored[-1][-4:], "little")
+    value: int = stored[-1]
+    return value
+
+
+def checked(table: Table, stored: Row) -> Row:
+    """The values of a stored row without its checksum, or an error when they do not match it."""
+    if table.packed:
+        opened(stored[0], stored[1])
+        return stored
+    values = stored[:-1]
+    if _digest(table, values) != stored[-1]:  # SQLite gives exact types
+        raise corrupt(f"row {stored[0]} of {table.name} does not match its checksum")
+    return values
+
+
+class Ledger:
+    """The counts, sums and last keys of all tables; one row of the file."""
+
+    def __init__(self, data: str | None = None) -> None:
+        self.tallies: dict[str, list[int]] = {}
+        self._written: dict[str, str] = {}
+        self._changed: set[str] = set()
+        self.commits = 0
+        self.previous = ""
+        """The checksum of the ledger before the last commit; "" when that is not known."""
+        self.check = ""
+        """The checksum of this ledger as it was last read or written."""
+        if data is not None:
+            self._read(data)
+
+    def _read(self, data: str) -> None:
         try:
-            found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
-        except sqlite3.Error:
-            connection.execute("ROLLBACK")
-            raise
-        if found is None:
-            connection.execute("ROLLBACK")
-            raise corrupt("its ledger is missing")
-        return str(found[0])
+            body, _, check = data.rpartition("#")
+            if hashlib.blake2b(body.encode(), digest_size=8).hexdigest() != check:
+                raise ValueError("checksum")
+            commits, *tallies = body.split("|")
+            number, _, self.previous = commits.partition(":")
+            self.commits, self.check = int(number), check
+            for written in filter(None, tallies):
+                name, numbers = written.split("=")
+                self._written[name] = written
+                count, total, last = map(int, numbers.split(","))
+                self.tallies[name] = [count, total, last]
+        except (ValueError, UnicodeError):
+            raise corrupt("its ledger cannot be read") from None
 
-    def take_reader(self) -> tuple[Connection, bool]:
-        """A connection to read with, and whether it is one to the file."""
-        thread = get_ident()
-        with self._lock:
-            while self._held and thread not in self._readers:  # a fork is waiting
-                self._given_back.wait()
-            self._require_open()
-            ready = self._ensure_ready(create=False)
-            pool = self._idle if ready else self._stand_ins
-            found = pool.pop() if pool else None if ready else self._nothing_yet()
-            self._readers.append(thread)
-        if found is not None:
-            return found, ready
-        try:
-            return self._open_reader(), True
-        except BaseException:
-            with self._lock:
-                self._forget_reader()
-            raise
+    def write(self) -> str:
+        """The text that stands in the file."""
+        for name in self._changed:
+            count, total, last = self.tallies[name]
+            self._written[name] = f"{name}={count},{total},{last}"
+        self._changed.clear()
+        body = f"{self.commits}:{self.previous}|{'|'.join(self._written.values())}"
+        self.check = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
+        return f"{body}#{self.check}"
 
-    def _open_reader(self) -> Connection:
-        connection: Connection = self._retrying(lambda: self._connect_to("rw"))
-        connection.execute("PRAGMA query_only = ON")
-        return connection
+    def step(self) -> None:
+        """Count a commit: what is written next follows what was read or written last."""
+        self.commits += 1
+        self.previous = self.check
 
-    def give_back(self, connection: Connection, reusable: bool) -> None:
-        """End what was read with a connection, and keep it for the next."""
-        if getpid() != self._process:
-            return  # a child that was forked inside the block: the connection is its parent's
-        usable = True
-        try:
-            if in_transaction(connection):
-                connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            usable = False
-        with self._lock:
-            pool = self._idle if reusable else self._stand_ins
-            if not (usable and not self._closed and self._ready == reusable) or (
-                len(pool) >= _IDLE_READERS
-            ):
-                close_quietly(connection)
-            else:
-                pool.append(connection)
-            self._forget_reader()
+    def tally(self, name: str) -> list[int]:
+        """`[count, sum of checksums, last key]` of a table, or of one embedder's vectors."""
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = [0, 0, 0]
+        return tally
 
-    def _forget_reader(self) -> None:
-        thread = get_ident()
-        self._readers.remove(thread if thread in self._readers else self._readers[-1])
-        if self._held:
-            self._given_back.notify_all()
-        if self._closed and not self._readers:
-            self._note_closed()
+    def _to_change(self, name: str) -> list[int]:
+        self._changed.add(name)
+        return self.tally(name)
 
-    def data_version(self) -> int:
-        """A number that changes whenever anybody has committed something.
+    def add(self, name: str, checksums: Sequence[int]) -> None:
+        tally = self._to_change(name)
+        tally[0] += len(checksums)
+        tally[1] = (tally[1] + sum(checksums)) & _WRAP
 
-        SQLite counts for each connection alone, so which one was asked is part
-        of it: a forked child, with a connection of its own, begins anew.
-        """
-        self._require_open()
-        with typed(self.name), self._lock:
-            self._require_open()
-            if not self._ensure_ready(create=False):
-                return 0
-            if self._watcher is None:
-                self._watcher = self._open_reader()
-                self._watchers += 1
-            watcher = self._watcher
-            found = self._retrying(lambda: watcher.execute("PRAGMA data_version").fetchone())
-            return self._watchers << 32 | int(found[0])
+    def remove(self, name: str, checksums: Sequence[int]) -> None:
+        tally = self._to_change(name)
+        tally[0] -= len(checksums)
+        tally[1] = (tally[1] - sum(checksums)) & _WRAP
+        if tally[0] < 0:
+            raise corrupt(f"{name} has fewer rows than were written")
 
-    def ledger(self) -> Ledger:
-        """The tallies as of now, to look at; read anew only when somebody has committed since."""
-        version = self.data_version()  # before the ledger: what is kept is never older than it
-        kept = self._read_ledger
-        if kept is None or kept[0] != version:
-            with self.read() as read:
-                kept = self._read_ledger = (version, read.ledger)
-        return kept[1]
+    def take(self, name: str, count: int) -> range:
+        """`count` keys that were never given out before."""
+        tally = self._to_change(name)
+        tally[2] += count
+        return range(tally[2] - count + 1, tally[2] + 1)
 
-    # Writing
+    def seq(self) -> int:
+        """How many rows and changes there ever were: grows with every write indexes must see."""
+        return self.tally(MEMORIES.name)[2] + self.tally(CHANGES.name)[2]
 
-    @contextmanager
-    def write(self, *, wait_seconds: float | None = None) -> Iterator[Write]:
-        """A transaction; committed and durable when the block ends, undone when it raises."""
-        wait = self.busy_seconds if wait_seconds is None else wait_seconds
-        self._take_turn(wait)
-        try:
-            with typed(self.name):
-                connection = self._ready_writer()
-                try:
-                    transaction = self._begin(connection, wait)
-                    yield transaction
-                    self._end(transaction)
-                except BaseException:
-                    self._roll_back(connection)
-                    raise
-        finally:
-            self._end_turn()
+    def require(self, name: str, checksums: Sequence[int]) -> None:
+        """Refuse a whole table whose rows are not those that were written."""
+        self.require_total(name, len(checksums), sum(checksums))
 
-    def _begin(self, connection: Connection, wait: float) -> Write:
-        self._require_in_place()
-        self._retrying(lambda: connection.execute("BEGIN IMMEDIATE"), wait)
-        found = connection.execute("SELECT data FROM ledger WHERE one = 1").fetchone()
-        if found is None:
-            raise corrupt("its ledger is missing")
-        text = str(found[0])
-        last, self._last_ledger = self._last_ledger, None
-        parsed = last[1] if last is not None and last[0] == text else None
-        return Write(connection, text, parsed=parsed, numbers=self._numbers)
-
-    def _end(self, transaction: Write) -> None:
-        if transaction.abandoned:
-            transaction.connection.execute("ROLLBACK")
-            return
-        written = transaction.finish()
-        if getpid() != self._process:
-            raise StoreError("This process was forked inside a write; its parent goes on with it.")
-        transaction.connection.execute("COMMIT")
-        self._require_in_place()
-        self._last_ledger = (written, transaction.ledger)
-        if self.durability == "full":
-            self._mark.write(transaction.ledger.commits)
-
-    @contextmanager
-    def alone(self, *, wait_seconds: float | None = None) -> Iterator[Connection]:
-        """The writing connection outside a transaction, for VACUUM and checkpoints."""
-        self._take_turn(self.busy_seconds if wait_seconds is None else wait_seconds)
-        try:
-            with typed(self.name):
-                connection = self._ready_writer()
-                self._require_in_place()
-                yield connection
-        finally:
-            self._end_turn()
-
-    def _take_turn(self, wait: float) -> None:
-        self._require_open()
-        if not self._writing.acquire(timeout=wait):
-            raise StoreBusy(
-                f"Another thread held {self.path} for {wait:g} s.",
-                remedy="Try again, or raise busy_seconds.",
+    def require_total(self, name: str, count: int, total: int) -> None:
+        """The same for a table that was counted and summed while it was read."""
+        written, wanted, _ = self.tallies.get(name, (0, 0, 0))
+        if written != count or wanted != total & _WRAP:
+            raise corrupt(
+                f"{name} holds {count:,} rows that do not add up to the {written:,} written"
             )
-        self._writes += 1
 
-    def _end_turn(self) -> None:
-        if getpid() == self._process:
-            self._writes -= 1
-            self._writing.release()
 
-    def _ready_writer(self) -> Connection:
-        with self._lock:
-            self._require_open()
-            self._ensure_ready(create=True)
-            if self._writer is None:
-                self._writer = self._retrying(lambda: self._connect_to("rw"))
-            self._note_log()
-            return self._writer
+KEPT_CHANGES = 100_000
 
-    def vacuum(self, *, wait_seconds: float | None = None) -> None:
-        """Write the whole file anew, without what is unused."""
-        with self.write(wait_seconds=wait_seconds):
-            pass  # a commit of its own: what is kept in other places is another file (`logs.py`)
-        with self.alone(wait_seconds=wait_seconds) as connection:
-            self._retrying(lambda: connection.execute("VACUUM"), wait_seconds)
+
+class Cursor(Protocol):
+    """What a statement gives."""
+
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """The part of a SQLite connection the store uses; errors are `sqlite3.Error`s."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> object: ...
+    def close(self) -> None: ...
+
+
+class Read:
+    """One state of the store, to be read."""
+
+    def __init__(
+        self, connection: Connection, ledger: str, *, parsed: Ledger | None = None
+    ) -> None:
+        self.connection = connection
+        self._written_ledger = ledger
+        self._ledger = parsed
+
+    @property
+    def ledger(self) -> Ledger:
+        """The tallies of this state; read when they are first asked for."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._written_ledger)
+        return self._ledger
+
+    def rows(self, table: Table, condition: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """The rows that meet `condition`, each tested against its checksum, without it."""
+        found = self.connection.execute(table.select_sql(condition), parameters).fetchall()
+        return [checked(table, row) for row in found]
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+
+class Numbers:
+    """The numbers of owners, strands and embedders, as long as their tables do not change.
+
+    The ledger's tally of a table says whether it is still the same; a
+    transaction that has changed the table itself looks everything up.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[list[int], dict[Any, int]]] = {}
+
+    def of(self, name: str, tally: list[int] | None) -> dict[Any, int]:
+        then, known = self._known.get(name, (None, {}))
+        if then != tally or len(known) > 10_000:
+            known = {}
+            self._known[name] = (list(tally or ()), known)
+        return known
+
+    def forget(self) -> None:
+        self._known = {}
+
+
+class Write(Read):
+    """A transaction that keeps the ledger in step with what it writes.
+
+    Setting `abandoned` ends it without a trace: nothing had to be changed.
+    """
+
+    abandoned = False
+
+    def __init__(
+        self,
+        connection: Connection,
+        ledger: str,
+        *,
+        parsed: Ledger | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        super().__init__(connection, ledger, parsed=parsed)
+        self._numbers = Numbers() if numbers is None else numbers
+        self._touched: set[str] = set()
+
+    def numbers(self, table: Table) -> dict[Any, int]:
+        """Numbers of this table that are known from before, to be looked up and added to."""
+        if table.name in self._touched:
+            return {}
+        return self._numbers.of(table.name, self.ledger.tallies.get(table.name))
+
+    def take(self, table: Table, count: int = 1) -> range:
+        """Keys for new rows."""
+        return self.ledger.take(table.name, count)
+
+    def insert(self, table: Table, rows: Sequence[Row], *, tally: str = "") -> None:
+        """Add rows, given without checksums (or sealed, for packed tables)."""
+        self._touched.add(table.name)
+        if table.packed:
+            sums = [row_checksum(table, row) for row in rows]
+        else:
+            sums = [checksum(table, row) for row in rows]
+            rows = [(*row, total) for row, total in zip(rows, sums, strict=True)]
+        if len(rows) == 1:
+            self.connection.execute(table.insert_sql, rows[0])
+        else:
+            self.connection.executemany(table.insert_sql, rows)
+        self.ledger.add(tally or table.name, sums)
+
+    def change(self, table: Table, row: Row, /, **values: Any) -> Row:
+        """Write `values` over those of `row` (as read, without checksum); gives the new row."""
+        self._touched.add(table.name)
+        names = [name for name in values if row[table.columns.index(name)] != values[name]]
+        if not names:
+            return row
+        new = tuple(values.get(name, old) for name, old in zip(table.columns, row, strict=True))
+        sums = [] if table.packed else [checksum(table, new)]
+        sets = ", ".join(f"{name} = ?" for name in (*names, *(["checksum"] if sums else [])))
+        self.connection.execute(
+            f"UPDATE {table.name} SET {sets} WHERE {table.key} = ?",  # noqa: S608 # our own names
+            (*(values[name] for name in names), *sums, row[0]),
+        )
+        before = row_checksum(table, row) if table.packed else checksum(table, row)
+        after = row_checksum(table, new) if table.packed else sums[0]
+        self.ledger.remove(table.name, [before])
+        self.ledger.add(table.name, [after])
+        return new
+
+    def delete(self, table: Table, keys: Sequence[int], *, tally: str = "") -> list[Row]:
+        """Remove the rows with these keys; gives what they were, tested."""
+        gone: list[Row] = []
+        if keys:
+            self._touched.add(table.name)
+        for key in keys:
+            for row in self.connection.execute(
+                table.select_sql(f"WHERE {table.key} = ?"), (key,)
+            ).fetchall():
+                gone.append(checked(table, row))
+                self.ledger.remove(tally or table.name, [row_checksum(table, row)])
+                self.connection.execute(
+                    f"DELETE FROM {table.name} WHERE {table.key} = ?",  # noqa: S608 # our own names
+                    (key,),
+                )
+        return gone
+
+    def log(self, operation: Operation, rows: Collection[int]) -> None:
+        """Tell indexes that old `rows` changed; neighbouring rows make one line.
+
+        New rows need no line: the ledger's sequence counts rows and lines together.
+        """
+        runs = _runs(rows)
+        if not runs:
+            return
+        numbers = self.take(CHANGES, len(runs))
+        rows_before = self.ledger.tally(MEMORIES.name)[2]
+        self.insert(
+            CHANGES,
+            [
+                (rows_before + number, number, operation, first, last)
+                for number, (first, last) in zip(numbers, runs, strict=True)
+            ],
+        )
+        if numbers[-1] // 4096 != (numbers[0] - 1) // 4096:
+            self._forget_old_changes(numbers[-1] - KEPT_CHANGES)
+
+    def _forget_old_changes(self, last: int) -> None:
+        old = self.connection.execute(CHANGES.select_sql("WHERE number <= ?"), (last,)).fetchall()
+        self.ledger.remove(CHANGES.name, [row_checksum(CHANGES, row) for row in old])
+        self.connection.execute("DELETE FROM changes WHERE number <= ?", (last,))
+
+    def finish(self) -> str:
+        """Write the ledger; gives it as it was written."""
+        self.ledger.step()
+        written = self.ledger.write()
+        self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
+        return written
+
+
+def _runs(rows: Collection[int]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    for row in sorted(set(rows)):
+        if runs and runs[-1][1] == row - 1:
+            runs[-1][1] = row
+        else:
+            runs.append([row, row])
+    return runs
+
+
+def vectors_tally(embedder: int) -> str:
+    """The ledger's name for one embedder's vectors."""
+    return f"{EMBEDDINGS.name}:{embedder}"
+
+
+def vector_key(embedder: int, row: int) -> int:
+    return embedder << EMBEDDER_SHIFT | row
+
+
+# ----------------------------------------------------------------------------
+# SQLite's errors as ours, in one place.
+
+
+BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN = 5, 6, 8, 10, 11, 13, 14
+PROTOCOL, TOOBIG, NOTADB, CONSTRAINT = 15, 18, 26, 19
+_GENERIC = 1
+
+
+def code_of(error: BaseException) -> int:
+    """SQLite's primary result code, or 0 when the error carries none."""
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether trying again later can help."""
+    return code_of(error) in (BUSY, LOCKED, PROTOCOL)
+
+
+def translated(error: sqlite3.Error, where: str) -> StoreError | InvalidInput:
+    """The typed error for what SQLite said about the store at `where`."""
+    code, said = code_of(error), str(error)
+    if is_busy(error):
+        return StoreBusy(
+            f"Another writer held {where} for too long.",
+            remedy="Try again, or raise busy_seconds.",
+        )
+    if code == FULL:
+        return StoreFull(
+            f"There is no room left for {where}.",
+            remedy="Free some space; everything acknowledged before is safe.",
+        )
+    if code == READONLY:
+        return StoreReadOnly(
+            f"{where} cannot be written.", remedy="Check the permissions of the file and folder."
+        )
+    if code == CANTOPEN:
+        return StoreReadOnly(
+            f"{where} cannot be opened ({said}).",
+            remedy="Check that the folder exists and that you may write to it.",
+        )
+    if code == NOTADB:
+        return NotAStore(
+            f"{where} is not an agentmem store.", remedy="It was left as it is; use another path."
+        )
+    if code == TOOBIG:
+        return InvalidInput("text", said, "is larger than SQLite can keep", remedy="Cut it.")
+    if code == IOERR:
+        return StoreError(
+            f"The disk failed under {where} ({said}).",
+            remedy="Check the device; everything acknowledged before is safe.",
+        )
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in said:
+        return closed(where)
+    # Our statements are fixed and our schema is checked, so what is left is damage:
+    # a column that is gone, text that is not UTF-8, a constraint that cannot fail.
+    if code in (CORRUPT, CONSTRAINT, _GENERIC) or isinstance(error, sqlite3.DatabaseError):
+        return StoreCorrupt(
+            f"{where} is damaged ({said}).", remedy="Restore a backup, or run `agentmem doctor`."
+        )
+    return StoreError(f"{where}: {said}.")
+
+
+def closed(where: str) -> StoreClosed:
+    return StoreClosed(f"{where} was closed.", remedy="Open it again with agentmem.open().")
+
+
+class typed:  # noqa: N801 - used as `with typed(where):`, and cheaper than a generator
+    """Raise our errors for SQLite's inside the block."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._where) from error
+        if isinstance(error, UnicodeDecodeError):  # SQLite quotes the damaged text in its message
+            raise StoreCorrupt(f"{self._where} is damaged.", remedy="Restore a backup.") from error

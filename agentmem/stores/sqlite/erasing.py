@@ -9,15 +9,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from agentmem.core.quoting import Names, Quotes, texts_in
-from agentmem.core.snapshot_codec import TEXT_PREFIX, said_mention
-from agentmem.errors import StoreBusy
+from agentmem.base.errors import StoreBusy
+from agentmem.base.types import Memory, Scope
+from agentmem.prompt.snapshot import TEXT_PREFIX, said_mention
+from agentmem.prompt.strip import Names, Quotes, texts_in
 from agentmem.stores.derived import DERIVED, STATED_IN, derived_rows
-from agentmem.stores.sqlite import files, writing
-from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import Row
-from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
-from agentmem.stores.sqlite.rows import COLUMN, read_memories, rows_by_key
+from agentmem.stores.sqlite import opening
+from agentmem.stores.sqlite.connection import Read, Row, Write
+from agentmem.stores.sqlite.opening import remove_bytes
+from agentmem.stores.sqlite.pool import Database
+from agentmem.stores.sqlite.reading import (
+    COLUMN,
+    INTEGERS,
+    NameCache,
+    integers,
+    read_memories,
+    rows_by_key,
+    visible_owners,
+)
 from agentmem.stores.sqlite.schema import (
     ARTIFACTS,
     COLD,
@@ -37,11 +46,15 @@ from agentmem.stores.sqlite.schema import (
     USAGE,
     Table,
 )
-from agentmem.stores.sqlite.side import set_value
-from agentmem.stores.sqlite.snapshots import plain_data
-from agentmem.stores.sqlite.transactions import Read, Write
+from agentmem.stores.sqlite.side import plain_data, set_value
+from agentmem.stores.sqlite.writing import (
+    followers,
+    forget_empty_sources,
+    place,
+    remove_vectors,
+    rewrite,
+)
 from agentmem.stores.values import ERASED, Receipt
-from agentmem.types import Memory, Scope
 
 _PENDING = "erase_pending"
 _REFERENCES = """
@@ -77,10 +90,10 @@ def erase_rows(
         found = with_derived(write, names, found, reader)
     rows = [row[0] for row, _ in found]
     ids = [memory.id for _, memory in found]
-    moved = writing.followers(write, [writing.place(row) for row, _ in found])
+    moved = followers(write, [place(row) for row, _ in found])
     owners = {row[COLUMN["owner"]] for row, _ in found}
     strands = {row[COLUMN["strand"]] for row, _ in found} - {None}
-    vectors = writing.remove_vectors(write, rows)
+    vectors = remove_vectors(write, rows)
     quotes = Quotes(_texts(write, found))
     versions = write.delete(HISTORY, _keys(write, HISTORY, "row", rows))
     write.delete(LINKS, _keys(write, LINKS, "first", rows))
@@ -100,7 +113,7 @@ def erase_rows(
         + _delete_mentioning(write, table, ids=ids, quotes=quotes, readers=readers)
         for table in (SNAPSHOTS, ARTIFACTS, JOBS)
     )
-    writing.forget_empty_sources(write, strands)
+    forget_empty_sources(write, strands)
     _forget_strands(write, strands)
     _forget_owners(write, owners)
     index_files = write.delete(INDEX_FILES, [row[0] for row in write.rows(INDEX_FILES, "")])
@@ -153,9 +166,9 @@ def clean_files(database: Database, *, wait_seconds: float) -> bool:
         return True
     if not database.in_memory:
         # Found by their own names: what stands in the file may have been written by anybody.
-        for file in files.index_files(database.path):
+        for file in opening.index_files(database.path):
             if file.name not in kept:
-                files.remove_bytes(file)
+                remove_bytes(file)
     try:
         database.vacuum(wait_seconds=wait_seconds)
         if not empty_log(database, wait_seconds=wait_seconds):
@@ -265,7 +278,7 @@ def _forget_references(write: Write, names: NameCache, ids: Sequence[str]) -> No
                 for name in ("supersedes", "superseded_by")
                 if getattr(memory, name) in gone
             }
-            writing.rewrite(write, row, replace(memory, **changes))
+            rewrite(write, row, replace(memory, **changes))
             write.log("update", [row[0]])
     for row in write.rows(HISTORY, ""):
         data = json.loads(row[3])

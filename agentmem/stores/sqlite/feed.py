@@ -6,23 +6,32 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from agentmem.core.checks import require_count
-from agentmem.errors import InvalidText
-from agentmem.protocols import EmbedderId
-from agentmem.stores import packing
-from agentmem.stores.entries import pack_vector, require_file_name, shorten
-from agentmem.stores.sqlite import reading
-from agentmem.stores.sqlite.connection import Database
-from agentmem.stores.sqlite.ledger import SEAL, Row, corrupt, require_sealed, row_checksum, seal
-from agentmem.stores.sqlite.names import (
+from agentmem.base.checks import require_count
+from agentmem.base.errors import InvalidText
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Memory
+from agentmem.stores.sqlite.connection import (
+    SEAL,
+    Read,
+    Row,
+    corrupt,
+    require_sealed,
+    row_checksum,
+    seal,
+    vector_key,
+    vectors_tally,
+)
+from agentmem.stores.sqlite.pool import Database
+from agentmem.stores.sqlite.reading import (
     INTEGERS,
     NameCache,
     all_embedders,
+    by_rows,
     find_embedder,
     integers,
     intern_embedder,
+    rows_by_id,
 )
-from agentmem.stores.sqlite.rows import rows_by_id
 from agentmem.stores.sqlite.schema import (
     CHANGES,
     COLD,
@@ -33,14 +42,22 @@ from agentmem.stores.sqlite.schema import (
     MEMORIES,
     SETTINGS,
 )
-from agentmem.stores.sqlite.transactions import Read, vector_key, vectors_tally
-from agentmem.stores.sqlite.verifying import Damaged, each_row
-from agentmem.stores.values import Change, Changes, IndexFile, IndexRows
-from agentmem.types import Memory
+from agentmem.stores.sqlite.upkeep import Damaged, each_row
+from agentmem.stores.values import (
+    Change,
+    Changes,
+    IndexFile,
+    IndexRows,
+    pack_vector,
+    require_file_name,
+    shorten,
+    to_index_rows,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _SAME_PLACE = """
     SELECT p.row FROM memories AS m JOIN memories AS p
@@ -117,7 +134,7 @@ class SqliteFeed:
             keys = [key for key, _ in stored]
             previous = None if everything else [_previous(read, key) for key in keys]
         blobs = [data for _, data in stored]
-        return packing.to_index_rows(keys, blobs, trailing=SEAL, previous=previous)
+        return to_index_rows(keys, blobs, trailing=SEAL, previous=previous)
 
     def vectors(
         self, embedder: EmbedderId, *, rows: Collection[int] | None = None
@@ -212,7 +229,7 @@ class SqliteFeed:
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
         with self._database.read() as read:
-            return reading.by_rows(read, self._names, list(rows))
+            return by_rows(read, self._names, list(rows))
 
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories that can be read, and what is wrong with the others."""

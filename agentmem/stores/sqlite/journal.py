@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from agentmem.core.checks import require_count, require_text
-from agentmem.core.scope import visible
-from agentmem.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord
-from agentmem.stores import packing
-from agentmem.stores.entries import from_microseconds, to_microseconds, write_json
-from agentmem.stores.revisions import (
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord
+from agentmem.base.types import UNUSED, Memory, Scope, visible
+from agentmem.stores.rules import (
     ADDED,
     Item,
     JournalEntry,
@@ -25,15 +23,15 @@ from agentmem.stores.revisions import (
     is_as_added,
     leads_to,
     link_state,
+    refuse_cycles,
     require_revision,
     restored,
     revised,
 )
-from agentmem.stores.rules import refuse_cycles
-from agentmem.stores.sqlite.ledger import Row, opened, seal
-from agentmem.stores.sqlite.names import intern_owner
-from agentmem.stores.sqlite.rows import (
+from agentmem.stores.sqlite.connection import Read, Row, Write, opened, seal
+from agentmem.stores.sqlite.reading import (
     COLUMN,
+    intern_owner,
     read_memories,
     rows_by_id,
     rows_by_key,
@@ -49,10 +47,16 @@ from agentmem.stores.sqlite.schema import (
     USAGE,
 )
 from agentmem.stores.sqlite.side import Owned, set_value
-from agentmem.stores.sqlite.transactions import Read, Write
 from agentmem.stores.sqlite.writing import add, hide, newer_than, place_text
-from agentmem.stores.values import Entry, Link
-from agentmem.types import UNUSED, Memory, Scope
+from agentmem.stores.values import (
+    Entry,
+    Link,
+    from_microseconds,
+    pack_terms,
+    to_microseconds,
+    unpack_terms,
+    write_json,
+)
 
 KEPT_RUNS = 100
 """Of one owner and kind; older ones can no longer be undone."""
@@ -243,9 +247,9 @@ def rewrite_fields(write: Write, row: Row, old: Memory, new: Memory) -> None:
     flagged = any(getattr(old, name) != getattr(new, name) for name in _FLAGGED)
     if flagged or old.metadata != new.metadata:
         (blob,) = write.rows(INDEXED, "WHERE row = ?", (row[0],))
-        kept = packing.unpack_terms(opened(row[0], blob[1]))
+        kept = unpack_terms(opened(row[0], blob[1]))
         owner, strand = row[COLUMN["owner"]], row[COLUMN["strand"]] or 0
-        packed = packing.pack_terms(new, **kept, owner=owner, strand=strand)
+        packed = pack_terms(new, **kept, owner=owner, strand=strand)
         write.change(INDEXED, blob, data=seal(row[0], packed))
     if old.usage != new.usage:
         write.delete(USAGE, [row[0]])

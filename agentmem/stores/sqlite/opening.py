@@ -2,26 +2,407 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import random
+import re
 import sqlite3
+import stat
+import struct
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentmem.errors import StoreCorrupt, StoreError, StoreReplaced
-from agentmem.stores import open_files
-from agentmem.stores.sqlite import files
-from agentmem.stores.sqlite.failures import CANTOPEN, READONLY, closed, code_of, is_busy, typed
-from agentmem.stores.sqlite.ledger import Ledger, Row, corrupt
-from agentmem.stores.sqlite.logs import require_own_log
+from agentmem.base.errors import (
+    FileRefused,
+    NotAStore,
+    StaleLog,
+    StoreCorrupt,
+    StoreError,
+    StoreReadOnly,
+    StoreReplaced,
+    StoreTooNew,
+)
+from agentmem.stores import open_files as stores_open_files
+from agentmem.stores.open_files import (
+    NO_LINKS,
+    OpenStore,
+    is_open_here,
+    key_of,
+    new_file,
+    note_closed,
+    note_holder,
+    note_open,
+    reading,
+    spoil,
+    sync_folder,
+)
+from agentmem.stores.sqlite.connection import (
+    CANTOPEN,
+    READONLY,
+    Connection,
+    Ledger,
+    Numbers,
+    Row,
+    Write,
+    closed,
+    code_of,
+    corrupt,
+    is_busy,
+    typed,
+)
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
-from agentmem.stores.sqlite.transactions import Connection, Numbers, Write
 from agentmem.stores.values import Durability
-from agentmem.stores.whole_files import sync_folder
+
+# ----------------------------------------------------------------------------
+# The files of a store: what stands at a path, and whether the log beside it is whole.
+#
+# SQLite reads its write-ahead log up to the first damaged frame and silently
+# leaves out the rest. After each durable commit the store therefore notes the
+# number of the commit in a small file, `<store>-mark`. It is not synced: it only
+# has to survive a killed process. When a log is found whose mark says that more
+# was committed than SQLite recovers, the store refuses to open.
+
+
+_MAGIC = b"SQLite format 3\x00"
+_MARK = struct.Struct("<q")
+_LOG_HEADER_BYTES = 32
+_INDEX_SUFFIX = re.compile(r"\.words|\.vectors-[0-9a-f]{12}")  # memory.db.words
+_EMPTY_TREE = b"\x00\x00"
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The store's file with this suffix, such as `-wal`."""
+    return path.with_name(path.name + suffix)
+
+
+def is_index_file(path: Path, name: str) -> bool:
+    """Whether `name` is that of an index file of the store at `path`, and of nothing else."""
+    begins, rest = name[: len(path.name)], name[len(path.name) :]
+    return begins == path.name and _INDEX_SUFFIX.fullmatch(rest) is not None
+
+
+def index_files(path: Path) -> list[Path]:
+    """The index files that lie beside the store at `path`."""
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return []
+    found = [path.with_name(name) for name in names if is_index_file(path, name)]
+    return [file for file in found if file.is_symlink() or not file.is_dir()]
+
+
+def inspect(path: Path, *, known_version: int) -> bool:
+    """Whether `path` holds something to open; refuses what is not ours or is too new.
+
+    The file is only read. An empty one, or one SQLite has just begun, counts
+    as nothing yet.
+    """
+    if is_open_here(path):
+        return True  # it was looked at when it was opened
+    try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise not_a_store(path, "it is a device or a pipe")  # reading it could take for ever
+        with reading(path) as file:
+            header = file.read(108)
+    except FileRefused:
+        return True  # another thread opens it at this moment
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except IsADirectoryError:
+        raise not_a_store(path, "it is a folder") from None
+    except PermissionError:
+        raise StoreReadOnly(
+            f"{path} cannot be read.", remedy="Check the permissions of the file."
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read ({error.strerror}).", remedy="Use another path."
+        ) from error
+    logged = has_log(path)
+    if not header:
+        if logged or has_content(beside(path, ".words")):
+            raise StoreCorrupt(
+                f"{path} is empty, but was a store: other files of it are still there.",
+                remedy=f"Restore a backup, or remove {path.name} and those to begin anew.",
+            )
+        return False
+    if not header.startswith(_MAGIC) or len(header) < 108:
+        if logged:
+            return True  # a power cut may have torn what the log still has: SQLite will say
+        raise not_a_store(path, "it is not a SQLite file")
+    version, application = struct.unpack(">i4xI", header[60:72])
+    if application == APPLICATION_ID:
+        if version > known_version:
+            raise too_new(path, version, known_version)
+        return True
+    if application == 0 and version == 0 and (logged or header[103:105] == _EMPTY_TREE):
+        return True
+    raise not_a_store(path, "it belongs to another program")
+
+
+def not_a_store(path: Path, reason: str) -> NotAStore:
+    return NotAStore(
+        f"{path} is not an agentmem store: {reason}.",
+        remedy="It was left as it is; use another path.",
+    )
+
+
+def too_new(path: Path, version: int, known_version: int) -> StoreTooNew:
+    return StoreTooNew(
+        f"{path} has schema version {version}, this agentmem knows up to {known_version}.",
+        remedy="It was left as it is; install a newer agentmem.",
+    )
+
+
+def has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def files_create(path: Path, make: Callable[[Path], None]) -> None:
+    """A file only its owner can read, and its folder; nothing if there is a file.
+
+    `make` fills it under another name, so that it appears complete or not at
+    all: a power cut leaves nothing that looks like something else.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # When another process was first, its file is the one.
+    with contextlib.suppress(FileExistsError), new_file(path, replace=False) as new:
+        make(new)
+
+
+def remove_bytes(path: Path) -> None:
+    """Overwrite and remove a file; nothing if it is not there.
+
+    A link, or one of several names of a file, is only removed: what it leads
+    to may be somebody else's.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            with open(os.open(path, os.O_RDWR | NO_LINKS), "r+b") as file:
+                left = os.fstat(file.fileno()).st_size
+                while left > 0:
+                    left -= file.write(bytes(min(left, 1 << 20)))
+                file.flush()
+                os.fsync(file.fileno())
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def has_log(path: Path) -> bool:
+    """Whether the store at `path` has a log with something in it, whole or not."""
+    try:
+        return beside(path, "-wal").stat().st_size >= _LOG_HEADER_BYTES
+    except OSError:
+        return False
+
+
+class Mark:
+    """The number of the last commit that was acknowledged, kept outside SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = beside(path, "-mark")
+        self._memory: mmap.mmap | None = None
+
+    def write(self, commits: int) -> None:
+        """Note that `commits` are durable. Failing here loses nothing, so it is not an error."""
+        with contextlib.suppress(OSError):
+            if self._memory is None:
+                self._memory = _map_file(self._path, _MARK.size + 4)
+            body = _MARK.pack(commits)
+            self._memory[:] = body + zlib.crc32(body).to_bytes(4, "little")
+
+    def read(self) -> int:
+        """The number that was noted; 0 when there is none that can be trusted."""
+        try:
+            content = self._path.read_bytes()
+        except OSError:
+            return 0
+        body = content[: _MARK.size]
+        if zlib.crc32(body).to_bytes(4, "little") != content[_MARK.size :]:
+            return 0
+        return int(_MARK.unpack(body)[0])
+
+    def forget(self) -> None:
+        """A store without a log has everything in its file: an old note says nothing about it."""
+        with contextlib.suppress(OSError):
+            descriptor = _open_own(self._path, os.O_RDWR)
+            try:
+                os.write(descriptor, bytes(_MARK.size + 4))
+            finally:
+                os.close(descriptor)
+
+    def close(self, *, clean: bool) -> None:
+        """Let go of the file; after a `clean` close there is no log, so no mark is needed."""
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+        if clean:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+
+
+def _map_file(path: Path, size: int) -> mmap.mmap:
+    """A small file as memory: writing to it costs no call, and it survives a killed process."""
+    descriptor = _open_own(path, os.O_RDWR | os.O_CREAT)
+    try:
+        if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, size)
+        return mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _open_own(path: Path, flags: int) -> int:
+    """Open a file that has this name only and is no link: what others lead to is not ours."""
+    descriptor = os.open(path, flags | NO_LINKS, 0o600)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(f"{path} has other names")
+    return descriptor
+
+
+# ----------------------------------------------------------------------------
+# Whether the log beside a store was written for that very file.
+#
+# SQLite puts any log it finds beside a file into it. When a backup is copied over
+# a store whose process was killed, that mixes pages of two states. Each ledger
+# names the one before it, and each commit writes the ledger, so a log and its
+# file can be told from others: the file alone holds the ledger that the log's
+# first commit was made from, or, where part of the log was moved into it already,
+# one of those in the log.
+
+
+_HEADER = struct.Struct(">IIII8sII")
+_FRAME = struct.Struct(">II8sII")
+_MAGICS = (0x377F0682, 0x377F0683)
+_TABLE_LEAF = 0x0D
+_ROOT = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger' AND type = 'table'"
+_TRIES = 5
+
+
+class _Connect(Protocol):
+    def __call__(self, uri: str, /) -> Connection: ...
+
+
+def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
+    """Refuse the store at `path` when its log follows another state than the file holds.
+
+    `reader` sees file and log together. While it looks, nobody can begin the
+    log anew. What cannot be told, because a power cut tore the file or the log,
+    passes: the checks of what is read decide.
+    """
+    reader.execute("BEGIN")
+    try:
+        (root,) = reader.execute(_ROOT).fetchone()
+        (shown,) = reader.execute("SELECT data FROM ledger").fetchone()
+        # A page may be moved from the log into the file while it is being read.
+        for _ in range(_TRIES):
+            alone = _file_alone(path, connect)
+            if alone is None:
+                return
+            file_root, kept = alone
+            if kept.check == Ledger(str(shown)).check:
+                return
+            logged = list(_ledgers(path, {root, file_root}))
+            if not logged or not logged[0].previous:
+                return
+            if kept.check in {logged[0].previous, *(ledger.check for ledger in logged)}:
+                return
+    except StoreCorrupt:
+        return
+    finally:
+        reader.execute("ROLLBACK")
+    name = path.name
+    raise StaleLog(
+        f"{name}-wal is not the log of this {name} but of another one: most likely a copy was put "
+        "in the place of a store that had not been closed.",
+        remedy=f"Nothing was changed. Put the copy in place with `agentmem restore`, or remove "
+        f"{name}-wal, {name}-shm and {name}-mark to use {name} without them.",
+    )
+
+
+def _file_alone(path: Path, connect: _Connect) -> tuple[int, Ledger] | None:
+    """The root page of the ledger and the ledger itself, as they are without the log."""
+    try:
+        # Through SQLite, because closing the file otherwise drops the locks of this process.
+        connection = connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF").fetchall()
+            root = connection.execute(_ROOT).fetchone()
+            found = root and connection.execute("SELECT data FROM ledger").fetchone()
+        finally:
+            connection.close()
+        return (int(root[0]), Ledger(str(found[0]))) if found else None
+    except sqlite3.Error as error:
+        if is_busy(error):
+            raise
+        return None
+    except (StoreCorrupt, UnicodeDecodeError):
+        return None
+
+
+def _ledgers(path: Path, roots: set[int]) -> Iterator[Ledger]:
+    """The ledgers in the log, in the order of its frames; those that are torn left out."""
+    try:
+        file = path.with_name(f"{path.name}-wal").open("rb")
+    except OSError:
+        return
+    with file:
+        head = file.read(_HEADER.size)
+        if len(head) < _HEADER.size:
+            return
+        magic, _, page_bytes, _, salts, _, _ = _HEADER.unpack(head)
+        if magic not in _MAGICS:
+            return
+        while len(frame := file.read(_FRAME.size)) == _FRAME.size:
+            number, _, frame_salts, _, _ = _FRAME.unpack(frame)
+            if frame_salts != salts:
+                return  # what follows is left from an earlier round of the log
+            if number not in roots:
+                file.seek(page_bytes, 1)
+                continue
+            ledger = _ledger_on(file.read(page_bytes))
+            if ledger is not None:
+                yield ledger
+
+
+def _ledger_on(page: bytes) -> Ledger | None:
+    """The ledger on a page of its table: one row, whose key takes no room in it."""
+    try:
+        if page[0] != _TABLE_LEAF:
+            return None
+        payload, at = _varint(page, int.from_bytes(page[8:10], "big"))
+        _, at = _varint(page, at)
+        if payload > len(page) - 35:
+            return None  # it goes on on other pages
+        record = page[at : at + payload]
+        header, _ = _varint(record, 0)
+        return Ledger(record[header:].decode("ascii"))
+    except (IndexError, UnicodeDecodeError, StoreCorrupt):
+        return None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number as SQLite writes it, and where it ends."""
+    value = 0
+    for place in range(at, at + 8):
+        value = value << 7 | data[place] & 0x7F
+        if data[place] < 0x80:
+            return value, place + 1
+    return value << 8 | data[at + 8], at + 9
+
 
 _LONGEST_WAIT_SECONDS = 0.02
 
@@ -66,7 +447,7 @@ class OpenFile:
         self._secret = new_secret()
         self._watchers = 0
         self._start()
-        open_files.note_holder(self)
+        note_holder(self)
 
     def _start(self) -> None:
         self._process = os.getpid()
@@ -79,12 +460,12 @@ class OpenFile:
         self._watcher: Connection | None = None
         self._idle: list[Connection] = []
         self._stand_ins: list[Connection] = []
-        self._mark = files.Mark(self.path)
+        self._mark = Mark(self.path)
         self._last_ledger: tuple[str, Ledger] | None = None
         self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers = Numbers()
-        self._opened: open_files.OpenStore | None = None
-        self._log: open_files.Key | None = None
+        self._opened: OpenStore | None = None
+        self._log: stores_open_files.Key | None = None
         self._given_back = threading.Condition(self._lock)
         self._readers: list[int] = []
         self._writes = 0
@@ -107,13 +488,13 @@ class OpenFile:
         """Open, check and migrate the file once; false when there is none and none was wanted."""
         if self._ready:
             return True
-        if not files.inspect(self.path, known_version=len(self._migrations)) and not create:
+        if not inspect(self.path, known_version=len(self._migrations)) and not create:
             return False
         try:
-            files.create(self.path, self._make_file)
+            files_create(self.path, self._make_file)
         except OSError as error:
             raise _cannot_create(self.path, error) from error
-        self._opened = open_files.note_open(self.path)
+        self._opened = note_open(self.path)
         try:
             self._check_log()
             self._writer = self._retrying(lambda: self._connect_to("rw"))
@@ -140,7 +521,7 @@ class OpenFile:
 
     def _check_log(self) -> None:
         """Refuse a store whose log lost commits that were acknowledged (see `files.py`)."""
-        if not files.has_log(self.path):
+        if not has_log(self.path):
             self._mark.forget()
             return
         marked = self._mark.read()  # before the store: others may be writing to both
@@ -175,7 +556,7 @@ class OpenFile:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
-            raise files.not_a_store(self.path, "it belongs to another program")
+            raise not_a_store(self.path, "it belongs to another program")
         require_our_schema(connection, self.path, self._migrations)
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
@@ -214,9 +595,7 @@ class OpenFile:
             self._note_log()
             return connection
         except sqlite3.Error as error:
-            if code_of(error) not in (CANTOPEN, READONLY) or files.has_content(
-                files.beside(self.path, "-wal")
-            ):
+            if code_of(error) not in (CANTOPEN, READONLY) or has_content(beside(self.path, "-wal")):
                 raise
             # A folder that cannot be written: without a log the file can be read as it stands.
             self.writable = False
@@ -249,11 +628,11 @@ class OpenFile:
         self._close_connections()
         if not self._readers:  # else whoever reads last says so
             self._note_closed()
-        self._mark.close(clean=not files.has_content(files.beside(self.path, "-wal")))
+        self._mark.close(clean=not has_content(beside(self.path, "-wal")))
 
     def _note_closed(self) -> None:
         opened, self._opened = self._opened, None
-        open_files.note_closed(opened)
+        note_closed(opened)
 
     def _close_connections(self) -> None:
         for connection in self._taken_connections():
@@ -270,7 +649,7 @@ class OpenFile:
     def _note_log(self) -> None:
         """Note which log was opened: it stays for as long as a connection does."""
         if self._log is None and self.writable:
-            self._log = open_files.key_of(files.beside(self.path, "-wal"))
+            self._log = key_of(beside(self.path, "-wal"))
 
     def _require_in_place(self) -> None:
         """Refuse to go on when others took the file or its log away: nobody would find the write.
@@ -282,14 +661,14 @@ class OpenFile:
         """
         if self._opened is None:
             return
-        if open_files.key_of(self.path) != self._opened.key:
+        if key_of(self.path) != self._opened.key:
             raise StoreReplaced(
                 f"{self.path} was deleted, moved or replaced while it was open.",
                 remedy="What was written since is not in it. Close the store and open it again.",
             )
         if self._log is None:
             return
-        if open_files.key_of(files.beside(self.path, "-wal")) != self._log:
+        if key_of(beside(self.path, "-wal")) != self._log:
             error = StoreReplaced(
                 f"The log of {self.path} was taken away while it was open.",
                 remedy="Open it in a new process. Never open or copy the files of an open store: "
@@ -304,8 +683,8 @@ class OpenFile:
         opened, self._opened, self._ready = self._opened, None, False
         connections = self._taken_connections()
         if opened is not None:
-            open_files.spoil(opened.key, error, *connections)
-            open_files.note_closed(opened)
+            spoil(opened.key, error, *connections)
+            note_closed(opened)
 
     # Forks
 
@@ -337,7 +716,7 @@ class OpenFile:
                 f"This process was forked while its parent was using {self.path}.",
                 remedy="Fork when no other thread reads or writes, or open the store after it.",
             )
-            open_files.spoil(opened.key, error, *connections)
+            spoil(opened.key, error, *connections)
         self._start()
         self._closed = was_closed
 
@@ -406,7 +785,7 @@ def require_our_schema(
     connection.execute("PRAGMA trusted_schema = OFF").fetchall()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(migrations):
-        raise files.too_new(path, version, len(migrations))
+        raise too_new(path, version, len(migrations))
     found = schema_of(connection)
     if found and version < 1:
         raise corrupt("its schema version is missing, and it has tables")
@@ -454,7 +833,7 @@ def _expected_schema(migrations: tuple[Step, ...]) -> list[Row]:
 
 
 def _cannot_create(path: Path, error: OSError) -> Exception:
-    from agentmem.errors import StoreFull, StoreReadOnly
+    from agentmem.base.errors import StoreFull, StoreReadOnly
 
     if error.errno == 28:
         return StoreFull(f"There is no room left for {path}.", remedy="Free some space.")

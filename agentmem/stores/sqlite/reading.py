@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+import zlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
-from agentmem.core.filters import (
+from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.filters import (
     ALWAYS,
     MEMORY_FIELDS,
     MISSING,
@@ -19,23 +21,442 @@ from agentmem.core.filters import (
     holds,
     metadata_field,
 )
-from agentmem.core.marks import FORGOTTEN_AT
-from agentmem.core.scope import visible
-from agentmem.errors import RecordNotFound
-from agentmem.stores.entries import from_microseconds, memory_from_fields, to_microseconds
-from agentmem.stores.sqlite.ledger import Row, corrupt
-from agentmem.stores.sqlite.names import INTEGERS, NameCache, integers, visible_owners
-from agentmem.stores.sqlite.rows import (
-    cold_texts,
-    read_memories,
-    rows_by_id,
-    rows_by_key,
-    seen_rows,
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import (
+    EMPTY,
+    FORGOTTEN_AT,
+    UNUSED,
+    Memory,
+    Scope,
+    Usage,
+    Visibility,
+    may_see,
+    visible,
 )
-from agentmem.stores.sqlite.schema import HISTORY, STRANDS
-from agentmem.stores.sqlite.transactions import Read
-from agentmem.stores.values import Version
-from agentmem.types import Memory, Scope
+from agentmem.stores.sqlite.connection import Read, Row, Write, checked, corrupt, opened, seal
+from agentmem.stores.sqlite.schema import (
+    COLD,
+    EMBEDDERS,
+    HISTORY,
+    MEMORIES,
+    OWNERS,
+    STRANDS,
+    USAGE,
+    Table,
+)
+from agentmem.stores.values import (
+    NO_POSITION,
+    Version,
+    freeze_metadata,
+    from_microseconds,
+    memory_from_fields,
+    place_of,
+    to_microseconds,
+    write_json,
+)
+
+# ----------------------------------------------------------------------------
+# Owners, strands and embedders as numbers, so that a row names each in a few bytes.
+
+
+Owner = tuple[Visibility, Scope]
+Strand = tuple[int, str, str]
+"""Owner, url and session: rows of one strand follow each other by place."""
+NO_STRAND: Strand = (0, "", "")
+
+_VISIBLE = """
+    WHERE visibility = 'system'
+    OR (visibility = 'private' AND user_id IS ?1
+        AND (?2 IS NULL OR project_id IS NULL OR project_id = ?2)
+        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
+        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
+    OR (visibility = 'project' AND project_id IS ?2
+        AND (?3 IS NULL OR agent_id IS NULL OR agent_id = ?3)
+        AND (?4 IS NULL OR run_id IS NULL OR run_id = ?4))
+"""
+_SAME_OWNER = """
+    WHERE visibility = ? AND user_id IS ? AND project_id IS ? AND agent_id IS ? AND run_id IS ?
+"""
+_T = TypeVar("_T")
+KEPT_READERS = 256
+
+
+def scope_values(scope: Scope) -> tuple[str | None, ...]:
+    return scope.user_id, scope.project_id, scope.agent_id, scope.run_id
+
+
+def visible_owners(read: Read, scope: Scope) -> list[int]:
+    """The owners whose memories a reader may see: `core.scope.visible`, in SQL (P24)."""
+    found = read.rows(OWNERS, _VISIBLE, scope_values(scope))
+    return sorted(row[0] for row in found)
+
+
+def owned_by(memory: Memory) -> Owner:
+    return memory.visibility, memory.scope
+
+
+def find_owner(read: Read, owner: Owner) -> int | None:
+    visibility, scope = owner
+    found = read.rows(OWNERS, _SAME_OWNER, (visibility, *scope_values(scope)))
+    return found[0][0] if found else None
+
+
+def intern_owner(write: Write, owner: Owner) -> int:
+    """The number of this owner, new if it has none yet."""
+    known = write.numbers(OWNERS)
+    if owner in known:
+        return known[owner]
+    found = find_owner(write, owner)
+    if found is not None:
+        known[owner] = found
+        return found
+    (key,) = write.take(OWNERS)
+    visibility, scope = owner
+    write.insert(OWNERS, [(key, visibility, *scope_values(scope))])
+    return key
+
+
+def intern_strands(
+    write: Write, strands: Iterable[Strand], *, all_new: bool = False
+) -> tuple[dict[Strand, int], set[int]]:
+    """The numbers of these strands, and which of them are new; `all_new` if that is known."""
+    numbers: dict[Strand, int] = {}
+    new: list[Row] = []
+    known = write.numbers(STRANDS)
+    for strand in dict.fromkeys(strands):
+        if strand in known:
+            numbers[strand] = known[strand]
+            continue
+        owner, url, session = strand
+        found = (
+            []
+            if all_new
+            else write.rows(
+                STRANDS, "WHERE url = ? AND session = ? AND owner = ?", (url, session, owner)
+            )
+        )
+        if found:
+            numbers[strand] = known[strand] = found[0][0]
+        else:
+            (numbers[strand],) = write.take(STRANDS)
+            new.append((numbers[strand], *strand))
+    if new:
+        write.insert(STRANDS, new)
+    return numbers, {row[0] for row in new}
+
+
+class NameCache:
+    """Owners and strands by number. They never change, so what was read once stays true."""
+
+    def __init__(self, limit: int = 50_000) -> None:
+        self._limit = limit
+        self._owners: dict[int, Owner] = {}
+        self._strands: dict[int, Strand] = {}
+        self._visible: dict[Scope, tuple[tuple[int, ...], list[int]]] = {}
+
+    def visible(self, scope: Scope, tally: tuple[int, ...]) -> list[int] | None:
+        """Whom this reader may see, if it is known of the table with this tally."""
+        kept = self._visible.get(scope)
+        return kept[1] if kept is not None and kept[0] == tally else None
+
+    def keep_visible(self, scope: Scope, tally: tuple[int, ...], owners: list[int]) -> list[int]:
+        if len(self._visible) >= KEPT_READERS:
+            self._visible = {}
+        self._visible[scope] = (tally, owners)
+        return owners
+
+    def known_owner(self, number: int) -> Owner | None:
+        """The owner with this number, if it was read before."""
+        return self._owners.get(number)
+
+    def known_strand(self, number: int | None) -> Strand | None:
+        """The strand with this number, if it was read before; none is one too."""
+        return NO_STRAND if number is None else self._strands.get(number)
+
+    def owners(self, read: Read, numbers: Collection[int]) -> dict[int, Owner]:
+        found, rows = _known(read, self._owners, OWNERS, numbers)
+        for key, visibility, user, project, agent, run in rows:
+            scope = Scope(user_id=user, project_id=project, agent_id=agent, run_id=run)
+            found[key] = (visibility, scope)
+        return self._keep(self._owners, found, numbers)
+
+    def strands(self, read: Read, numbers: Collection[int]) -> dict[int, Strand]:
+        found, rows = _known(read, self._strands, STRANDS, numbers)
+        for key, owner, url, session in rows:
+            found[key] = (owner, url, session)
+        return self._keep(self._strands, found, numbers)
+
+    def clear(self) -> None:
+        """Forget everything, as after an erasure."""
+        self._owners = {}
+        self._strands = {}
+        self._visible = {}
+
+    def _keep(
+        self, known: dict[int, _T], found: dict[int, _T], numbers: Collection[int]
+    ) -> dict[int, _T]:
+        if len(found) != len(set(numbers)):
+            raise corrupt("an owner or source that a row belongs to is missing")
+        if len(known) > self._limit:
+            known.clear()
+        known.update(found)
+        return found
+
+
+def _known(
+    read: Read, known: dict[int, _T], table: Table, numbers: Collection[int]
+) -> tuple[dict[int, _T], list[Row]]:
+    """What is known of `numbers`, and the rows of those that are not."""
+    found = {n: value for n in set(numbers) if (value := known.get(n)) is not None}
+    wanted = [number for number in set(numbers) if number not in found]
+    if not wanted:
+        return found, []
+    return found, read.rows(table, f"WHERE {table.key} IN {INTEGERS}", (integers(wanted),))
+
+
+INTEGERS = "(SELECT value FROM json_each(?))"
+"""SQL for "one of these", with `integers(...)` as its parameter."""
+FEW = 32
+"""So many numbers are sooner bound one by one than read from a list."""
+_MARKS = tuple(f"({', '.join('?' * size)})" for size in range(FEW + 1))
+
+
+def among(numbers: Sequence[int]) -> tuple[str, Sequence[Any]]:
+    """SQL for "one of these", and its parameters."""
+    if len(numbers) <= FEW:
+        return _MARKS[len(numbers)], numbers
+    return INTEGERS, (integers(numbers),)
+
+
+def integers(numbers: Collection[int]) -> str:
+    return f"[{','.join([str(int(number)) for number in numbers])}]"
+
+
+def find_embedder(read: Read, embedder: EmbedderId) -> int | None:
+    found = read.rows(
+        EMBEDDERS,
+        "WHERE name = ? AND version = ? AND dimensions = ?",
+        (embedder.name, embedder.version, embedder.dimensions),
+    )
+    return found[0][0] if found else None
+
+
+def intern_embedder(write: Write, embedder: EmbedderId) -> int:
+    """The number of this vector space, new if it has none yet."""
+    known = write.numbers(EMBEDDERS)
+    if embedder in known:
+        return known[embedder]
+    found = find_embedder(write, embedder)
+    if found is not None:
+        known[embedder] = found
+    else:
+        (found,) = write.take(EMBEDDERS)
+        write.insert(EMBEDDERS, [(found, embedder.name, embedder.version, embedder.dimensions)])
+    return found
+
+
+def all_embedders(read: Read) -> dict[int, EmbedderId]:
+    return {
+        key: EmbedderId(name=name, version=version, dimensions=dimensions)
+        for key, name, version, dimensions in read.rows(EMBEDDERS, "ORDER BY embedder")
+    }
+
+
+# ----------------------------------------------------------------------------
+# Memories as rows of the file and back.
+
+
+COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
+_OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
+
+
+def memory_values(memory: Memory) -> tuple[Any, ...]:
+    """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
+    return (
+        place_of(memory),
+        memory.kind,
+        memory.origin,
+        memory.speaker,
+        to_microseconds(memory.created_at, "created_at"),
+        None if memory.valid_from is None else to_microseconds(memory.valid_from, "valid_from"),
+        None if memory.valid_to is None else to_microseconds(memory.valid_to, "valid_to"),
+        memory.supersedes,
+        memory.superseded_by,
+        None if memory.deleted_at is None else to_microseconds(memory.deleted_at, "deleted_at"),
+        float(memory.importance),
+        memory.content_hash,
+        memory.title,
+        write_json(memory.heading_path, "heading_path") if memory.heading_path else "[]",
+        write_json(memory.metadata, "metadata") if memory.metadata else "{}",
+        memory.text,
+        memory.summary,
+        memory.compressed,
+        memory.index,
+    )
+
+
+def usage_values(usage: Usage) -> tuple[Any, ...]:
+    last = usage.last_used_at
+    return (
+        usage.retrieved,
+        usage.cited,
+        usage.ignored,
+        None if last is None else to_microseconds(last, "last_used_at"),
+    )
+
+
+def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Memory]:
+    """The memories of tested rows of the memories table, in their order."""
+    if not rows:
+        return []
+    keys = [row[0] for row in rows]
+    owners = names.owners(read, [row[_OWNER] for row in rows])
+    strands = names.strands(read, [strand for row in rows if (strand := row[_STRAND]) is not None])
+    marks, numbers = among(keys)
+    usage = {row[0]: _usage(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
+    cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
+    try:
+        return [
+            _memory(
+                row,
+                owners[row[_OWNER]],
+                NO_STRAND if row[_STRAND] is None else strands[row[_STRAND]],
+                usage.get(row[0], UNUSED),
+                row[_TEXT] or cold.get(row[0], ""),
+            )
+            for row in rows
+        ]
+    except (InvalidInput, ValueError, OverflowError, TypeError, KeyError) as error:
+        raise corrupt(f"a row cannot be read ({error})") from error
+
+
+def _usage(row: Row) -> Usage:
+    _, retrieved, cited, ignored, last = row
+    return Usage(
+        retrieved=retrieved,
+        cited=cited,
+        ignored=ignored,
+        last_used_at=None if last is None else from_microseconds(last),
+    )
+
+
+def few_memories(
+    ask: Callable[[str, Sequence[Any]], list[Row]],
+    names: NameCache,
+    keys: Sequence[int],
+    reader: Scope,
+) -> dict[int, Memory] | None:
+    """The memories of a few rows that `reader` may see, found by one statement.
+
+    None where that is not enough: for a text that was put away, or a name that
+    was not met before.
+    """
+    marks, numbers = among(keys)
+    found: dict[int, Memory] = {}
+    try:
+        for stored in ask(_WITH_USAGE.format(marks), numbers):
+            row = checked(MEMORIES, stored[:_WIDTH])
+            owner = names.known_owner(row[_OWNER])
+            strand = names.known_strand(row[_STRAND])
+            if owner is None or strand is None or not row[_TEXT]:
+                return None
+            if may_see(reader, *owner):
+                used = stored[_WIDTH:]
+                usage = UNUSED if used[0] is None else _usage(checked(USAGE, used))
+                found[row[0]] = _memory(row, owner, strand, usage, row[_TEXT])
+    except (InvalidInput, ValueError, OverflowError) as error:
+        raise corrupt(f"a row cannot be read ({error})") from error
+    return found
+
+
+_WIDTH = len(MEMORIES.stored)
+_WITH_USAGE = (
+    f"SELECT {', '.join(f'm.{name}' for name in MEMORIES.stored)}, "  # noqa: S608 # our own names
+    f"{', '.join(f'u.{name}' for name in USAGE.stored)} "
+    "FROM memories AS m LEFT JOIN usage AS u ON u.row = m.row WHERE m.row IN {} ORDER BY m.row"
+)
+
+
+def cold_texts(read: Read, keys: Collection[int]) -> dict[int, str]:
+    """The texts of those rows that are kept compressed, outside the rows themselves."""
+    if not keys:
+        return {}
+    found = read.rows(COLD, f"WHERE row IN {INTEGERS}", (integers(keys),))
+    try:
+        return {key: zlib.decompress(opened(key, data)).decode("utf-8") for key, data in found}
+    except (zlib.error, UnicodeDecodeError):
+        raise corrupt("a cold text cannot be unpacked") from None
+
+
+def pack_text(key: int, text: str) -> Row:
+    """A row of the table of cold texts."""
+    return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
+
+
+def seen_rows(read: Read, names: NameCache, rows: Sequence[Row], reader: Scope) -> list[Row]:
+    """Those of tested rows of the memories table that `reader` may see."""
+    owners = names.owners(read, [row[_OWNER] for row in rows])
+    seen = {number for number, owner in owners.items() if may_see(reader, *owner)}
+    return [row for row in rows if row[_OWNER] in seen]
+
+
+def _memory(row: Row, owner: Owner, strand: Strand, usage: Usage, text: str) -> Memory:
+    (
+        _, memory_id, _, _, place, kind, origin, speaker, created_at, valid_from,
+        valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
+        heading_path, metadata, _, summary, compressed, index,
+    ) = row  # fmt: skip
+    visibility, scope = owner
+    _, url, session = strand
+    return Memory(
+        id=memory_id,
+        text=text,
+        created_at=from_microseconds(created_at),
+        kind=kind,
+        scope=scope,
+        visibility=visibility,
+        origin=origin,
+        summary=summary,
+        compressed=compressed,
+        index=index,
+        source_url=url,
+        title=title,
+        heading_path=() if heading_path == "[]" else tuple(json.loads(heading_path)),
+        speaker=speaker,
+        session=session,
+        position=None if place == NO_POSITION else place,
+        importance=importance,
+        valid_from=None if valid_from is None else from_microseconds(valid_from),
+        valid_to=None if valid_to is None else from_microseconds(valid_to),
+        supersedes=supersedes,
+        superseded_by=superseded_by,
+        deleted_at=None if deleted_at is None else from_microseconds(deleted_at),
+        content_hash=content_hash,
+        usage=usage,
+        metadata=EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata)),
+    )
+
+
+def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
+    """The stored rows of these ids, tested; ids nobody has are left out."""
+    found: dict[str, Row] = {}
+    wanted = list(dict.fromkeys(ids))
+    for start in range(0, len(wanted), 500):
+        part = wanted[start : start + 500]
+        asked = set(part)
+        marks = ", ".join("?" * len(part))
+        for row in read.rows(MEMORIES, f"WHERE id IN ({marks})", part):
+            if row[1] not in asked:
+                raise corrupt("the index of ids points to another memory")
+            found[row[1]] = row
+    return found
+
+
+def rows_by_key(read: Read, keys: Collection[int]) -> list[Row]:
+    """The stored rows with these numbers, tested, ascending."""
+    marks, numbers = among(tuple(keys))
+    return read.rows(MEMORIES, f"WHERE row IN {marks} ORDER BY row", numbers)
+
 
 _COLUMN_OF = {"index": "index_text", "position": "place"}
 _BOUND = 20_000
@@ -260,7 +681,7 @@ def _reader(read: Read, names: NameCache, columns: Sequence[str], row: Row) -> C
 
 
 def _in_python(name: str, value: Any) -> Any:
-    from agentmem.stores.entries import NO_POSITION
+    from agentmem.stores.values import NO_POSITION
 
     if value is None or (name == "position" and value == NO_POSITION):
         return MISSING

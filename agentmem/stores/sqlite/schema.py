@@ -7,9 +7,7 @@ or keep one inside their blob; see `ledger.py`.
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from agentmem.core.values import dataclass
+from dataclasses import dataclass, field
 
 APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
 EMBEDDER_SHIFT = 40

@@ -8,11 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from agentmem.core.marks import is_cold
-from agentmem.core.scope import visible
-from agentmem.errors import DuplicateRecord, RecordNotFound
-from agentmem.stores import packing
-from agentmem.stores.entries import memory_to_fields, shorten, to_microseconds, write_json
+from agentmem.base.errors import DuplicateRecord, RecordNotFound
+from agentmem.base.types import UNUSED, Memory, Scope, Usage, is_cold, memory_to_fields, visible
 from agentmem.stores.rules import (
     current_again,
     refuse_cycles,
@@ -20,9 +17,20 @@ from agentmem.stores.rules import (
     supersession_edges,
     updated,
 )
-from agentmem.stores.sqlite.failures import CONSTRAINT, code_of
-from agentmem.stores.sqlite.ledger import Row, corrupt, opened, seal
-from agentmem.stores.sqlite.names import (
+from agentmem.stores.sqlite.connection import (
+    CONSTRAINT,
+    Read,
+    Row,
+    Write,
+    code_of,
+    corrupt,
+    opened,
+    seal,
+    vector_key,
+    vectors_tally,
+)
+from agentmem.stores.sqlite.reading import (
+    COLUMN,
     INTEGERS,
     NameCache,
     Owner,
@@ -32,11 +40,8 @@ from agentmem.stores.sqlite.names import (
     intern_embedder,
     intern_owner,
     intern_strands,
-    owned_by,
-)
-from agentmem.stores.sqlite.rows import (
-    COLUMN,
     memory_values,
+    owned_by,
     pack_text,
     read_memories,
     rows_by_id,
@@ -52,9 +57,17 @@ from agentmem.stores.sqlite.schema import (
     STRANDS,
     USAGE,
 )
-from agentmem.stores.sqlite.transactions import Read, Write, vector_key, vectors_tally
-from agentmem.stores.values import Entry, Source, SourceReport
-from agentmem.types import UNUSED, Memory, Scope, Usage
+from agentmem.stores.values import (
+    Entry,
+    Source,
+    SourceReport,
+    pack,
+    pack_terms,
+    shorten,
+    to_microseconds,
+    unpack_terms,
+    write_json,
+)
 
 _SAME_PLACE = """
     SELECT row FROM memories
@@ -102,7 +115,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
     for row, entry, owner, strand in zip(rows, entries, owners, strands.numbers, strict=True):
         memory = entry.memory
         stored.append((row, memory.id, owner, strand, *place_text(write, row, memory)))
-        blob = packing.pack(entry, owner=owner, strand=strand or 0)
+        blob = pack(entry, owner=owner, strand=strand or 0)
         blobs.append((row, seal(row, blob)))
     moved = followers(write, [place(row) for row in stored if row[3] in strands.old], new=True)
     _insert_memories(write, stored)
@@ -283,10 +296,10 @@ def rewrite(
         raise corrupt(f"the terms of row {row[0]} are missing")
     blob = found[0]
     if entry is None:
-        kept = packing.unpack_terms(opened(row[0], blob[1]))
-        packed = packing.pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+        kept = unpack_terms(opened(row[0], blob[1]))
+        packed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
     else:
-        packed = packing.pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
+        packed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     write.change(INDEXED, blob, data=seal(row[0], packed))
     write.log("update", after - {row[0]})
     return written

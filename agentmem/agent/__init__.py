@@ -1,0 +1,1 @@
+"""Serve a loop: the turn, the context, tools, tool results, background work."""

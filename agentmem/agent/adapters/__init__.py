@@ -1,0 +1,1 @@
+"""The wrapped calls and clients, a file each."""

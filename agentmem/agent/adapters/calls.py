@@ -1,0 +1,246 @@
+"""Memory for the clients people already call: one file a client.
+
+Importing this loads none of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from agentmem.agent.adapters.replies import Call, ScopeLike, read_call, signature_of, view_chat
+from agentmem.agent.adapters.turn import Inside, OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import InvalidInput
+
+if TYPE_CHECKING:
+    pass
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Taker = Callable[[OpenTurn, Any], Any]
+
+
+def wrap(
+    memory: TurnMaker,
+    fn: F,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> F:
+    """`fn` with memory: the same arguments, the same result, two more keywords.
+
+    `fn` is any chat-completions callable: `litellm.completion`, `acompletion`,
+    `client.chat.completions.create`, or one of your own; sync or async,
+    streaming or not. Before the call the reference goes in before the last
+    user message (A1); afterwards the answer is remembered in the background.
+
+    Per call, `memory_scope=` says whose memory it is (a Scope, a mapping or a
+    user's id; else `scope`, else the request's `metadata["user_id"]` or `user`)
+    and `memory_off=True` leaves memory out. `on_turn` is shown each turn when
+    it has ended. What `fn` raises is raised; what memory raises is in
+    `degradations` of the wrapped function. Wrapping what is wrapped already
+    gives it back.
+    """
+    if not callable(fn):
+        raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a chat-completions function.")
+    plain = scope is None and config is None and on_turn is None
+    if plain and getattr(fn, "memory", None) is memory and hasattr(fn, "degradations"):
+        return fn
+    keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    return cast(F, Wrapping(keeper, fn).function())
+
+
+class Wrapping:
+    """One wrapped callable: where its messages are, and what is done with its result."""
+
+    def __init__(
+        self,
+        keeper: TurnKeeper,
+        fn: Callable[..., Any],
+        *,
+        argument: str = "messages",
+        view_of: Viewer = view_chat,
+        take: Taker = OpenTurn.take,
+        is_async: bool | None = None,
+    ) -> None:
+        self._keeper = keeper
+        self._fn = fn
+        self._argument = argument
+        self._view_of = view_of
+        self._take = take
+        self._is_async = _runs_async(fn) if is_async is None else is_async
+        self._signature = signature_of(fn)
+
+    def function(self) -> Callable[..., Any]:
+        """The callable to use instead, of the same colour."""
+        if inspect.isasyncgenfunction(self._fn):
+            made = self._flowing()
+        elif self._is_async:
+            made = self._asynchronous()
+        else:
+            made = self._synchronous()
+        made.memory = self._keeper.memory  # type: ignore[attr-defined]  # for those who look
+        made.degradations = self._keeper.degradations  # type: ignore[attr-defined]  # the same
+        if self._signature is not None:
+            made.__signature__ = _with_ours(self._signature)  # type: ignore[attr-defined]  # inspect reads it
+        return made
+
+    def _synchronous(self) -> Callable[..., Any]:
+        @_like(self._fn)
+        def wrapped(
+            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
+        ) -> Any:
+            call, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else self._keeper.open(call.messages, **whose)
+            call = _sending(call, opened)
+            with _around(opened, memory_off):
+                try:
+                    result = self._fn(*call.args, **call.options)
+                except BaseException as error:
+                    _abandon(opened, error)
+                    raise
+            if inspect.isawaitable(result):
+                return self._awaited(result, opened, memory_off)
+            return result if opened is None else self._take(opened, result)
+
+        return wrapped
+
+    def _asynchronous(self) -> Callable[..., Any]:
+        @_like(self._fn)
+        async def wrapped(
+            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
+        ) -> Any:
+            call, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
+            call = _sending(call, opened)
+            with _around(opened, memory_off):
+                try:
+                    result = self._fn(*call.args, **call.options)
+                except BaseException as error:
+                    _abandon(opened, error)
+                    raise
+            if inspect.isawaitable(result):
+                return await self._awaited(result, opened, memory_off)
+            return result if opened is None else self._take(opened, result)
+
+        return wrapped
+
+    def _flowing(self) -> Callable[..., Any]:
+        @_like(self._fn)
+        async def wrapped(
+            *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
+        ) -> AsyncIterator[Any]:
+            call, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
+            call = _sending(call, opened)
+            stream = self._fn(*call.args, **call.options)
+            if opened is not None:
+                stream = opened.watch(stream)
+            async with contextlib.aclosing(stream) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+        return wrapped
+
+    async def _awaited(
+        self, result: Awaitable[Any], opened: OpenTurn | None, memory_off: bool
+    ) -> Any:
+        with _around(opened, memory_off):
+            try:
+                answered = await result
+            except BaseException as error:
+                _abandon(opened, error)
+                raise
+        return answered if opened is None else self._take(opened, answered)
+
+    def _read(
+        self, args: tuple[Any, ...], options: dict[str, Any], scope: Any, off: bool
+    ) -> tuple[Call, dict[str, Any] | None]:
+        """The call, and what to open a turn with: None when it goes without memory."""
+        call = read_call(self._signature, args, options, self._argument)
+        if off:
+            return call, None
+        messages = call.messages
+        if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
+            if not isinstance(messages, list | tuple):
+                call = call.with_messages(list(messages))  # an iterator can be read only once
+        elif not (isinstance(messages, str) and self._argument == "input"):
+            self._keeper.note(f"a call without {self._argument} went without memory")
+            return call, None
+        return call, {"view_of": self._view_of, "scope": scope, "named": call.named}
+
+
+def _sending(call: Call, opened: OpenTurn | None) -> Call:
+    """The call with what the turn sends; the caller's own list when nothing was added."""
+    if opened is None:
+        return call
+    mine = call.messages
+    sent = opened.sent
+    same = not isinstance(mine, str) and len(mine) == len(sent)
+    if isinstance(mine, str):
+        same = len(sent) == 1
+    elif same:
+        same = all(one is other for one, other in zip(mine, sent, strict=True))
+    return call if same else call.with_messages(sent)
+
+
+def _around(opened: OpenTurn | None, off: bool) -> contextlib.AbstractContextManager[None]:
+    if off:
+        return Inside()
+    return contextlib.nullcontext() if opened is None else opened.inside()
+
+
+def _abandon(opened: OpenTurn | None, error: BaseException) -> None:
+    if opened is not None:
+        opened.abandon(error)
+
+
+def _runs_async(fn: Callable[..., Any]) -> bool:
+    """Whether `fn` surely gives something to await.
+
+    Some clients hide their coroutine functions behind a plain decorator; those
+    bound to an async resource are known, the others are found out when they
+    return.
+    """
+    inner = fn.func if isinstance(fn, functools.partial) else fn
+    if inspect.iscoroutinefunction(inner):
+        return True
+    call = getattr(inner, "__call__", None)  # noqa: B004  # an object may be async to call
+    if not inspect.isroutine(inner) and inspect.iscoroutinefunction(call):
+        return True
+    owner = type(getattr(inner, "__self__", None))
+    named_async = any(base.__name__ == "AsyncAPIResource" for base in owner.__mro__)
+    return named_async and inspect.iscoroutinefunction(inspect.unwrap(inner))
+
+
+def _like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """functools.wraps, also for callables without a name."""
+    named = fn.func if isinstance(fn, functools.partial) else fn
+
+    def decorate(made: Callable[..., Any]) -> Callable[..., Any]:
+        functools.update_wrapper(made, named, updated=())
+        made.__wrapped__ = fn  # type: ignore[attr-defined]  # set by update_wrapper, here to the partial
+        return made
+
+    return decorate
+
+
+def _with_ours(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with `memory_scope` and `memory_off`, before any `**options`."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    ours = [
+        inspect.Parameter("memory_scope", keyword, default=None, annotation="ScopeLike | None"),
+        inspect.Parameter("memory_off", keyword, default=False, annotation="bool"),
+    ]
+    parameters = [
+        p for p in signature.parameters.values() if p.name not in ("memory_scope", "memory_off")
+    ]
+    rest = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
+    first = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    return signature.replace(parameters=[*first, *ours, *rest])

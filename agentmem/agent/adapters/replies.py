@@ -1,0 +1,351 @@
+"""Read what a model answered, in whichever shape its client gives it.
+
+Chat completions, the responses API and Anthropic messages are understood, as
+dicts, pydantic models or plain objects. What cannot be read counts as no
+answer; nothing here raises because a reply is odd.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentmem.base.types import Scope
+from agentmem.prompt.messages import Conversation, is_reference, is_stub
+from agentmem.text.messages import (
+    get,
+    is_count,
+    is_list,
+    is_result,
+    makes_calls,
+    message_text,
+    read_text,
+    text_of,
+)
+from agentmem.text.messages import read_usage as read_counts
+
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The words of an answer, what it cost, and whether it asks for tools."""
+
+    text: str = ""
+    usage: Mapping[str, Any] | None = None
+    calls_tools: bool = False
+
+
+def read_reply(response: object) -> Reply:
+    """The reply in `response`: of several choices the first."""
+    choices = get(response, "choices")
+    if is_list(choices):
+        message = get(choices[0], "message") if choices else None
+        if message is None and choices:
+            message = choices[0]  # the older completions form has its text here
+        return Reply(
+            text=message_text(message),
+            usage=read_usage(get(response, "usage")),
+            calls_tools=bool(get(message, "tool_calls") or get(message, "function_call")),
+        )
+    output = get(response, "output")
+    if is_list(output):
+        said = [item for item in output if get(item, "type") == "message"]
+        return Reply(
+            text="".join(read_text(get(item, "content")) for item in said),
+            usage=read_usage(get(response, "usage")),
+            calls_tools=any(get(item, "type") == "function_call" for item in output),
+        )
+    content = get(response, "content")
+    return Reply(
+        text=response if isinstance(response, str) else message_text(response),
+        usage=read_usage(get(response, "usage")),
+        calls_tools=is_list(content) and any(get(p, "type") == "tool_use" for p in content),
+    )
+
+
+def is_reply(response: object) -> bool:
+    """Whether `response` is a whole answer rather than something that will yield one."""
+    if isinstance(response, str | bytes | Mapping) or response is None:
+        return True
+    return any(is_list(get(response, name)) for name in ("choices", "output", "content"))
+
+
+def read_usage(usage: object) -> dict[str, Any] | None:
+    """Token counts under the names of chat completions, or None where there are none.
+
+    A prompt of no tokens does not exist: clients write zeros for what they were not told.
+    """
+    counts = read_counts(usage)
+    if not (counts.get("prompt") or counts.get("completion")):
+        return None
+    found = {f"{name}_tokens": count for name, count in counts.items()}
+    details = get(usage, "prompt_tokens_details") or get(usage, "input_tokens_details")
+    cached = get(details, "cached_tokens")
+    return {**found, "cached_tokens": cached} if is_count(cached) else found
+
+
+class Gathering:
+    """Collects a reply from the chunks of a stream."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._usage: Mapping[str, Any] | None = None
+        self._calls_tools = False
+        self._whole: Reply | None = None
+
+    def add(self, chunk: object) -> None:
+        """Take the next chunk; those of other choices and unknown ones add nothing."""
+        choices = get(chunk, "choices")
+        if is_list(choices):
+            self._add_choices(choices)
+            self._usage = read_usage(get(chunk, "usage")) or self._usage
+            return
+        kind = get(chunk, "type")
+        if isinstance(chunk, str):
+            self._texts.append(chunk)
+        elif kind == "response.output_text.delta":
+            self._add_text(get(chunk, "delta"))
+        elif kind in _LAST_EVENTS:
+            self._whole = read_reply(get(chunk, "response"))
+        elif kind == "response.output_item.added":
+            called = get(get(chunk, "item"), "type") == "function_call"
+            self._calls_tools = self._calls_tools or called
+        elif kind == "content_block_delta":
+            self._add_text(get(get(chunk, "delta"), "text"))
+        elif kind == "message_delta":
+            self._usage = read_usage(get(chunk, "usage")) or self._usage
+
+    def reply(self) -> Reply:
+        """What has come so far."""
+        text = "".join(self._texts)
+        if self._whole is not None:
+            return Reply(
+                text=self._whole.text or text,
+                usage=self._whole.usage or self._usage,
+                calls_tools=self._whole.calls_tools or self._calls_tools,
+            )
+        return Reply(text=text, usage=self._usage, calls_tools=self._calls_tools)
+
+    def _add_choices(self, choices: Sequence[object]) -> None:
+        for choice in choices:
+            if get(choice, "index") not in (0, None):
+                continue
+            delta = get(choice, "delta")
+            said = delta if delta is not None else get(choice, "message")
+            self._texts.append(message_text(said if said is not None else choice))
+            if get(said, "tool_calls") or get(said, "function_call"):
+                self._calls_tools = True
+
+    def _add_text(self, text: object) -> None:
+        if isinstance(text, str):
+            self._texts.append(text)
+
+
+# ----------------------------------------------------------------------------
+# Find the messages in a call, and put the reference among the caller's own objects.
+
+
+ScopeLike = Scope | Mapping[str, str | None] | str
+"""Whose memory is meant: a Scope, a mapping such as `{"user_id": "ann"}`, or a user's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a request says, as chat messages; `places` are their positions in `items`.
+
+    Items that are no messages, such as reasoning, are in `items` only.
+    """
+
+    items: list[Any]
+    messages: Conversation
+    places: list[int] = field(default_factory=list)
+
+
+def view_chat(messages: Iterable[Any]) -> View:
+    """The messages of a chat completion; those that are objects are read as dicts.
+
+    Raises InvalidMessage for what no provider would take.
+    """
+    items = list(messages)
+    return View(items=items, messages=Conversation(items), places=list(range(len(items))))
+
+
+def view_responses(request_input: Any) -> View:
+    """The input of a response: a text, or items of which messages and tool calls are read."""
+    if isinstance(request_input, str):
+        request_input = [{"role": "user", "content": request_input}]
+    items = list(request_input)
+    messages: list[dict[str, Any]] = []
+    places: list[int] = []
+    for at, item in enumerate(items):
+        message = _message_of(item)
+        if message is not None:
+            messages.append(message)
+            places.append(at)
+    return View(items=items, messages=Conversation(messages), places=places)
+
+
+def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """The caller's items with what `built` adds to their messages, or None if it changed others.
+
+    Every item of the caller is the same object as before; an older reference
+    that `built` left out is left out.
+    """
+    spliced: list[Any] = []
+    done = 0
+    seen = 0
+    mine = view.messages.messages
+    for message in built:
+        same = seen < len(mine) and mine[seen] == message
+        while not same and seen < len(mine) and is_ours(mine[seen]):
+            place = view.places[seen]
+            spliced += view.items[done:place]
+            done = place + 1
+            seen += 1
+            same = seen < len(mine) and mine[seen] == message
+        if same:
+            place = view.places[seen]
+            spliced += view.items[done : place + 1]
+            done = place + 1
+            seen += 1
+        elif is_ours(message):
+            place = view.places[seen] if seen < len(view.places) else len(view.items)
+            spliced += view.items[done:place]
+            done = place
+            spliced.append(dict(message))
+        else:
+            return None
+    for at in range(seen, len(mine)):
+        if not is_ours(mine[at]):
+            return None
+        spliced += view.items[done : view.places[at]]
+        done = view.places[at] + 1
+    return spliced + view.items[done:]
+
+
+def has_reference(messages: Conversation) -> bool:
+    """Whether the reference of this turn is there: before the last message of the user."""
+    at = -1 if messages.asked is None else messages.asked - 1
+    while at >= 0 and (
+        is_ours(messages[at]) or is_result(messages[at]) or makes_calls(messages[at])
+    ):
+        if is_reference(messages[at]):
+            return True
+        at -= 1
+    return False
+
+
+def question_key(messages: Conversation) -> bytes:
+    """A digest of what the user said last; equal for the iterations of one turn."""
+    text = "" if messages.question is None else text_of(messages.question)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def named_user(options: Mapping[str, Any]) -> str | None:
+    """The user a request names: `metadata={"user_id": …}`, else `user=`."""
+    metadata = options.get("metadata")
+    for user in (get(metadata, "user_id"), options.get("user")):
+        if isinstance(user, str) and user:
+            return user
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The arguments of one call, and where among them the messages are.
+
+    `place` is a position, a keyword, or None when there are no messages.
+    """
+
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    place: int | str | None
+    named: Mapping[str, Any]
+
+    @property
+    def messages(self) -> Any:
+        if isinstance(self.place, int):
+            return self.args[self.place]
+        return None if self.place is None else self.options[self.place]
+
+    def with_messages(self, messages: Any) -> Call:
+        """The same call with other messages."""
+        if isinstance(self.place, int):
+            args = (*self.args[: self.place], messages, *self.args[self.place + 1 :])
+            return replace(self, args=args)
+        return replace(self, options={**self.options, str(self.place): messages})
+
+
+def read_call(
+    signature: inspect.Signature | None, args: tuple[Any, ...], options: dict[str, Any], name: str
+) -> Call:
+    """Find the argument `name`, by keyword or position; else the first that looks like messages."""
+    positions = _positions(signature)
+    named = {**dict(zip(positions, args, strict=False)), **options}
+    place: int | str | None = None
+    if name in options:
+        place = name
+    elif name in positions and positions.index(name) < len(args):
+        place = positions.index(name)
+    elif name == "messages":
+        place = next((at for at, arg in enumerate(args) if _looks_like_messages(arg)), None)
+        if place is None:
+            place = next((key for key, arg in options.items() if _looks_like_messages(arg)), None)
+    return Call(args=args, options=options, place=place, named=named)
+
+
+def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `fn`, or None where Python cannot tell."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positions(signature: inspect.Signature | None) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in signature.parameters.values() if p.kind in kinds] if signature else []
+
+
+def _looks_like_messages(value: object) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(get(item, "role"), str) for item in value)
+    )
+
+
+def is_ours(message: Mapping[str, Any]) -> bool:
+    """Whether memory added this message."""
+    return is_stub(message) or is_reference(message)
+
+
+def _message_of(item: Any) -> dict[str, Any] | None:
+    """An input item of the responses API as a chat message, or None for what is none."""
+    kind = get(item, "type")
+    if kind in (None, "message") and get(item, "role") is not None:
+        content = get(item, "content")
+        if isinstance(content, list | tuple):
+            content = [_plain(part) for part in content]
+        return {"role": get(item, "role"), "content": content}
+    if kind == "function_call":
+        called = {
+            "name": get(item, "name"),
+            "arguments": get(item, "arguments"),
+        }
+        call = {"id": get(item, "call_id"), "type": "function", "function": called}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+    if kind == "function_call_output":
+        output = get(item, "output")
+        content = [_plain(part) for part in output] if isinstance(output, list | tuple) else output
+        return {"role": "tool", "tool_call_id": get(item, "call_id"), "content": content}
+    return None
+
+
+def _plain(part: Any) -> Any:
+    dump = None if isinstance(part, str | Mapping) else getattr(part, "model_dump", None)
+    return dump(exclude_none=True) if callable(dump) else part

@@ -1,0 +1,268 @@
+"""One call of a model with memory around it: open a turn, send, take the answer.
+
+Memory never fails a call. Whatever goes wrong is noted as a degradation and
+the caller's own messages are sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from agentmem.agent.adapters.replies import (
+    Gathering,
+    Reply,
+    ScopeLike,
+    View,
+    has_reference,
+    is_reply,
+    named_user,
+    question_key,
+    read_reply,
+    splice,
+)
+from agentmem.agent.adapters.streams import is_stream, watch
+from agentmem.base.config import LoopConfig, require_config
+from agentmem.base.types import Scope
+from agentmem.prompt.messages import Conversation
+from agentmem.search.intake import read_scope
+
+_log = logging.getLogger(__name__)
+_OFF = b"off"
+_inside: ContextVar[bytes] = ContextVar("agentmem_inside", default=b"")
+
+Viewer = Callable[[Any], View]
+
+
+class TurnLike(Protocol):
+    """What a turn of a memory offers to a wrapper."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]: ...
+    def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
+    def done(
+        self,
+        answer: str,
+        *,
+        usage: Mapping[str, Any] | None = None,
+        duration_ms: float | None = None,
+        error: str = "",
+    ) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
+
+
+class TurnMaker(Protocol):
+    """A memory, as far as a wrapper needs one."""
+
+    def turn(self, messages: Any, **options: Any) -> Any: ...
+    async def aturn(self, messages: Any, **options: Any) -> Any: ...
+
+
+OnTurn = Callable[[Any], None]
+
+
+class OpenTurn:
+    """A turn whose answer has not come yet. `sent` goes to the model."""
+
+    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any, *, key: bytes) -> None:
+        self.turn = turn
+        self.sent = sent
+        self._keeper = keeper
+        self._key = key
+        self._started = time.perf_counter()
+        self._over = threading.Lock()
+
+    def finish(self, reply: Reply, *, error: str = "") -> None:
+        """Hand over the answer, all or what came before `error`; only the first end counts."""
+        if self._over.acquire(blocking=False):
+            spent = (time.perf_counter() - self._started) * 1000
+            with self._keeper.failing_open("the answer could not be remembered"):
+                self.turn.done(reply.text, usage=reply.usage, duration_ms=spent, error=error)
+            self._leave(None)
+
+    def finish_with(self, read: Callable[[], Any]) -> None:
+        """Hand over the answer in what `read` gives; where it fails there is none."""
+        reply = Reply()
+        with contextlib.suppress(Exception):  # never read, or no JSON: there is no answer to keep
+            reply = read_reply(read())
+        self.finish(reply)
+
+    def abandon(self, error: BaseException | None) -> None:
+        """End without an answer: what the user said is remembered all the same."""
+        if self._over.acquire(blocking=False):
+            self._leave(error)
+
+    def take(self, result: Any) -> Any:
+        """`result` for the caller: a whole reply is read now, a stream while it is read."""
+        if is_reply(result) or not is_stream(result):
+            if isinstance(result, list | tuple):
+                gathering = Gathering()
+                for chunk in result:
+                    gathering.add(chunk)
+                self.finish(gathering.reply())
+            else:
+                self.finish(self._keeper.read(result))
+            return result
+        return self.watch(result)
+
+    def watch(self, stream: Any) -> Any:
+        """`stream`, whose gathered text becomes the answer when it is over."""
+        gathering = Gathering()
+
+        def on_end(error: BaseException | None) -> None:
+            self.finish(
+                gathering.reply(), error=f"{type(error).__name__}: {error}" if error else ""
+            )
+
+        def on_chunk(chunk: Any) -> None:
+            with self._keeper.failing_open("a chunk could not be read"):
+                gathering.add(chunk)
+
+        return watch(stream, on_chunk=on_chunk, on_end=on_end, during=self.inside)
+
+    def inside(self) -> contextlib.AbstractContextManager[None]:
+        """While this is entered, wrappers and hooks further in leave this turn's calls alone."""
+        return Inside(self._key)
+
+    def _leave(self, error: BaseException | None) -> None:
+        with self._keeper.failing_open("the turn could not be ended"):
+            self.turn.__exit__(type(error) if error else None, error, None)
+        self._keeper.ended(self.turn)
+
+
+class TurnKeeper:
+    """Opens turns for one wrapped client and keeps what went wrong."""
+
+    def __init__(
+        self,
+        memory: TurnMaker,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> None:
+        self.memory = memory
+        self.degradations: deque[str] = deque(maxlen=100)
+        self._scope = None if scope is None else read_scope(scope, {})
+        require_config(config)
+        self._config = config
+        self._on_turn = on_turn
+        self._said: set[str] = set()
+
+    def open(self, messages: Any, view_of: Viewer, **whose: Any) -> OpenTurn | None:
+        """A turn around `messages`, or None when this call goes without memory."""
+        with self.failing_open("memory was left out of this call"):
+            prepared = self._prepare(messages, view_of, **whose)
+            if prepared is not None:
+                view, options = prepared
+                return self._opened(view, self.memory.turn(view.messages, **options))
+        return None
+
+    async def aopen(self, messages: Any, view_of: Viewer, **whose: Any) -> OpenTurn | None:
+        """The same, without holding up the event loop."""
+        with self.failing_open("memory was left out of this call"):
+            prepared = self._prepare(messages, view_of, **whose)
+            if prepared is not None:
+                view, options = prepared
+                return self._opened(view, await self.memory.aturn(view.messages, **options))
+        return None
+
+    def read(self, result: Any) -> Reply:
+        """The reply in a whole response; one that cannot be read counts as empty."""
+        with self.failing_open("the answer could not be read"):
+            return read_reply(result)
+        return Reply()
+
+    def note(self, problem: str, error: BaseException | None = None) -> None:
+        """Keep a degradation; the first of its kind is logged as a warning."""
+        text = f"{problem}: {type(error).__name__}: {error}" if error else problem
+        self.degradations.append(text)
+        level = logging.DEBUG if problem in self._said else logging.WARNING
+        self._said.add(problem)
+        _log.log(level, "%s", text)
+
+    @contextlib.contextmanager
+    def failing_open(self, problem: str) -> Iterator[None]:
+        """Whatever memory raises in here becomes a degradation."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # the agent's answer never depends on memory
+            self.note(problem, error)
+
+    def ended(self, turn: TurnLike) -> None:
+        """Take over what the turn noted, and show it to whoever asked to see turns.
+
+        What only the exact plan of the request would tell is told when the
+        background has made it.
+        """
+        with self.failing_open("a turn could not be looked at"):
+            turn.tell_degradations(self.note)
+            if self._on_turn is not None:
+                self._on_turn(turn)
+
+    def _prepare(
+        self,
+        messages: Any,
+        view_of: Viewer,
+        *,
+        scope: ScopeLike | None = None,
+        named: Mapping[str, Any],
+    ) -> tuple[View, dict[str, Any]] | None:
+        view = view_of(messages)
+        if has_reference(view.messages) or is_inside(view.messages):
+            return None
+        model = named.get("model")
+        tools = named.get("tools")
+        options = {
+            "model": model if isinstance(model, str) else "",
+            "tools": list(tools) if isinstance(tools, list | tuple) and tools else None,
+            "scope": self.whose(scope, named),
+            "config": self._config,
+        }
+        return view, options
+
+    def whose(self, scope: ScopeLike | None, named: Mapping[str, Any]) -> Scope:
+        """The scope said for this call, else the wrapper's, else the user the request names."""
+        if scope is not None:
+            return read_scope(scope, {})
+        if self._scope is not None:
+            return self._scope
+        return Scope(user_id=named_user(named))
+
+    def _opened(self, view: View, turn: Any) -> OpenTurn:
+        turn = turn.__enter__()
+        try:
+            sent = splice(view, turn.messages)
+            if sent is None:
+                self.note("the built messages are not the caller's, which were sent instead")
+                sent = view.items
+            return OpenTurn(self, turn, sent, key=question_key(view.messages))
+        except Exception as error:
+            turn.__exit__(type(error), error, None)
+            raise
+
+
+def is_inside(messages: Conversation) -> bool:
+    """Whether a wrapper further out has this turn already, or turned memory off."""
+    current = _inside.get()
+    return bool(current) and current in (_OFF, question_key(messages))
+
+
+class Inside:
+    """Marks what runs in it as belonging to the turn `key`; without one memory is off."""
+
+    def __init__(self, key: bytes = _OFF) -> None:
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._token = _inside.set(self._key)
+
+    def __exit__(self, *_: object) -> None:
+        _inside.reset(self._token)

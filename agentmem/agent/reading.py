@@ -1,0 +1,939 @@
+"""Pages of a stored result: each says what it covers and how to ask for the next."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import islice
+from typing import Any, Literal
+
+from agentmem.agent.shapes import Shape, number, sniff
+from agentmem.base.errors import InvalidInput
+from agentmem.base.lazy import compile_late
+from agentmem.base.protocols import TokenCounter
+from agentmem.text.clean import clean_line
+from agentmem.text.terms import MAX_WORD_CHARACTERS, STOP_WORDS, word_runs
+
+# ----------------------------------------------------------------------------
+# The lines of a result that match a model's pattern, in bounded time.
+#
+# `regex` alone takes a time limit, and lets other threads run meanwhile; it looks
+# at the clock now and then, so long lines are searched window by window.
+
+
+LONGEST_SECONDS = 1.0
+PATTERN_CHARACTERS = 1_000
+LONG_LINE_CHARACTERS = 2_000
+_CONTEXT_CHARACTERS = 100
+_MOST_IN_A_LINE = 50
+_WINDOW = 20_000
+_OVERLAP = 500
+_SPECIAL = re.compile(r"[^\w\s\"'=,:;/<>@!%&~`-]")
+
+_RECURSIVE = re.compile(r"\(\?(?:R|&|P>|[+-]?\d)")
+
+_Spans = Callable[[str], Iterable[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What was found, as text, and a few words about how."""
+
+    text: str
+    note: str
+
+
+@dataclass(slots=True)
+class _Found:
+    """Matching lines as they are shown; `stopped` at a line when the time was over."""
+
+    shown: list[str] = field(default_factory=list)
+    lines: int = 0
+    stopped: int = 0
+
+
+def grep(text: str, pattern: str) -> View:
+    """The lines that match, each with its number: `12: text`.
+
+    Of a line longer than 2,000 characters only what stands around each match is
+    shown, with its place in the whole text. A pattern that is no regular
+    expression is looked for as plain text. When nothing matches, upper and
+    lower case are taken as equal. A pattern too slow for a second stops there:
+    what was found until then is given, and the plain text is looked for when
+    nothing was.
+    """
+    if not pattern:
+        raise InvalidInput("grep", pattern, "is empty", remedy="Give a word or a pattern.")
+    if len(pattern) > PATTERN_CHARACTERS:
+        raise InvalidInput("grep", pattern, "is too long", remedy="Look for a shorter text.")
+    lines = text.removesuffix("\n").split("\n")
+    found, how = _search(lines, pattern, time.monotonic() + LONGEST_SECONDS)
+    note = f"{found.lines:,} matching line{'' if found.lines == 1 else 's'} of {len(lines):,}"
+    return View(text="".join(found.shown), note=f"{note} ({how})" if how else note)
+
+
+def _search(lines: list[str], pattern: str, deadline: float) -> tuple[_Found, str]:
+    """What matches, and what had to be done otherwise than asked."""
+    plain = not _SPECIAL.search(pattern)
+    spans = _plain_spans(pattern) if plain else _pattern_spans(pattern, deadline)
+    if spans is None:
+        return _look(
+            lines, _plain_spans(pattern, fold=True)
+        ), "no pattern; looked for as plain text"
+    found = _look(lines, spans)
+    if found.stopped:
+        slow = f"the pattern is too slow, stopped at line {found.stopped:,}"
+        if found.lines:
+            return found, slow
+        found = _look(lines, _plain_spans(pattern, fold=True))
+        return found, f"{slow}; looked for as plain text"
+    if found.lines:
+        return found, ""
+    if plain:
+        folded: _Spans | None = _plain_spans(pattern, fold=True)
+    else:
+        folded = _pattern_spans(pattern, deadline, fold=True)
+    found = _look(lines, folded) if folded is not None else found
+    return found, "upper and lower case taken as equal" if found.lines else ""
+
+
+def _look(lines: list[str], spans: _Spans) -> _Found:
+    found = _Found()
+    offset = 0
+    for count, line in enumerate(lines, 1):
+        try:
+            matches = list(islice(spans(line), _MOST_IN_A_LINE if _is_long(line) else 1))
+        except TimeoutError:
+            found.stopped = count
+            return found
+        if matches:
+            found.lines += 1
+            found.shown += _show(count, line, matches, offset)
+        offset += len(line) + 1
+    return found
+
+
+def _show(number: int, line: str, matches: list[tuple[int, int]], offset: int) -> Iterator[str]:
+    if not _is_long(line):
+        yield f"{number}: {line}\n"
+        return
+    shown_to = -1
+    for start, end in matches:
+        if start < shown_to:
+            continue  # it stands in what was shown around the match before
+        first = max(start - _CONTEXT_CHARACTERS, 0)
+        shown_to = min(end, start + _CONTEXT_CHARACTERS) + _CONTEXT_CHARACTERS
+        yield f"{number}: (character {offset + start}) …{line[first:shown_to]}…\n"
+
+
+def _is_long(line: str) -> bool:
+    return len(line) > LONG_LINE_CHARACTERS
+
+
+def _plain_spans(wanted: str, *, fold: bool = False) -> _Spans:
+    needle = wanted.lower() if fold else wanted
+
+    def spans(line: str) -> Iterator[tuple[int, int]]:
+        searched = line.lower() if fold else line
+        at = searched.find(needle)
+        while at >= 0:
+            yield at, at + len(needle)
+            at = searched.find(needle, at + len(needle))
+
+    return spans
+
+
+def _pattern_spans(pattern: str, deadline: float, *, fold: bool = False) -> _Spans | None:
+    """The matches of a regular expression, or None when it is none."""
+    if _RECURSIVE.search(pattern):
+        return None  # a pattern that calls itself fills the memory before the time is over
+    import regex  # type: ignore[import-untyped]
+
+    try:
+        compiled = regex.compile(pattern, regex.IGNORECASE if fold else 0)
+    except (regex.error, OverflowError, RecursionError, MemoryError, ValueError):
+        return None
+
+    def spans(line: str) -> Iterator[tuple[int, int]]:
+        if _is_long(line):
+            yield from _windows(compiled, line, deadline)
+        elif match := compiled.search(line, timeout=_left(deadline), concurrent=True):
+            yield match.span()
+
+    return spans
+
+
+def _windows(compiled: Any, line: str, deadline: float) -> Iterator[tuple[int, int]]:
+    start, last = 0, -1
+    while True:
+        end = min(start + _WINDOW, len(line))
+        for match in compiled.finditer(line, start, end, timeout=_left(deadline), concurrent=True):
+            at, to = match.span()
+            cut_off = to == end < len(line)  # the next window sees all of it
+            if at > last and not cut_off:
+                last = at
+                yield at, to
+        if end == len(line):
+            return
+        start = end - _OVERLAP
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+# ----------------------------------------------------------------------------
+# The values at a JSONPath in a result, in bounded time: the path is a model's own words.
+
+
+PATH_CHARACTERS = 1_000
+MOST_VALUES = 10_000
+_SLOW_PARTS = ("match(", "search(", "=~")
+
+
+def find_json(text: str, path: str) -> View:
+    """The values at a JSONPath: one as itself, several one a line. At most 10,000."""
+    import jsonpath
+
+    if not path.strip():
+        raise InvalidInput("json_path", path, "is empty", remedy='Use "$.key[0]" or "$..name".')
+    if len(path) > PATH_CHARACTERS or path.count("..") > 2:
+        raise InvalidInput("json_path", path, "is too wide", remedy='Use at most two "..".')
+    if any(part in path for part in _SLOW_PARTS):
+        raise InvalidInput("json_path", path, "uses a pattern", remedy="Use grep for patterns.")
+    values = _load(text)
+    wanted = path if path.lstrip().startswith(("$", "@", "^", "/")) else f"$.{path.strip()}"
+    found: list[Any] = []
+    cut = ""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    try:
+        for match in jsonpath.finditer(wanted, values):
+            found.append(match.value if hasattr(match, "value") else match.obj)
+            if len(found) >= MOST_VALUES or time.monotonic() > deadline:
+                cut = ", and more"
+                break
+    except (jsonpath.JSONPathError, ValueError, TypeError, RecursionError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise InvalidInput(
+            "json_path", path, f"cannot be used ({problem})", remedy='Use "$.key[0]" or "$..name".'
+        ) from None
+    if not found:
+        return View(text="", note=f"no value at {wanted}; {_keys_of(values)}")
+    if len(found) == 1:
+        return View(text=_one(found[0]), note="1 value")
+    lines = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in found)
+    return View(text=lines, note=f"{len(found):,} values{cut}, one a line")
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        records = list(_records(text))
+    if not records:
+        raise InvalidInput(
+            "json_path", text[:40], "cannot look into a result that is not JSON",
+            remedy="Use lines, range or grep.",
+        )  # fmt: skip
+    return records
+
+
+def _records(text: str) -> Iterator[Any]:
+    """JSON lines as an array, if every line is one value."""
+    for line in text.splitlines():
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError):
+                return
+
+
+def _one(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _keys_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return "the keys are " + ", ".join(list(value)[:20])
+    if isinstance(value, list):
+        return f"it is an array of {len(value):,} items"
+    return f"it is one {type(value).__name__}"
+
+
+# ----------------------------------------------------------------------------
+# Which part of a result is meant: `range="0-500"`, `lines="10-20"`, `lines="-5"`.
+
+
+_PAIR = compile_late(r"\s*(\d{1,15})\s*(?:(?:-|:|–|\.\.|,)\s*(\d{1,15})?)?\s*")
+_LAST = compile_late(r"\s*-\s*(\d{1,15})\s*")
+
+Span = str | int | Sequence[int]
+
+
+def read_range(value: Span, length: int) -> tuple[int, int]:
+    """Start and end (not included) of a range: "0-500", "500-", "-200" for the last, (0, 500).
+
+    What lies outside is cut off. A single number asks for everything from there.
+    """
+    first, last, from_end = _read(value, "range", 'Use "0-500", "500-" or "-200" (the last 200).')
+    if from_end is not None:
+        return max(length - from_end, 0), length
+    end = length if last is None else min(last, length)
+    start = min(first, length)
+    return start, max(start, end)
+
+
+def read_lines(value: Span, text: str) -> tuple[int, int]:
+    """Where in `text` the lines asked for begin and end: "10-20" (both included), "10", "-5".
+
+    Lines count from 1 and end with `\\n`, which belongs to them.
+    """
+    first, last, from_end = _read(value, "lines", 'Use "10-20", "10", "10-" or "-5" (the last 5).')
+    if from_end is not None:
+        return _last_lines(text, from_end), len(text)
+    one = isinstance(value, int) or (isinstance(value, str) and value.strip().isdigit())
+    if one:
+        last = first
+    first = max(first, 1)
+    start = _line_start(text, first)
+    end = len(text) if last is None else _line_start(text, max(last, 0) + 1)
+    return start, max(start, end)
+
+
+def line_number(text: str, position: int) -> int:
+    """The number of the line that holds `position`."""
+    return text.count("\n", 0, position) + 1
+
+
+def _line_start(text: str, line: int) -> int:
+    position = 0
+    for _ in range(line - 1):
+        found = text.find("\n", position)
+        if found < 0:
+            return len(text)
+        position = found + 1
+    return position
+
+
+def _last_lines(text: str, lines: int) -> int:
+    position = len(text) - 1 if text.endswith("\n") else len(text)
+    for _ in range(lines):
+        if position <= 0:
+            return 0
+        position = text.rfind("\n", 0, position)
+    return position + 1 if lines else len(text)
+
+
+def _read(value: Span, name: str, remedy: str) -> tuple[int, int | None, int | None]:
+    """First, last, and how many from the end."""
+    if isinstance(value, bool):
+        raise InvalidInput(name, value, "is no range", remedy=remedy)
+    if isinstance(value, int):
+        return (value, None, None) if value >= 0 else (0, None, -value)
+    if isinstance(value, str):
+        if match := _LAST.fullmatch(value):
+            return 0, None, int(match[1])
+        match = _PAIR.fullmatch(value)
+        if match is None:
+            raise InvalidInput(name, value, "is no range", remedy=remedy)
+        first, last = int(match[1]), None if match[2] is None else int(match[2])
+    else:
+        pair = list(value) if isinstance(value, list | tuple) else []
+        if len(pair) != 2 or not all(type(n) is int and n >= 0 for n in pair):
+            raise InvalidInput(name, value, "is no range", remedy=remedy)
+        first, last = pair
+    if last is not None and last < first:
+        raise InvalidInput(name, value, "ends before it begins", remedy=remedy)
+    return first, last, None
+
+
+# ----------------------------------------------------------------------------
+# Whatever a tool gave back, as exact bytes, and as text where it is text.
+
+
+Form = Literal["text", "json", "binary"]
+ENCODING = ("utf-8", "surrogatepass")
+"""How text is written: a lone surrogate, which is no Unicode text, still reads back the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """A result as it is kept. `text` is None for binary data."""
+
+    data: bytes
+    text: str | None
+    form: Form
+    media_type: str
+
+    @property
+    def content(self) -> str | bytes:
+        """What a summary is made from."""
+        return self.data if self.text is None else self.text
+
+
+def to_payload(output: object, *, media_type: str = "") -> Payload:
+    """`output` as bytes: text as UTF-8, bytes as they are, everything else as JSON.
+
+    None is the empty text. A value that JSON cannot write is kept as Python
+    prints it. No value raises.
+    """
+    if isinstance(output, bytes | bytearray | memoryview):
+        return from_bytes(bytes(output), media_type=media_type)
+    if output is None:
+        output = ""
+    if isinstance(output, str):
+        text = str(output)
+        kind = media_type or "text/plain"
+        return Payload(data=text.encode(*ENCODING), text=text, form="text", media_type=kind)
+    text, written = _written(output)
+    return Payload(
+        data=text.encode(*ENCODING),
+        text=text,
+        form="json" if written else "text",
+        media_type=media_type or ("application/json" if written else "text/plain"),
+    )
+
+
+def from_bytes(data: bytes, *, media_type: str = "", form: str = "") -> Payload:
+    """Bytes as they were kept; without a `form`, text if they are UTF-8 without NUL."""
+    if form != "binary":
+        try:
+            text = data.decode("utf-8") if not form else data.decode(*ENCODING)
+        except UnicodeDecodeError:
+            text = "\x00"
+        if form or "\x00" not in text:
+            kept: Form = "json" if form == "json" else "text"
+            return Payload(data=data, text=text, form=kept, media_type=media_type or "text/plain")
+    kind = media_type or sniff(data)[0]
+    return Payload(data=data, text=None, form="binary", media_type=kind)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON values a store takes: keys are texts, no NaN, no lone surrogate."""
+    text, written = _written(value)
+    clean = text.encode("utf-8", "replace").decode("utf-8")
+    if not written:
+        return clean
+    try:
+        return _finite(json.loads(clean), 0)
+    except (ValueError, RecursionError):
+        return clean
+
+
+def _finite(value: Any, depth: int) -> Any:
+    if depth > 50:
+        return "…"
+    if isinstance(value, dict):
+        return {key: _finite(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _written(value: object) -> tuple[str, bool]:
+    """`value` as text, and whether that text is JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_jsonable), True
+    except Exception:  # noqa: BLE001 - keys, cycles, depth, and whatever a foreign __str__ raises
+        return _printed(value), False
+
+
+def _printed(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        return f"a {type(value).__name__} that cannot be printed ({type(error).__name__})"
+
+
+def sendable(text: str) -> str:
+    """`text` as UTF-8 can carry it: a lone surrogate becomes `?`."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _jsonable(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(value, key=repr)
+    return str(value)
+
+
+# ----------------------------------------------------------------------------
+# Stand-ins for large tool results, their levels, and reading them page by page.
+#
+# A stand-in costs fewer tokens than its limit, for any counter under which the
+# id alone fits (P33). Pages end where the limit is reached; put together they
+# are the text, character for character (W1).
+
+
+Detail = Literal["one", "five", "full"]
+READ_TOOL = "memory_read"
+NAME_CHARACTERS = 40
+LINE_CHARACTERS = 200
+_LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
+_CHARACTERS_A_TOKEN = 12
+_ATTEMPTS = 6
+
+
+def is_small(text: str, *, limit_tokens: int, count: TokenCounter) -> bool:
+    """Whether `text` may go to the model as it is; a long one is not even counted."""
+    return len(text) <= 40 * limit_tokens and count(sendable(text)) <= limit_tokens
+
+
+def stand_in(
+    shape: Shape, *, result_id: str, tool: str, limit_tokens: int, count: TokenCounter
+) -> str:
+    """What goes to the model in place of a large result, below `limit_tokens`.
+
+    The lines are shortened, then left out, until it fits; the id is always there.
+    """
+    text = result_id
+    for text in _stand_ins(shape, result_id, tool):
+        if count(text) < limit_tokens:
+            break
+    return text
+
+
+def _stand_ins(shape: Shape, result_id: str, tool: str) -> Iterator[str]:
+    name = clean_line(tool, limit_characters=NAME_CHARACTERS)
+    read = f'{READ_TOOL}(id="{result_id}"'
+    more = f"Kept whole. Read more: {read}, {' or '.join(shape.reads)})"
+    facts = clean_line(", ".join(shape.counts), limit_characters=140)
+    what = clean_line(f"{shape.what}: {facts}" if facts else shape.what, limit_characters=200)
+    head = f"{name}: {what}" if name else what
+    for length in _LINE_LENGTHS:
+        yield "\n".join([head, *_telling_lines(shape, length), more])
+    yield f"{head}\n{more}"
+    yield f"{head}\n{read})"
+    yield f"{what}\n{read})"
+    yield f"{clean_line(shape.what, limit_characters=30)}\n{read})"
+    yield f"{read})"
+    yield f"{READ_TOOL} {result_id}"
+    yield result_id
+
+
+def _telling_lines(shape: Shape, length: int) -> list[str]:
+    lines = []
+    opening = "error" if shape.kind == "error" else "first"
+    for name, line in ((opening, shape.first), ("last", shape.last)):
+        if shown := clean_line(line, limit_characters=length):
+            lines.append(f"{name}: {shown}")
+    return lines
+
+
+def one_line(shape: Shape, *, tool: str = "", length: int = 200) -> str:
+    """A result in one line: what it is, how much, and what it begins with."""
+    facts = ", ".join(shape.counts)
+    parts = [tool, f"{shape.what} ({facts})" if facts else shape.what, shape.first]
+    return clean_line(": ".join(part for part in parts if part), limit_characters=length)
+
+
+def five_lines(shape: Shape, *, tool: str = "") -> str:
+    """A result in at most five lines: the one line, then what tells most of it."""
+    lines = [one_line(shape, tool=tool, length=LINE_CHARACTERS)]
+    further = [("", note) for note in shape.notes[:3]]
+    for name, line in (*further, ("last: ", shape.last)):
+        if shown := clean_line(line, limit_characters=LINE_CHARACTERS):
+            lines.append(name + shown)
+    return "\n".join(lines[:5])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Where a page ends, and what is sent for it; `end == start` when not even one fitted."""
+
+    end: int
+    content: str
+
+
+def cut_page(
+    *,
+    start: int,
+    length: int,
+    show: Callable[[int, int], str],
+    frame: Callable[[int], str],
+    limit_tokens: int,
+    count: TokenCounter,
+) -> Cut:
+    """The longest page from `start` found whose content is at most `limit_tokens`.
+
+    `show(start, end)` gives the body, `frame(end)` the line above it. Counters
+    are not additive and may be odd, so every candidate is counted as it would
+    be sent. Where a page must be cut, it is cut after a line end if one is near.
+    """
+    left = length - start
+    if left <= 0:
+        content = frame(start)
+        return Cut(end=start, content=content if count(content) <= limit_tokens else "")
+
+    def content_of(size: int) -> str:
+        return f"{frame(start + size)}\n{show(start, start + size)}"
+
+    size = min(left, limit_tokens * _CHARACTERS_A_TOKEN)
+    best = 0
+    low, high = 0, size + 1
+    for _ in range(_ATTEMPTS):
+        tokens = count(content_of(size))
+        if tokens <= limit_tokens:
+            best = low = size
+            if size + 1 >= high or tokens >= 0.9 * limit_tokens:
+                break
+        else:
+            high = size
+        guess = size * limit_tokens // max(tokens, 1)
+        size = min(max(guess, low + 1), high - 1)
+        if not low < size < high:
+            break
+    size = best
+    while not size and high > 1:  # the guesses were all too large
+        high //= 2
+        if count(content_of(high)) <= limit_tokens:
+            size = high
+    if size and start + size < length:
+        body = show(start, start + size)
+        line_end = body.rfind("\n") + 1
+        near = line_end > 0.6 * len(body) and len(body) == size
+        if near and count(content_of(line_end)) <= limit_tokens:
+            size = line_end
+    if size:
+        return Cut(end=start + size, content=content_of(size))
+    return _bare(start, left, show, limit_tokens, count)
+
+
+def _bare(
+    start: int, left: int, show: Callable[[int, int], str], limit: int, count: TokenCounter
+) -> Cut:
+    """A page without the line above it, for limits so small that it does not fit."""
+    size = min(left, limit)
+    while size and count(show(start, start + size)) > limit:
+        size //= 2
+    return Cut(end=start + size, content=show(start, start + size) if size else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What eviction needs to know of a stored result."""
+
+    id: str
+    bytes: int
+    last_read_at: datetime
+    pinned: bool = False
+
+
+def plan_eviction(
+    results: Sequence[Stored],
+    *,
+    at: datetime,
+    max_age: timedelta | None = None,
+    max_bytes: int | None = None,
+) -> tuple[Stored, ...]:
+    """The results to let go: those not read for `max_age`, then the least recently read.
+
+    Pinned ones are never among them, though their bytes count (W3). What is
+    left is at most `max_bytes`, unless the pinned ones alone are more.
+    """
+    order = sorted((r for r in results if not r.pinned), key=lambda r: (r.last_read_at, r.id))
+    held = sum(result.bytes for result in results)
+    gone = []
+    for result in order:
+        too_old = max_age is not None and at - result.last_read_at > max_age
+        if too_old or (max_bytes is not None and held > max_bytes):
+            gone.append(result)
+            held -= result.bytes
+    return tuple(gone)
+
+
+_WAYS = ("range", "lines", "grep", "json_path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to read of which result; `offset` is where in what was asked for the page begins."""
+
+    id: str
+    range: Span | None = None
+    lines: Span | None = None
+    grep: str | None = None
+    json_path: str | None = None
+    offset: int = 0
+
+    def arguments(self, offset: int) -> dict[str, Any]:
+        """The same question from another offset, as a model would write it."""
+        ways = {name: getattr(self, name) for name in _WAYS if getattr(self, name) is not None}
+        shown = {k: f"{v[0]}-{v[1]}" if isinstance(v, tuple | list) else v for k, v in ways.items()}
+        return {"id": self.id, **shown, **({"offset": offset} if offset else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPage:
+    """One page. `content` goes to the model; `text` and `data` are exactly what it covers.
+
+    `start` to `end` of `total` counts in `unit`s of what was asked for. `next`
+    holds the arguments of the next read, or is None after the last page.
+    """
+
+    id: str
+    content: str
+    tokens: int
+    ok: bool = True
+    text: str = ""
+    data: bytes = b""
+    start: int = 0
+    end: int = 0
+    total: int = 0
+    unit: str = "character"
+    next: Mapping[str, Any] | None = None
+    error: str = ""
+    whole: bool = field(default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selected:
+    """What was asked for: its length, its parts, and words about them."""
+
+    length: int
+    text_of: Callable[[int, int], str]
+    data_of: Callable[[int, int], bytes]
+    words: Callable[[int, int], str]
+    unit: str = "character"
+
+
+def turn_page(
+    asked: Asked, payload: Payload, *, limit_tokens: int, count: TokenCounter
+) -> ReadPage:
+    """The page at `asked.offset`, in at most `limit_tokens`."""
+    ways = [name for name in _WAYS if getattr(asked, name) is not None]
+    if len(ways) > 1:
+        raise InvalidInput(
+            "arguments", " and ".join(ways), "cannot be used together",
+            remedy=f"Give one of {', '.join(_WAYS)}.",
+        )  # fmt: skip
+    if isinstance(asked.offset, bool) or not isinstance(asked.offset, int) or asked.offset < 0:
+        raise InvalidInput("offset", asked.offset, "is no offset", remedy="Use 0 or more.")
+    chosen = _select(asked, payload)
+    start = min(asked.offset, chosen.length)
+
+    def frame(end: int) -> str:
+        following = _next_words(asked, end) if end < chosen.length else "end"
+        return sendable(f"[{asked.id}: {chosen.words(start, end)}; {following}]")
+
+    def show(first: int, last: int) -> str:
+        return sendable(chosen.text_of(first, last))
+
+    cut = cut_page(
+        start=start, length=chosen.length, show=show, frame=frame, limit_tokens=limit_tokens,
+        count=count,
+    )  # fmt: skip
+    if cut.end == start < chosen.length:
+        return refuse(
+            asked, "The token limit is too small to read.", limit_tokens=limit_tokens, count=count
+        )
+    return ReadPage(
+        id=asked.id,
+        content=cut.content,
+        tokens=count(cut.content),
+        text=chosen.text_of(start, cut.end),
+        data=chosen.data_of(start, cut.end),
+        start=start,
+        end=cut.end,
+        total=chosen.length,
+        unit=chosen.unit,
+        next=asked.arguments(cut.end) if cut.end < chosen.length else None,
+        whole=start == 0 and cut.end == chosen.length,
+    )
+
+
+def refuse(asked: Asked, problem: str, *, limit_tokens: int, count: TokenCounter) -> ReadPage:
+    """A page that says what was wrong with the question, cut to the limit."""
+    content = sendable(problem)
+    while content and count(content) > limit_tokens:
+        content = content[: len(content) * 3 // 4]
+    return ReadPage(id=asked.id, content=content, tokens=count(content), ok=False, error=problem)
+
+
+def _select(asked: Asked, payload: Payload) -> _Selected:
+    for name in ("grep", "json_path"):
+        value = getattr(asked, name)
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(name, value, "is not a text", remedy="Pass a string.")
+    if payload.text is None and asked.grep is None and asked.lines is None:
+        return _bytes(asked, payload.data)
+    text = payload.text
+    if text is None:
+        text = payload.data.decode("utf-8", "backslashreplace")
+    if asked.grep is not None:
+        view = grep(text, asked.grep)
+        return _made(view.text, view.note)
+    if asked.json_path is not None:
+        view = find_json(text, asked.json_path)
+        return _made(view.text, view.note)
+    if asked.lines is not None:
+        return _part(text, *read_lines(asked.lines, text))
+    if asked.range is not None:
+        return _part(text, *read_range(asked.range, len(text)))
+    return _part(text, 0, len(text))
+
+
+def _part(text: str, begin: int, end: int) -> _Selected:
+    """Consecutive characters of a text."""
+    lines = text.count("\n") + (0 if text.endswith("\n") else 1)
+
+    def words(first: int, last: int) -> str:
+        if first == last:
+            size = f"{number(len(text), 'character')}, {number(lines, 'line')}"
+            return f"nothing there, the text has {size}"
+        top = line_number(text, begin + first)
+        bottom = line_number(text, max(begin + last - 1, 0))
+        return (
+            f"characters {begin + first}-{begin + last} of {len(text)}, "
+            f"lines {top}-{bottom} of {lines}"
+        )
+
+    return _Selected(
+        length=end - begin,
+        text_of=lambda first, last: text[begin + first : begin + last],
+        data_of=lambda first, last: text[begin + first : begin + last].encode(*ENCODING),
+        words=words,
+    )
+
+
+def _bytes(asked: Asked, data: bytes) -> _Selected:
+    """Consecutive bytes of binary data, shown in hexadecimal, or as text where they mostly are."""
+    if asked.json_path is not None:
+        raise InvalidInput(
+            "json_path", asked.json_path, "cannot look into binary data", remedy="Use range."
+        )
+    begin, end = (0, len(data)) if asked.range is None else read_range(asked.range, len(data))
+    sample = data[:4_000]
+    printable = sum(1 for byte in sample if 32 <= byte < 127 or byte in (9, 10, 13))
+    readable = printable >= 0.85 * len(sample)
+
+    def shown(first: int, last: int) -> str:
+        part = data[begin + first : begin + last]
+        return part.decode("utf-8", "backslashreplace") if readable else part.hex(" ")
+
+    return _Selected(
+        length=end - begin,
+        text_of=shown,
+        data_of=lambda first, last: data[begin + first : begin + last],
+        words=lambda first, last: (
+            f"bytes {begin + first}-{begin + last} of {len(data)}" + ("" if readable else " in hex")
+        ),
+        unit="byte",
+    )
+
+
+def _made(text: str, note: str) -> _Selected:
+    """A text made for the question, such as the lines that match."""
+    return _Selected(
+        length=len(text),
+        text_of=lambda first, last: text[first:last],
+        data_of=lambda first, last: text[first:last].encode(*ENCODING),
+        words=lambda first, last: (
+            note
+            if (first, last) == (0, len(text))
+            else f"{note}, part {first}-{last} of {len(text)}"
+        ),
+    )
+
+
+def _next_words(asked: Asked, end: int) -> str:
+    written = ", ".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        for key, value in asked.arguments(end).items()
+    )
+    return f"next: {READ_TOOL}({written})"
+
+
+# ----------------------------------------------------------------------------
+# The words in the middle of a long text, by which it is found though only its ends are kept.
+
+
+READ_CHARACTERS = 400_000
+KEPT_CHARACTERS = 12_000
+_WINDOWS = 50
+_SHARES = (1.0, 0.4, 0.2)
+"""How much of the limit words of letters, mixed ones and numbers may take: each costs its time,
+and every nth of a thousand ids is hardly ever the one that is looked for."""
+_PIECE = 32
+
+
+def spread(text: str) -> str:
+    """`text`, or pieces from all over it that are `READ_CHARACTERS` together."""
+    if len(text) <= READ_CHARACTERS:
+        return text
+    size = READ_CHARACTERS // _WINDOWS
+    step = (len(text) - size) / (_WINDOWS - 1)
+    starts = [round(step * number) for number in range(_WINDOWS)]
+    return "\n".join(text[start : start + size] for start in starts)
+
+
+def distinct_words(text: str, *, known: str = "", limit_characters: int = KEPT_CHARACTERS) -> str:
+    """The different words of `text` that are not in `known`, separated by spaces.
+
+    Where they are more than `limit_characters`, words of letters go before
+    mixed ones and those before numbers, which have a smaller share, and of a
+    sort that does not fit whole every nth stays.
+    """
+    seen = set(word_runs(known.lower()))
+    seen |= STOP_WORDS
+    sorts: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for word in dict.fromkeys(_pieces(text)):
+        if word.lower() not in seen:
+            sorts[_sort(word)].append(word)
+    kept: list[str] = []
+    left = limit_characters
+    for words, share in zip(sorts, _SHARES, strict=True):
+        chosen = _every_nth(words, min(left, int(share * limit_characters)))
+        kept += chosen
+        left -= sum(len(word) + 1 for word in chosen)
+    return " ".join(kept)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    tokens = dict.fromkeys(text.split())
+    for word in word_runs(" ".join(tokens)):
+        if 1 < len(word) <= MAX_WORD_CHARACTERS:
+            yield word
+        elif len(word) > MAX_WORD_CHARACTERS and not word.isascii():  # written without spaces
+            yield from (word[at : at + _PIECE] for at in range(0, len(word), _PIECE))
+
+
+def _sort(word: str) -> int:
+    if word.isalpha():
+        return 0
+    return 2 if word.replace(".", "").replace(",", "").replace("-", "").isdigit() else 1
+
+
+def _every_nth(words: list[str], limit_characters: int) -> list[str]:
+    """All of them if they fit, else as many as surely do, from all over."""
+    size = sum(len(word) + 1 for word in words)
+    if size <= limit_characters:
+        return words
+    wanted = len(words) * limit_characters // size
+    chosen = [words[number * len(words) // wanted] for number in range(wanted)]
+    while sum(len(word) + 1 for word in chosen) > limit_characters:
+        chosen.pop()
+    return chosen

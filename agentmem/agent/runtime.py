@@ -1,0 +1,426 @@
+"""What the turns of one memory share: background work, the breaker, token counters, the trace."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import warnings
+from collections import ChainMap
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentmem.agent.context import Recalled, Recaller
+from agentmem.base.config import EXTRACTIVE, LoopConfig
+from agentmem.base.errors import AgentMemWarning
+from agentmem.base.filters import Selection
+from agentmem.base.guards import TtlCache
+from agentmem.base.lazy import Lazy
+from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
+from agentmem.living.preferences import PreferenceStore
+from agentmem.prompt.query import read_queries
+from agentmem.tokens.counter import Corrections, Tokenizer
+
+if TYPE_CHECKING:
+    from agentmem.agent.context import Context
+    from agentmem.agent.trace import Trace
+    from agentmem.living.consolidate import Nightly
+    from agentmem.living.predict import Predictions, Signal
+    from agentmem.living.tiers import Prefetcher, Tiers
+    from agentmem.living.workflows import Workflows
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.prompt.messages import Conversation
+    from agentmem.sources.background import Worker
+    from agentmem.sources.indexer import Indexer
+
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "gpt-4o"
+"""Whose tokens are counted when a caller does not say the model, or asks none."""
+CORRECTIONS = "token corrections"
+NOTABLE = 0.01
+"""By so much has a correction to change before it is written; the rest is written at the end."""
+SETTLE_SECONDS = 10.0
+TURN_SECONDS = 600.0
+"""How long the steps of one turn find the block that was built for it."""
+SHOWN_BLOCKS = 50
+"""The echoes of so many blocks are recognised when an answer is remembered."""
+
+
+class Runtime:
+    """Made by the first turn of a memory and closed with it."""
+
+    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
+        self.memory = memory
+        self._keep_up = keep_up
+        """Takes in what was written, so that the next search finds it done."""
+        self.recaller = Recaller(memory)
+        self.preferences = PreferenceStore(memory)
+        self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
+            memory.clock, ttl_seconds=TURN_SECONDS
+        )
+        self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
+        self._without_results: TtlCache[bool] = TtlCache(memory.clock)
+        self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
+        self._shown: TtlCache[Lazy[dict[bytes, None]]] = TtlCache(
+            memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
+        )
+        self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
+        self._shown_keys: list[tuple[Scope, str]] = []
+        self._lock = threading.Lock()
+        self._saved_ratios: dict[str, float] = {}
+        self._unsaved: list[tuple[str, float, float]] = []
+        self.problems: tuple[str, ...] = ()
+
+    @cached_property
+    def worker(self) -> Worker:
+        """The one queue of this memory; its thread starts with the first job."""
+        from agentmem.sources.background import MESSAGES, PAGE, SNAPSHOT, Worker
+
+        worker = Worker(self.memory.store, clock=self.memory.clock)
+        worker.handle("observed", self._observe)
+        worker.handle("usage", self._count_use)
+        worker.handle("judge", self._judge)
+        worker.handle("learn", self._learn)
+        worker.handle("consolidate", self._consolidate)
+        worker.handle("evict", self._evict)
+        worker.handle(LEARN_CITED, self._learn_cited)
+        worker.handle(LEARN_WORKFLOW, self._learn_workflow)
+        # What an earlier process left is done also where nobody has asked for these yet.
+        worker.handle(PAGE, self._index_page)
+        worker.handle(MESSAGES, self._index_messages)
+        worker.handle(SNAPSHOT, self._write_trace)
+        worker.when_idle(self._keep_up)
+        return worker
+
+    @cached_property
+    def indexer(self) -> Indexer:
+        from agentmem.sources.indexer import Indexer
+
+        return Indexer(self.memory)
+
+    @cached_property
+    def trace(self) -> Trace:
+        from agentmem.agent.trace import Retention, Trace
+
+        said = self.memory.settings
+        kept = Retention(days=said.keep_contexts_days, bytes=said.keep_contexts_bytes)
+        return Trace(self.memory, retention=kept)
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """What is needed when, as far as it was learned."""
+        from agentmem.living.predict import Predictions
+
+        return Predictions(self.memory)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        from agentmem.living.tiers import Tiers
+
+        return Tiers(self.memory, self.predictions)
+
+    @cached_property
+    def prefetcher(self) -> Prefetcher:
+        from agentmem.living.tiers import Prefetcher
+
+        return Prefetcher(self.memory)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        """What worked before."""
+        from agentmem.living.workflows import Workflows
+
+        return Workflows(self.memory, self.predictions)
+
+    @cached_property
+    def corrections(self) -> Corrections:
+        """What providers' counts taught about ours, from the store."""
+        found = Corrections()
+        try:
+            found.load(json.loads(self.memory.store.settings.get(CORRECTIONS) or "{}"))
+        except Exception as error:  # noqa: BLE001 - counting goes on without what was learned
+            self.problems = (f"token corrections failed: {type(error).__name__}: {error}",)
+            _log.warning("The token corrections could not be read and start anew: %s", error)
+        return found
+
+    def readiness(self) -> tuple[str, ...]:
+        """What is known to be wrong before a turn begins: the store's place, the background."""
+        problems = list(self.problems)
+        path = self.memory.path
+        if path is not None:
+            problems += _problems_of(path)
+        if "worker" in self.__dict__:
+            problem = self.worker.problem
+            if problem:
+                problems.append(f"background work failed: {problem}")
+        return tuple(problems)
+
+    def now(self) -> datetime:
+        return self.memory.clock.now()
+
+    def new_id(self) -> str:
+        return self.memory.ids.new()
+
+    def secret(self) -> bytes:
+        """What block boundaries are made from."""
+        return self.memory.store.settings.secret()
+
+    def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
+        return self.recaller.recall(queries, scope, config)
+
+    def noted_signals(self, scope: Scope) -> tuple[Signal, ...]:
+        """What was said to be going on lately; nothing is loaded to find that nothing was."""
+        return self.predictions.current(scope) if "predictions" in self.__dict__ else ()
+
+    def expect(self, text: str, scope: Scope, config: LoopConfig) -> Recalled:
+        """What a turn that says `text` will recall; kept for it in the cache."""
+        return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
+
+    def profile(self, scope: Scope) -> tuple[Memory, ...]:
+        """The user's preferences, newest first."""
+        key = (scope, self.mark_of("preference"))
+        kept = self._profiles.get(key)
+        if kept is None:
+            kept = self.preferences.current(scope)
+            self._profiles.put(key, kept)
+        return kept
+
+    def has_results(self, scope: Scope, session: str) -> bool:
+        """Whether this session has tool results to point at; most have none."""
+        key = (scope, session, self.mark_of("tool_result"))
+        if self._without_results.get(key):
+            return False
+        results = Selection(
+            reader=scope, kinds=("tool_result",), visibilities=("private",), session=session
+        )
+        if self.memory.store.recent(results, limit=1):
+            return True
+        self._without_results.put(key, True)
+        return False
+
+    def mark_of(self, kind: str) -> Hashable:
+        """Something that is the same only while no memory of this kind came, changed or went."""
+        from agentmem.stores.values import name_id
+
+        try:
+            mark = self.memory.index.changes_of(name_id(kind))
+        except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
+            mark = None
+        return ("seq", self.memory.store.feed.seq()) if mark is None else mark
+
+    def tokenizer(
+        self, model: str, context_window: int | None = None
+    ) -> tuple[Tokenizer, tuple[str, ...]]:
+        """The counter for `model`, and what had to be assumed about it."""
+        known = self._tokenizers.get((model, context_window))
+        if known is None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", AgentMemWarning)
+                named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
+                made = Tokenizer(named, context_window=context_window, corrections=self.corrections)
+            known = (made, tuple(str(w.message) for w in caught))
+            self._tokenizers[model, context_window] = known
+        return known
+
+    def estimate_tokens(self, model: str, note: str) -> None:
+        """Estimate the tokens of `model` from now on unless they are counted already."""
+        if (model, None) not in self._tokenizers:
+            named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AgentMemWarning)
+                made = Tokenizer(named, corrections=self.corrections, estimate=True)
+            self._tokenizers[model, None] = (made, (note,))
+
+    def observe(self, model: str, *, estimated: int | Lazy[int], actual: int) -> None:
+        """Learn from what a provider counted, in the background, and keep it in the store."""
+        self.worker.submit("observed", {"model": model, "estimated": estimated, "actual": actual})
+
+    def remember_shown(self, scope: Scope, context: Context) -> None:
+        """Keep the block of a context, to know its echoes in what comes back."""
+        key = (scope, context.snapshot_id)
+        with self._lock:
+            self._shown.put(key, Lazy(lambda: fingerprints_of(context)))
+            self._shown_keys = [*self._shown_keys, key][-SHOWN_BLOCKS:]
+
+    def shown_to(self, scope: Scope) -> Collection[bytes]:
+        """The fingerprints of the blocks this scope was shown lately."""
+        with self._lock:
+            kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
+        # Copied together they would cost more than whatever is looked up in them.
+        return ChainMap(*(prints.value for prints in kept if prints is not None))
+
+    def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        from agentmem.base.lazy import made
+
+        estimated, model = made(payload["estimated"]), payload["model"]
+        if estimated:
+            actual = payload["actual"]
+            counter = self.tokenizer(model)[0]
+            learned = counter.observe(estimated, actual)
+            self._unsaved.append((counter.model, estimated, actual))
+            saved = self._saved_ratios.get(model, 0.0)
+            if abs(learned.ratio - saved) > NOTABLE * saved:  # most calls teach nothing new
+                self._save_corrections()
+                self._saved_ratios[model] = learned.ratio
+
+    def _save_corrections(self) -> None:
+        """Add what was learned here to what is kept, in one step, whoever learned the rest."""
+        lessons, self._unsaved = self._unsaved, []
+        kept = self.memory.store.settings.update(CORRECTIONS, lambda raw: _corrected(raw, lessons))
+        self.corrections.load(json.loads(kept or "{}"))
+
+    def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Count what the answer of a turn cited and what it passed over."""
+        from agentmem.base.lazy import made
+
+        store, now = self.memory.store, self.now()
+        for name in ("cited", "ignored"):
+            ids = made(payload.get(name))
+            if ids:
+                store.record_usage(scope, ids, at=now, retrieved=1, **{name: 1})
+        cited = made(payload.get("cited")) or ()
+        if len(cited) > 1:
+            from agentmem.living.usage import count_co_citations
+
+            count_co_citations(store, scope, cited, at=now)
+
+    def _index_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.indexer.handle_page(payload, scope)
+
+    def _index_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.indexer.handle_messages(payload, scope)
+
+    def _write_trace(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.trace.handle(payload, scope)
+
+    def _learn_cited(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.predictions.learn(payload, scope)
+
+    def _learn_workflow(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        self.workflows.learn(payload, scope)
+
+    def tidy_results(self, scope: Scope, config: LoopConfig) -> None:
+        """Let old tool results of this scope go, in the background and at most once an hour."""
+        if self._tidied.get(scope) is None:
+            self._tidied.put(scope, True)
+            payload = {"days": config.keep_results_days, "bytes": config.keep_results_bytes}
+            self.worker.submit("evict", payload, scope=scope, key="evict")
+
+    def _evict(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        from agentmem.agent.tool_results import WorkingMemory
+
+        working = WorkingMemory(self.memory, scope=scope, count=self.tokenizer("")[0])
+        working.evict(timedelta(days=float(payload["days"])), int(payload["bytes"]), at=self.now())
+
+    def settle(self, scope: Scope) -> None:
+        """Finish what waits; what cannot be finished in time is dropped, since it is to be erased.
+
+        Called by the worker itself it only drops.
+        """
+        if "worker" in self.__dict__ and not self.worker.flush(SETTLE_SECONDS):
+            self.worker.forget(scope)
+
+    def forget(self) -> None:
+        """Keep nothing in memory that quotes what was erased."""
+        self.recaller.cache.clear()
+        self.blocks.clear()
+        self._profiles.clear()
+        self._without_results.clear()
+        if "trace" in self.__dict__:
+            self.trace.forget()
+        with self._lock:
+            shown = [self._shown.get(key) for key in self._shown_keys]
+        for prints in shown:  # an answer may still repeat what was erased while it was made
+            _ = prints.value if prints is not None else None
+
+    def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Compare what is new with what it may contradict."""
+        from agentmem.living.settle import Settler
+
+        Settler(self.memory).judge_new(scope)
+
+    @cached_property
+    def nightly(self) -> Nightly:
+        """Consolidates every night while the process lives; started by a turn."""
+        from agentmem.living.consolidate import Nightly
+
+        return Nightly(self.memory)
+
+    def _consolidate(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Consolidate everybody's memories."""
+        from agentmem.living.consolidate import run_nightly
+
+        run_nightly(self.memory)
+
+    def _learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Keep what the user's turns state."""
+        from agentmem.living.learn import Learner
+
+        learner = Learner(self.memory)
+        said = learner.read(scope, payload["messages"])
+        model = payload.get("model") or None
+        if model is None:
+            learner.learn(scope, said)
+            return
+        from agentmem.living.models import Spend
+
+        spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
+        for note in learner.learn(scope, said, model=model, spend=spend).notes:
+            _log.info("While learning from a turn: %s", note)
+
+    def close(self) -> None:
+        """Finish or put away what waits in the background."""
+        if "nightly" in self.__dict__:
+            self.nightly.close()
+        if "worker" in self.__dict__:
+            self.worker.close()
+        if self._unsaved:
+            self._quietly(self._save_corrections)
+        if "predictions" in self.__dict__:
+            self._quietly(self.predictions.save)
+        if "prefetcher" in self.__dict__:
+            self.prefetcher.close()
+        self.recaller.close()
+
+    def _quietly(self, save: Callable[[], object]) -> None:
+        try:
+            save()
+        except Exception as error:  # noqa: BLE001 - closing goes on; a few lessons are lost
+            _log.warning("What was learned last could not be saved: %s", error)
+
+
+def fingerprints_of(context: Context) -> dict[bytes, None]:
+    """What the block of a context is recognised by."""
+    from agentmem.prompt.strip import fingerprints
+
+    block = context.built.block
+    return {} if block is None else dict.fromkeys(fingerprints(block))
+
+
+def _corrected(raw: str | None, lessons: Sequence[tuple[str, float, float]]) -> str:
+    """The kept corrections with a few calls more, whoever taught them the others."""
+    known = Corrections()
+    with suppress(ValueError):  # what cannot be read starts anew
+        known.load(json.loads(raw or "{}"))
+    for model, estimated, actual in lessons:
+        known.observe(model, estimated, actual)
+    return json.dumps(known.export())
+
+
+def _problems_of(path: Path) -> list[str]:
+    """Why a store could not be written at `path`; nothing is touched to find out."""
+    if os.access(path, os.R_OK | os.W_OK) and os.path.isfile(path):
+        return []
+    if path.exists():
+        return [f"the store {path.name} cannot be read and written"]
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return []
+    return [f"the store {path.name} cannot be created here: {folder} is no writable folder"]

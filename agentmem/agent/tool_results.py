@@ -1,0 +1,610 @@
+"""Tool results kept whole and read by id: what goes to the model is a stand-in.
+
+A result is an artifact (its exact bytes) and a `tool_result` memory of the
+same id, by which it is found; erasing the memory erases the bytes (P26).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import quote
+
+from agentmem.agent.reading import (
+    Asked,
+    Detail,
+    Payload,
+    ReadPage,
+    Span,
+    Stored,
+    distinct_words,
+    five_lines,
+    from_bytes,
+    is_small,
+    one_line,
+    plain,
+    plan_eviction,
+    refuse,
+    sendable,
+    spread,
+    stand_in,
+    to_payload,
+    turn_page,
+)
+from agentmem.agent.shapes import Shape, failed_shape, shape_of
+from agentmem.base.checks import require_choice, require_count, require_number, require_text
+from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
+from agentmem.base.filters import Selection
+from agentmem.base.lazy import compile_late
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import Memory, Scope, content_hash
+from agentmem.prompt.block import Pointer
+from agentmem.prompt.strip import strip
+from agentmem.search.intake import WORDS, prepare
+from agentmem.stores.derived import DERIVED
+from agentmem.stores.values import Artifact, Link
+from agentmem.text.clean import clean_line
+
+if TYPE_CHECKING:
+    from agentmem.agent.tools import Tool
+    from agentmem.memory.manager import MemoryManager
+
+
+# ----------------------------------------------------------------------------
+# Where results lie: an artifact and a memory under one id, and when they were last read.
+
+
+_log = logging.getLogger(__name__)
+
+KIND = "tool_result"
+_ID_DIGITS = 15
+_ATTEMPTS = 3
+_WRITE_READS_SECONDS = 60
+
+
+class ResultStore:
+    """The stored results of one scope; safe to use from several threads."""
+
+    def __init__(self, manager: MemoryManager, *, scope: Scope, session: str = "") -> None:
+        self._manager = manager
+        self.scope = scope
+        self.session = session
+        self._lock = threading.Lock()
+        self._noted: dict[str, datetime] = {}
+        self._written: dict[str, datetime] = {}
+
+    def now(self) -> datetime:
+        """What time it is for the memory."""
+        return self._manager.clock.now()
+
+    def new_id(self) -> str:
+        """An id for a memory that is no result."""
+        return self._manager.ids.new()
+
+    def put_result(self, memory: Memory, payload: Payload) -> Memory:
+        """Keep a result and its bytes under a new id, both or neither."""
+        attempt = 1
+        while True:
+            memory = _named(memory, self._short_id())
+            artifact = Artifact(
+                id=memory.id,
+                data=payload.data,
+                created_at=memory.created_at,
+                scope=memory.scope,
+                media_type=str(memory.metadata["media_type"]),
+                metadata={"form": payload.form},
+            )
+            try:
+                self.put(memory, artifact)
+            except DuplicateRecord:
+                if attempt == _ATTEMPTS:
+                    raise
+                attempt += 1
+            else:
+                return memory
+
+    def put(self, memory: Memory, *artifacts: Artifact) -> None:
+        """Keep a memory so that it is found, and `artifacts` with it."""
+        (vectors,) = self._manager.embedding.embed([memory])
+        self._manager.store.put([prepare(memory, vectors)], artifacts=artifacts)
+
+    def update(self, memory: Memory) -> Memory:
+        """Change a memory in place."""
+        (vectors,) = self._manager.embedding.embed([memory])
+        entry = prepare(memory, vectors)
+        return self._manager.store.update(self.scope, entry, at=self.now())
+
+    def link(self, derived: Memory, source: Memory) -> None:
+        """Say that one memory was made from another."""
+        made = Link(
+            first_id=derived.id,
+            second_id=source.id,
+            relation=DERIVED,
+            created_at=derived.created_at,
+        )
+        self._manager.store.links.put(self.scope, made)
+
+    def find(self, result_id: str) -> tuple[Memory, Payload]:
+        """A result and its bytes; of any other memory, its text. Else `RecordNotFound`."""
+        store = self._manager.store
+        memory = store.get(self.scope, require_text(result_id, "id"))
+        if memory.kind != KIND:
+            return memory, to_payload(memory.text)
+        artifact = store.artifacts.get(self.scope, memory.id)
+        form = str(artifact.metadata.get("form", ""))
+        return memory, from_bytes(artifact.data, media_type=artifact.media_type, form=form)
+
+    def why_missing(self, result_id: str) -> str:
+        """What to tell somebody who asked for an id that cannot be read."""
+        shown = clean_line(result_id, limit_characters=60)
+        try:
+            memory = self._manager.store.get(self.scope, result_id, deleted=True)
+        except (RecordNotFound, InvalidInput):
+            newest = ", ".join(memory.id for memory in self.recent(3))
+            told = f" The newest results are {newest}." if newest else ""
+            return f'There is no result "{shown}" here.{told}'
+        if memory.deleted_at is not None:
+            tool = clean_line(str(memory.metadata.get("name", "the tool")), limit_characters=64)
+            return f'The result "{shown}" was let go. Call {tool} again if it is needed.'
+        return f'The bytes of "{shown}" are gone. It was: {memory.index or memory.title}'
+
+    def recent(self, limit: int) -> tuple[Memory, ...]:
+        """The newest results, of this session if there is one."""
+        selection = replace(self._mine(), session=self.session or None)
+        return self._manager.store.recent(selection, limit=limit)
+
+    def known(self, kind: str, digest: str) -> Memory | None:
+        """A recent memory of this owner that says the same."""
+        selection = Selection(reader=self.scope, kinds=(kind,))
+        for memory in self._manager.store.recent(selection, limit=200):
+            if memory.content_hash == digest and memory.scope == self.scope:
+                return memory
+        return None
+
+    def stored(self) -> Iterator[Stored]:
+        """Every result, as eviction looks at it."""
+        self._write_reads(everything=True)
+        for memory in self._manager.store.scan(self._mine()):
+            last = memory.usage.last_used_at or memory.created_at
+            yield Stored(
+                id=memory.id,
+                bytes=int(memory.metadata.get("bytes", 0)),
+                last_read_at=max(memory.created_at, last),
+                pinned=bool(memory.metadata.get("pinned")),
+            )
+
+    def let_go(self, ids: list[str], *, at: datetime) -> None:
+        """Remove the bytes of results and delete their memories."""
+        if ids:
+            self._manager.store.delete(self.scope, ids, at=at, artifacts=True)
+
+    def note_read(self, result_id: str) -> None:
+        """Remember when a result was read: written the first time, then once a minute."""
+        with self._lock:
+            self._noted[result_id] = self.now()
+        self._write_reads(everything=False)
+
+    def _write_reads(self, *, everything: bool) -> None:
+        with self._lock:
+            due = {
+                result_id: at
+                for result_id, at in self._noted.items()
+                if everything or self._is_due(result_id, at)
+            }
+            for result_id in due:
+                del self._noted[result_id]
+            self._written |= due
+        for result_id, at in sorted(due.items(), key=lambda item: item[1]):
+            try:
+                self._manager.store.record_usage(self.scope, [result_id], at=at, retrieved=1)
+            except StoreError as error:  # a store that cannot be written can still be read
+                _log.debug("The read of %s was not noted: %s", result_id, error)
+
+    def _is_due(self, result_id: str, at: datetime) -> bool:
+        before = self._written.get(result_id)
+        return before is None or abs((at - before).total_seconds()) >= _WRITE_READS_SECONDS
+
+    def _mine(self) -> Selection:
+        return Selection(reader=self.scope, kinds=(KIND,), visibilities=("private",))
+
+    def _short_id(self) -> str:
+        """A short id: a model writes it back, and every token of it counts in each stand-in."""
+        digest = blake2b(self._manager.ids.new().encode(), digest_size=8).digest()
+        return f"r{int.from_bytes(digest, 'big') % 10**_ID_DIGITS:0{_ID_DIGITS}d}"
+
+
+def _named(memory: Memory, result_id: str) -> Memory:
+    tool = quote(str(memory.metadata.get("name", "")), safe="")[:200]
+    return replace(memory, id=result_id, source_url=f"tool://{tool}/{result_id}")
+
+
+PromotedKind = Literal["fact", "episode", "task", "pin"]
+SEARCHED_CHARACTERS = 4_000
+ARGUMENT_CHARACTERS = 10_000
+_TAIL_CHARACTERS = 1_000
+_SHORT_CHARACTERS = 500
+_STRIPPED_CHARACTERS = 100_000
+_COUNTED_CHARACTERS = 200_000
+_MAY_QUOTE = compile_late(
+    r"knowledge[\W_]{1,4}context|related[\W_]{1,4}knowledge|agentmem\W{1,24}reference",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A stored result: its id, and what goes to the model for it (`whole`, or a stand-in)."""
+
+    id: str
+    content: str
+    tokens: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evicted:
+    """What an eviction let go: the ids, their bytes, and the bytes that are left."""
+
+    ids: tuple[str, ...] = ()
+    bytes: int = 0
+    left_bytes: int = 0
+
+
+class WorkingMemory:
+    """The tool results of one scope. Every call is synchronous and safe in threads."""
+
+    def __init__(
+        self,
+        manager: MemoryManager,
+        *,
+        scope: Scope | None = None,
+        count: TokenCounter,
+        stand_in_tokens: int = 100,
+        read_limit_tokens: int = 1_000,
+        session: str = "",
+    ) -> None:
+        self._manager = manager
+        self.scope = scope or Scope()
+        self.count = count
+        self.stand_in_tokens = require_count(stand_in_tokens, "stand_in_tokens", least=1)
+        self.read_limit_tokens = require_count(read_limit_tokens, "read_limit_tokens", least=1)
+        self._results = ResultStore(
+            manager, scope=self.scope, session=require_text(session, "session")
+        )
+
+    def keep(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        output: object,
+        *,
+        error: str = "",
+        media_type: str = "",
+    ) -> Kept:
+        """Store a result whole; what goes to the model is it, or a stand-in if it is large.
+
+        `output` may be anything: text, bytes, or a value that is kept as JSON.
+        With an `error` the call counts as failed and the stand-in begins with it.
+        """
+        name, error = sendable(str(name)), sendable(str(error))
+        payload = to_payload(output, media_type=sendable(media_type))
+        shape = shape_of(payload.content, media_type=payload.media_type)
+        if error:
+            shape = failed_shape(error, shape)
+        small = payload.text is not None and is_small(
+            payload.text, limit_tokens=self.stand_in_tokens, count=self.count
+        )
+        memory = self._results.put_result(
+            self._memory(name, arguments, payload, shape=shape, error=error, large=not small),
+            payload,
+        )
+        if small and not error and payload.text is not None:
+            content = sendable(payload.text)
+            return Kept(id=memory.id, content=content, tokens=self.count(content), whole=True)
+        content = stand_in(
+            shape,
+            result_id=memory.id,
+            tool=name,
+            limit_tokens=self.stand_in_tokens,
+            count=self.count,
+        )
+        return Kept(id=memory.id, content=content, tokens=self.count(content), whole=False)
+
+    def data(self, result_id: str) -> bytes:
+        """The exact bytes of a result; `RecordNotFound` if this scope has none."""
+        memory, payload = self._results.find(result_id)
+        self._results.note_read(memory.id)
+        return payload.data
+
+    def read(
+        self,
+        result_id: str,
+        *,
+        range: Span | None = None,  # noqa: A002 - the model's word for it
+        lines: Span | None = None,
+        grep: str | None = None,
+        json_path: str | None = None,
+        offset: int = 0,
+        limit_tokens: int | None = None,
+    ) -> ReadPage:
+        """One page of a result, at most `limit_tokens` long; a model's mistake is answered.
+
+        `range` counts characters of a text and bytes of anything else, from 0,
+        end not included. `lines` count from 1, both ends included. One of the
+        four may be given; `offset` continues where the page before ended.
+        """
+        limit = self.read_limit_tokens if limit_tokens is None else limit_tokens
+        require_count(limit, "limit_tokens", least=1)
+        asked = Asked(
+            id=sendable(str(result_id)).strip(),
+            range=range,
+            lines=lines,
+            grep=grep,
+            json_path=json_path,
+            offset=offset,
+        )
+        try:
+            memory, payload = self._results.find(asked.id)
+            page = turn_page(asked, payload, limit_tokens=limit, count=self.count)
+        except RecordNotFound:
+            problem = self._results.why_missing(asked.id)
+        except InvalidInput as error:
+            problem = str(error)
+        else:
+            self._results.note_read(memory.id)
+            return page
+        return refuse(asked, problem, limit_tokens=limit, count=self.count)
+
+    def describe(self, result_id: str, *, level: Detail = "one") -> str:
+        """A result in one line, in five, or in full; each costs no more than the next (W4)."""
+        require_choice(level, get_args(Detail), "level")
+        memory, payload = self._results.find(result_id)
+        full = payload.text
+        if full is None:
+            full = payload.data.decode("utf-8", "backslashreplace")
+        full = sendable(full)
+        if level == "full":
+            return full
+        five = memory.summary or memory.text
+        if len(full) <= _COUNTED_CHARACTERS and self.count(full) <= self.count(five):
+            five = full
+        if level == "five":
+            return five
+        one = memory.index or five
+        return five if self.count(five) <= self.count(one) else one
+
+    def pointers(self, limit: int = 5) -> tuple[Pointer, ...]:
+        """The newest large results as lines of the block, pinned ones first."""
+        require_count(limit, "limit")
+        found = self._results.recent(limit * 8)
+        large = [m for m in found if m.metadata.get("large") or m.metadata.get("pinned")]
+        large.sort(key=lambda memory: not memory.metadata.get("pinned"))
+        return tuple(
+            Pointer(
+                id=memory.id,
+                summary=memory.index or memory.title,
+                tool=str(memory.metadata.get("name", "")),
+                tokens=int(memory.metadata.get("tokens", 0)),
+            )
+            for memory in large[:limit]
+        )
+
+    def promote(
+        self, result_id: str, to: PromotedKind = "fact", *, text: str | None = None
+    ) -> Memory:
+        """Turn a result into a memory of that kind, linked to it; "pin" keeps it from eviction.
+
+        Without `text` the memory says what a short result says, or the five
+        lines of a long one. It is as little trusted as the tool it came from.
+        """
+        require_choice(to, get_args(PromotedKind), "to")
+        memory, payload = self._results.find(result_id)
+        if to == "pin":
+            return self._pin(memory, pinned=True)
+        kept = _something(text if text is not None else _promoted_text(memory, payload))
+        new = Memory(
+            id=self._results.new_id(),
+            text=kept,
+            created_at=self._results.now(),
+            kind=to,
+            scope=memory.scope,
+            origin="tool",
+            source_url=memory.source_url,
+            title=memory.title,
+            session=memory.session,
+            content_hash=content_hash(kept),
+            metadata={"source_id": memory.id, "tool": memory.metadata.get("name", "")},
+        )
+        self._results.put(new)
+        self._results.link(new, memory)
+        return new
+
+    def unpin(self, result_id: str) -> Memory:
+        """Let a pinned result be evicted again."""
+        return self._pin(self._results.find(result_id)[0], pinned=False)
+
+    def evict(
+        self,
+        max_age: timedelta | float | None = None,
+        max_bytes: int | None = None,
+        at: datetime | None = None,
+    ) -> Evicted:
+        """Let go of results not read for `max_age` (seconds), then of the least recently read.
+
+        Until at most `max_bytes` are left; never of pinned ones (W3). Their bytes
+        are removed at once, their memories deleted.
+        """
+        if max_age is not None and not isinstance(max_age, timedelta):
+            max_age = timedelta(seconds=require_number(max_age, "max_age", low=0, high=1e11))
+        if max_bytes is not None:
+            require_count(max_bytes, "max_bytes")
+        moment = at or self._results.now()
+        stored = list(self._results.stored())
+        gone = plan_eviction(stored, at=moment, max_age=max_age, max_bytes=max_bytes)
+        ids = tuple(result.id for result in gone)
+        self._results.let_go(list(ids), at=moment)
+        removed = sum(result.bytes for result in gone)
+        held = sum(result.bytes for result in stored)
+        return Evicted(ids=ids, bytes=removed, left_bytes=held - removed)
+
+    def save(self, text: str, *, kind: str = "fact") -> tuple[Memory, bool]:
+        """Remember what the assistant wants kept, and whether it is new.
+
+        It counts as the assistant's words, never as the user's preference.
+        """
+        if require_text(kind, "kind") == "preference":
+            raise InvalidInput(
+                "kind", kind, "is only for what users say themselves", remedy='Use "fact".'
+            )
+        kept = _something(text)
+        digest = content_hash(kept)
+        known = self._results.known(kind, digest)
+        if known is not None:
+            return known, False
+        new = Memory(
+            id=self._results.new_id(),
+            text=kept,
+            created_at=self._results.now(),
+            kind=kind,
+            scope=self.scope,
+            origin="assistant",
+            session=self._results.session,
+            content_hash=digest,
+        )
+        self._results.put(new)
+        return new, True
+
+    def tools(self, *, save: bool = False) -> tuple[Tool, ...]:
+        """The tools by which a model reads results, searches memory and, on request, saves."""
+        from agentmem.agent.tools import memory_tools
+
+        return memory_tools(self._manager, self, save=save)
+
+    def _pin(self, memory: Memory, *, pinned: bool) -> Memory:
+        rest = {key: value for key, value in memory.metadata.items() if key != "pinned"}
+        metadata = {**rest, "pinned": True} if pinned else rest
+        return self._results.update(replace(memory, metadata=metadata))
+
+    def _memory(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        payload: Payload,
+        *,
+        shape: Shape,
+        error: str,
+        large: bool,
+    ) -> Memory:
+        """What a result is found by; its id is given when it is stored."""
+        given = _arguments(arguments)
+        shape = _own_shape(payload, shape)
+        text = _searched(payload, shape, error)
+        words = _middle_words(payload, text)
+        return Memory(
+            id="",
+            text=text,
+            created_at=self._results.now(),
+            kind=KIND,
+            scope=self.scope,
+            origin="tool",
+            index=one_line(shape),
+            summary=five_lines(shape),
+            title=clean_line(f"{name} {_shown(given)}", limit_characters=200),
+            session=self._results.session,
+            content_hash=content_hash(text),
+            metadata={
+                "name": name,
+                "arguments": given,
+                "success": not error,
+                "error": error[:ARGUMENT_CHARACTERS],
+                "bytes": len(payload.data),
+                "media_type": payload.media_type,
+                "form": payload.form,
+                "shape": shape.kind,
+                "large": large,
+                "tokens": self._about_tokens(payload),
+                **({WORDS: words} if words else {}),
+            },
+        )
+
+    def _about_tokens(self, payload: Payload) -> int:
+        """About how many tokens the whole is; a long text is judged by its beginning."""
+        if payload.text is None:
+            return len(payload.data) // 3
+        sample = payload.text[:8_000]
+        if not sample:
+            return 0
+        return max(round(self.count(sendable(sample)) * len(payload.text) / len(sample)), 0)
+
+
+def _own_shape(payload: Payload, shape: Shape) -> Shape:
+    """The shape of what is left of a result without our own blocks, which are not stored (P21)."""
+    text = sendable(payload.text or "")
+    if len(text) > _STRIPPED_CHARACTERS:  # what is shown of it comes from its ends
+        text = f"{text[: _STRIPPED_CHARACTERS // 2]}\n{text[-_STRIPPED_CHARACTERS // 2 :]}"
+    left = strip(text)
+    if left == text:
+        return shape
+    found = shape_of(left, media_type=payload.media_type)
+    return failed_shape(shape.first, found) if shape.kind == "error" else found
+
+
+def _searched(payload: Payload, shape: Shape, error: str) -> str:
+    """What a result says of itself: what it is, its beginning and its end; never our own blocks."""
+    parts = [one_line(replace(shape, first="")), error[:_TAIL_CHARACTERS]]
+    if payload.text is not None:
+        text = sendable(payload.text.replace("\x00", ""))
+        parts.append(text[:SEARCHED_CHARACTERS])
+        parts.append(text[SEARCHED_CHARACTERS:][-_TAIL_CHARACTERS:])
+    kept = strip("\n".join(part for part in parts if part))
+    return kept.strip() or shape.what
+
+
+def _middle_words(payload: Payload, searched: str) -> str:
+    """The different words of what lies between the searched ends; never those of our own blocks."""
+    text = payload.text or ""
+    if len(text) <= SEARCHED_CHARACTERS + _TAIL_CHARACTERS:
+        return ""
+    middle = spread(text[SEARCHED_CHARACTERS:-_TAIL_CHARACTERS])
+    middle = sendable(middle.replace("\x00", " "))
+    if _MAY_QUOTE.search(middle):
+        middle = strip(middle)
+    return distinct_words(middle, known=searched)
+
+
+def _promoted_text(memory: Memory, payload: Payload) -> str:
+    text = payload.text or ""
+    if text.strip() and len(text) <= _SHORT_CHARACTERS:
+        return sendable(text)
+    return f"{memory.title}\n{memory.summary or memory.text}".strip()
+
+
+def _something(text: str) -> str:
+    """`text` without our own blocks (P21), refused when nothing is left."""
+    kept = strip(require_text(text, "text")).strip()
+    if not kept:
+        raise InvalidInput("text", text, "is empty", remedy="Say what is to be remembered.")
+    return kept
+
+
+def _arguments(arguments: Mapping[str, Any] | None) -> Any:
+    """The arguments as they can be kept beside the memory, cut when they are huge."""
+    given = plain(dict(arguments) if isinstance(arguments, Mapping) else arguments or {})
+    written = json.dumps(given, ensure_ascii=False)
+    if len(written) <= ARGUMENT_CHARACTERS:
+        return given
+    return {"cut": written[:ARGUMENT_CHARACTERS], "characters": len(written)}
+
+
+def _shown(given: Any) -> str:
+    if not isinstance(given, Mapping):
+        return ""
+    first = list(given.items())[:6]
+    return " ".join(f"{key}={json.dumps(value, ensure_ascii=False)[:80]}" for key, value in first)

@@ -1,0 +1,661 @@
+"""Run the tool calls of one turn: checked, in parallel, bounded, and never blindly again."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import json
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from agentmem.agent.reading import READ_TOOL, one_line, sendable, to_payload
+from agentmem.agent.shapes import shape_of
+from agentmem.agent.tool_results import WorkingMemory
+from agentmem.agent.tools import Tool, as_tools
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import InvalidInput, shown
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.threads import in_thread, is_async
+from agentmem.base.types import EMPTY
+from agentmem.text.clean import clean_line
+from agentmem.tokens.encodings import estimate_tokens
+
+# ----------------------------------------------------------------------------
+# Read a model's tool call, and say in plain words how it differs from the tool's schema.
+
+
+_FENCE = re.compile(r"\A\s*```[\w-]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_MOST_DIFFERENCES = 8
+_DEEPEST = 30
+_VALUE_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedCall:
+    """A call as it can be looked up; `problem` when its arguments could not be read."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    raw: str = ""
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Equal for calls that ask for the same: same tool, same arguments in any order."""
+        if self.problem:
+            return f"{self.name}\n!{self.raw}"
+        written = json.dumps(
+            self.arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=repr
+        )
+        return f"{self.name}\n{written}"
+
+
+def parse_call(call: Any, number: int) -> ParsedCall:
+    """A call of chat completions, as a dict or an SDK's object, also with broken arguments."""
+    plain = _as_mapping(call)
+    function = _as_mapping(plain.get("function")) or plain
+    call_id = plain.get("id") or plain.get("call_id") or plain.get("tool_call_id")
+    name = function.get("name")
+    given = function.get("arguments", function.get("input", function.get("args")))
+    found = ParsedCall(
+        call_id=sendable(str(call_id)) if call_id else f"call_{number}",
+        name=sendable(name) if isinstance(name, str) else "",
+    )
+    arguments, problem = read_arguments(given)
+    raw = given if isinstance(given, str) else repr(given)
+    return ParsedCall(
+        call_id=found.call_id, name=found.name, arguments=arguments, raw=raw, problem=problem
+    )
+
+
+def read_arguments(given: Any) -> tuple[Mapping[str, Any], str]:
+    """The arguments, or what is wrong with them.
+
+    Nothing is an empty object. Read as well: a code fence around the object, line
+    breaks inside strings, a trailing comma, a Python literal, JSON inside a
+    JSON string. What was cut off is not guessed.
+    """
+    if given is None:
+        return {}, ""
+    if isinstance(given, Mapping):
+        return {str(key): value for key, value in given.items()}, ""
+    if not isinstance(given, str):
+        return {}, f"the arguments are a {type(given).__name__}, not a JSON object"
+    text = given.strip()
+    if not text:
+        return {}, ""
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        value, problem = _repaired(text), str(error)
+        if value is None:
+            return {}, f"the arguments are not valid JSON ({problem})"
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, strict=False)
+        except (ValueError, RecursionError):
+            return {}, "the arguments are a text, not a JSON object"
+    if value is None:
+        return {}, ""
+    if not isinstance(value, dict):
+        return {}, f"the arguments are a JSON {_type_name(value)}, not an object"
+    try:
+        require_text(json.dumps(value, ensure_ascii=False, default=str), "arguments")
+    except (InvalidInput, ValueError, RecursionError):
+        return {}, "the arguments hold characters that are no Unicode text"
+    return {str(key): item for key, item in value.items()}, ""
+
+
+def _repaired(text: str) -> Any:
+    fenced = _FENCE.match(text)
+    text = fenced[1] if fenced else text
+    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        try:
+            return json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    if len(text) > 100_000 or not text.startswith("{"):
+        return None
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def without_nulls(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments without the nulls by which strict schemas say "left out", nested ones too."""
+    validator = _validator(tool.parameters)
+    pruned = _pruned(dict(arguments), tool.parameters, validator, 0)
+    return pruned if isinstance(pruned, dict) else arguments
+
+
+def _pruned(value: Any, schema: Any, validator: Any, depth: int) -> Any:
+    schema = _followed(schema, validator.schema)
+    if depth > _DEEPEST or not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_pruned(item, items, validator, depth + 1) for item in value]
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or not isinstance(properties, Mapping):
+        return value
+    required = schema.get("required") or ()
+    return {
+        key: _pruned(item, properties.get(key), validator, depth + 1)
+        for key, item in value.items()
+        if item is not None
+        or key not in properties
+        or key in required
+        or _accepts_null(validator, properties[key])
+    }
+
+
+def _followed(schema: Any, root: Any) -> Any:
+    """The schema a local reference leads to, such as `#/$defs/Point`."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        return schema
+    found = root
+    for part in schema["$ref"].removeprefix("#/").split("/"):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _accepts_null(validator: Any, schema: Any) -> bool:
+    try:
+        return bool(validator.evolve(schema=schema).is_valid(None))
+    except Exception:  # noqa: BLE001 - a schema that cannot be followed forbids nothing
+        return True
+
+
+def differences(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the arguments have that the schema does not want, and the other way round.
+
+    A schema that cannot be followed (a reference to nowhere) forbids nothing.
+    """
+    try:
+        errors = sorted(
+            _validator(tool.parameters).iter_errors(dict(arguments)),
+            key=lambda error: [str(part) for part in error.absolute_path],
+        )
+        found = [text for error in errors for text in _say(error)]
+    except Exception:  # noqa: BLE001 - a foreign schema may fail in any way while it is followed
+        return ()
+    found += _unknown_to_function(tool, arguments)
+    return tuple(dict.fromkeys(found))[:_MOST_DIFFERENCES]
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    return kind(schema, registry=Registry())  # an empty registry: references are never fetched
+
+
+def _say(error: Any) -> Iterable[str]:
+    where = _path(error.absolute_path)
+    rule, instance = error.validator, error.instance
+    schema = error.schema if isinstance(error.schema, Mapping) else {}
+    properties = schema.get("properties") or {}
+    if rule == "required":
+        missing = [name for name in error.validator_value if name not in instance]
+        return [
+            f"missing field {_field(where, name)}{_expected(properties.get(name))}"
+            for name in missing
+        ]
+    if rule in ("additionalProperties", "unevaluatedProperties") and isinstance(instance, Mapping):
+        patterns = schema.get("patternProperties") or {}
+        unknown = [
+            n
+            for n in instance
+            if n not in properties and not any(re.search(p, n) for p in patterns)
+        ]
+        return [_unknown(_field(where, n), n, list(properties)) for n in unknown]
+    if rule == "type":
+        wanted = _types(error.validator_value)
+        return [
+            f"{where or 'the arguments'} must be {wanted}, not {_type_name(instance)} "
+            + _value(instance)
+        ]
+    if rule in ("enum", "const"):
+        allowed = error.validator_value if rule == "enum" else [error.validator_value]
+        near = get_close_matches(str(instance), [str(a) for a in allowed], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        listed = ", ".join(_value(a) for a in list(allowed)[:10])
+        return [f"{where} must be one of {listed}, not {_value(instance)}{hint}"]
+    if rule in ("anyOf", "oneOf"):
+        choices = [_expected(choice).strip(" ()") for choice in error.validator_value]
+        listed = " or ".join(dict.fromkeys(filter(None, choices))) or "one of several forms"
+        return [f"{where or 'the arguments'} must be {listed}, not {_value(instance)}"]
+    message = clean_line(str(error.message), limit_characters=160)
+    return [f"{where}: {message}" if where else message]
+
+
+def _unknown_to_function(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """Fields the schema lets pass and the function has no parameter for."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(tool.call).parameters
+    except (TypeError, ValueError):
+        return []
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return []
+    names = [n for n, p in parameters.items() if p.kind is not p.POSITIONAL_ONLY]
+    missing = [
+        f"missing field {name}"
+        for name, p in parameters.items()
+        if p.default is p.empty
+        and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        and name not in arguments
+    ]
+    return [_unknown(name, name, names) for name in arguments if name not in names] + missing
+
+
+def nearest(name: str, names: Sequence[str]) -> list[str]:
+    """The names that look most like `name`, best first."""
+    folded = {known.casefold(): known for known in names}
+    found = get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
+    wanted = name.casefold()
+    inside = [k for k in folded if len(wanted) > 2 and (wanted in k or k in wanted)]
+    return [folded[key] for key in dict.fromkeys([*found, *inside])][:3]
+
+
+def _unknown(where: str, name: str, known: Sequence[str]) -> str:
+    near = nearest(name, known)
+    if near:
+        return f"unknown field {_clean(where)}; did you mean {near[0]}?"
+    listed = ", ".join(known[:10])
+    return f"unknown field {_clean(where)}" + (f"; known fields: {listed}" if listed else "")
+
+
+def _expected(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return ""
+    if "enum" in schema:
+        return f" (one of {', '.join(_value(v) for v in list(schema['enum'])[:6])})"
+    kind = schema.get("type")
+    return f" ({_types(kind)})" if kind else ""
+
+
+def _types(kind: Any) -> str:
+    return " or ".join(map(str, kind)) if isinstance(kind, list | tuple) else str(kind)
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list | tuple) else "object"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str | int | float | bool):
+        return _clean(json.dumps(value, ensure_ascii=False)[: _VALUE_CHARACTERS * 2])
+    return _clean(shown(value))
+
+
+def _clean(text: str) -> str:
+    return clean_line(sendable(text), limit_characters=_VALUE_CHARACTERS)
+
+
+def _path(parts: Iterable[Any]) -> str:
+    written = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts).lstrip(".")
+    return _clean(written)
+
+
+def _field(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        dumped = dump()
+        return dumped if isinstance(dumped, Mapping) else {}
+    names = ("id", "call_id", "function", "name", "arguments", "input")
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+
+
+CHANGE_SOMETHING = (
+    "Do not repeat this call unchanged: it will not be executed again. Change the arguments, "
+    "use another tool, or answer with what you have."
+)
+_ERROR_CHARACTERS = 600
+_KEEP_SECONDS = 10.0
+_TRACEBACK_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutcome:
+    """What became of one call; `message` goes to the model.
+
+    `executed` is false for a call that was refused or answered from the
+    record. `result_id` reads the stored result, "" when there is none.
+    """
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    message: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    ok: bool
+    executed: bool
+    result_id: str = ""
+    error: str = ""
+    duration_ms: float = 0.0
+
+    @property
+    def content(self) -> str:
+        """The text of the message."""
+        return str(self.message.get("content", ""))
+
+
+class _Failed(Exception):
+    """A call that did not give a result: one line for the model, details for the record."""
+
+    def __init__(self, line: str, *, details: str = "") -> None:
+        super().__init__(line)
+        self.line = line
+        self.details = details
+
+
+class ToolRunner:
+    """The tools of one turn; make a new one for the next.
+
+    A call is checked against the tool's schema before it is executed. What
+    failed once is not executed again unchanged (P34); what a read-only tool
+    said once is not asked again. `degradations` lists what memory could not do.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Any],
+        working: WorkingMemory | None = None,
+        *,
+        timeout_seconds: float | None = 60.0,
+        count: TokenCounter | None = None,
+        limit_tokens: int = 4_000,
+        parallel: int = 16,
+    ) -> None:
+        self._tools = {tool.name: tool for tool in as_tools(tools)}
+        self._working = working
+        if timeout_seconds is not None:
+            require_number(timeout_seconds, "timeout_seconds", low=0)
+        self._timeout_seconds = timeout_seconds
+        self._count = count or (working.count if working is not None else estimate_tokens)
+        self._limit_tokens = require_count(limit_tokens, "limit_tokens", least=1)
+        self._parallel = require_count(parallel, "parallel", least=1)
+        self._record: dict[str, ToolOutcome] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._room: asyncio.Semaphore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.degradations: list[str] = []
+        self.outcomes: list[ToolOutcome] = []
+        """All so far, in the order in which they ended; also of a run that was cancelled."""
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order they were given."""
+        return tuple(self._tools.values())
+
+    def definitions(self, *, strict: bool = False) -> list[dict[str, Any]]:
+        """The tools as chat completions take them."""
+        return [tool.definition(strict=strict) for tool in self._tools.values()]
+
+    async def run(self, calls: Sequence[Any] | None) -> tuple[ToolOutcome, ...]:
+        """The outcome of each call, in their order; they run at the same time.
+
+        Nothing a tool, a model or the store does wrong is raised; cancelling is.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._locks = loop, {}
+            self._room = asyncio.Semaphore(self._parallel)
+        parsed = [parse_call(call, number) for number, call in enumerate(calls or (), 1)]
+        return tuple(await asyncio.gather(*(self._answer(call) for call in parsed)))
+
+    async def _answer(self, call: ParsedCall) -> ToolOutcome:
+        outcome = await self._outcome(call)
+        self.outcomes.append(outcome)
+        return outcome
+
+    async def _outcome(self, call: ParsedCall) -> ToolOutcome:
+        tool = self._tools.get(call.name)
+        if tool is not None and not call.problem:
+            call = replace(call, arguments=without_nulls(tool, call.arguments))
+        key = call.key
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            earlier = self._record.get(key)
+            if earlier is not None:
+                return self._from_record(call, earlier)
+            started = time.perf_counter()
+            outcome = self._refused(call, tool)
+            if outcome is None and tool is not None:
+                outcome = await self._execute(call, tool)
+            assert outcome is not None  # noqa: S101 - an unknown tool is always refused
+            spent = round((time.perf_counter() - started) * 1_000, 3)
+            outcome = replace(outcome, duration_ms=spent)
+            if not outcome.ok or (tool is not None and tool.read_only):
+                self._record[key] = outcome
+            return outcome
+
+    def _from_record(self, call: ParsedCall, earlier: ToolOutcome) -> ToolOutcome:
+        if earlier.ok:
+            return replace(
+                earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
+                message=_message(call, earlier.content),
+            )  # fmt: skip
+        text = (
+            f"Not executed: exactly this call of {_name(call)} failed before in this turn.\n"
+            f"{earlier.content}"
+        )
+        if CHANGE_SOMETHING not in text:
+            text = f"{text}\n{CHANGE_SOMETHING}"
+        return replace(
+            earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
+            message=_message(call, text),
+        )  # fmt: skip
+
+    def _refused(self, call: ParsedCall, tool: Tool | None) -> ToolOutcome | None:
+        """The answer to a call that cannot be executed as it is."""
+        if tool is None:
+            near = nearest(call.name, list(self._tools))
+            known = ", ".join(list(self._tools)[:20]) or "none"
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {known}."
+            return self._failure(call, f"There is no tool {_name(call)}.", hint)
+        if call.problem:
+            fields = ", ".join(tool.parameters.get("properties") or {})
+            hint = f"Send one JSON object with the fields: {fields or 'none'}."
+            return self._failure(call, f"{_name(call)}: {call.problem}.", hint)
+        found = differences(tool, call.arguments)
+        if found:
+            listed = "\n".join(f"- {difference}" for difference in found)
+            return self._failure(
+                call, f"The arguments do not fit the schema of {_name(call)}:\n{listed}",
+                "Correct these fields and call again.",
+            )  # fmt: skip
+        return None
+
+    async def _execute(self, call: ParsedCall, tool: Tool) -> ToolOutcome:
+        room = self._room or asyncio.Semaphore(self._parallel)
+        try:
+            async with room:
+                output = await self._call(tool, call.arguments)
+        except _Failed as failed:
+            result_id = await self._keep_failure(call, tool, failed)
+            traced = result_id and failed.details
+            told = f'\nThe traceback: {READ_TOOL}(id="{result_id}")' if traced else ""
+            outcome = self._failure(
+                call, f"{_name(call)} failed: {failed.line}{told}", CHANGE_SOMETHING
+            )
+            return replace(outcome, executed=True, result_id=result_id, error=failed.line)
+        content, result_id = await self._keep(call, tool, output)
+        return ToolOutcome(
+            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=True,
+            executed=True, result_id=result_id, message=_message(call, content),
+        )  # fmt: skip
+
+    async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+        """What the tool gives back; `_Failed` for whatever it raises, and for its being late."""
+        work = asyncio.ensure_future(_invoke(tool.call, arguments))
+        work.add_done_callback(_look_at)
+        try:
+            done, _ = await asyncio.wait({work}, timeout=self._timeout_seconds)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        if not done:
+            work.cancel()  # not awaited: a tool that holds on to its life must not hold us up
+            raise _Failed(f"no answer within {self._timeout_seconds:g} seconds.")
+        if work.cancelled():
+            raise _Failed("the tool cancelled itself.")
+        error = work.exception()
+        if error is None:
+            return work.result()
+        raise _Failed(_line_of(error), details=_details_of(error)) from error
+
+    async def _keep(self, call: ParsedCall, tool: Tool, output: Any) -> tuple[str, str]:
+        """What goes to the model, and the id it is kept under."""
+        if self._working is not None and tool.keep:
+            keep = partial(self._working.keep, call.name, call.arguments, output)
+            try:
+                kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
+            except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
+                self._degrade(f"the result of {_name(call)} was not kept", error)
+            else:
+                return kept.content, kept.id
+        return self._whole(output), ""
+
+    async def _keep_failure(self, call: ParsedCall, tool: Tool, failed: _Failed) -> str:
+        if self._working is None or not tool.keep:
+            return ""
+        keep = partial(
+            self._working.keep, call.name, call.arguments, failed.details or failed.line,
+            error=failed.line,
+        )  # fmt: skip
+        try:
+            kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
+            self._degrade(f"the failure of {_name(call)} was not kept", error)
+            return ""
+        return str(kept.id)
+
+    def _degrade(self, what: str, error: Exception) -> None:
+        reason = str(error) or type(error).__name__
+        self.degradations.append(f"{what}: {clean_line(reason, limit_characters=200)}")
+
+    def _whole(self, output: Any) -> str:
+        """The output itself, cut to the limit; of binary data, what it is."""
+        payload = to_payload(output)
+        if payload.text is None:
+            return one_line(shape_of(payload.data, media_type=payload.media_type))
+        return self._cut(sendable(payload.text))
+
+    def _cut(self, text: str) -> str:
+        limit = self._limit_tokens
+        if len(text) <= 12 * limit and self._count(text) <= limit:
+            return text
+        note = f"\n… cut: {len(text):,} characters in all."
+        kept = text[: 12 * limit]
+        while kept and self._count(kept + note) > limit:
+            kept = kept[: len(kept) * 4 // 5]
+        return kept + note
+
+    def _failure(self, call: ParsedCall, problem: str, hint: str) -> ToolOutcome:
+        text = self._cut(f"Error: {problem}\n{hint}")
+        return ToolOutcome(
+            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=False,
+            executed=False, error=problem, message=_message(call, text),
+        )  # fmt: skip
+
+
+async def _invoke(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a tool: an async one here, any other in a thread of its own."""
+    try:
+        if is_async(call) or inspect.isasyncgenfunction(call):
+            result = call(**arguments)
+        else:
+            result = await in_thread(partial(_call_whole, call, arguments), name="agentmem-tool")
+        while inspect.isawaitable(result):
+            result = await result
+        if inspect.isasyncgen(result):
+            result = _joined([item async for item in result])
+    except SystemExit as error:
+        raise RuntimeError(f"the tool tried to exit with {error.code!r}") from error
+    return result
+
+
+def _call_whole(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """What a tool gives back; one that yields is run to its end where it may block."""
+    result = call(**arguments)
+    return _joined(list(result)) if inspect.isgenerator(result) else result
+
+
+def _joined(items: list[Any]) -> Any:
+    return "".join(items) if all(isinstance(item, str) for item in items) else items
+
+
+def _look_at(work: asyncio.Future[Any]) -> None:
+    """Mark an exception as seen, so that a tool given up on does not complain later."""
+    if not work.cancelled():
+        work.exception()
+
+
+def _line_of(error: BaseException) -> str:
+    try:
+        said = _validation(error) or str(error)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        said = ""
+    name = type(error).__name__
+    return clean_line(
+        sendable(f"{name}: {said}" if said else name), limit_characters=_ERROR_CHARACTERS
+    )
+
+
+def _validation(error: BaseException) -> str:
+    """What pydantic has against the arguments, a field each; "" for any other error."""
+    found = getattr(error, "errors", None)
+    if type(error).__name__ != "ValidationError" or not callable(found):
+        return ""
+    return "; ".join(
+        f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}" for one in found()[:5]
+    )
+
+
+def _details_of(error: BaseException) -> str:
+    """The traceback from the tool's own frames on."""
+    try:
+        frames = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - formatting calls the exception's own methods
+        return ""
+    return frames[-_TRACEBACK_CHARACTERS:]
+
+
+def _message(call: ParsedCall, content: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.call_id, "content": content}
+
+
+def _name(call: ParsedCall) -> str:
+    return clean_line(call.name, limit_characters=64) or "(no name)"

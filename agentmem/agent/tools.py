@@ -1,0 +1,491 @@
+"""Tools a model may call: a name, a JSON schema and a callable, however they were written."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.base.threads import is_async
+from agentmem.base.types import Hit, Scope, utc
+from agentmem.text.clean import clean_line
+
+if TYPE_CHECKING:
+    from agentmem.agent.tool_results import WorkingMemory
+    from agentmem.memory.manager import MemoryManager
+
+
+# ----------------------------------------------------------------------------
+# What a function's docstring says about it and about each parameter.
+
+
+_SECTION = re.compile(
+    r"^(args|arguments|parameters|params|keyword args|keyword arguments|other parameters)\s*:?\s*$",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"^(returns?|yields?|raises|examples?|notes?|see also|references|warnings?|attributes)"
+    r"\s*:?\s*$",
+    re.IGNORECASE,
+)
+_GOOGLE = re.compile(r"^(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_NUMPY = re.compile(r"^\*{0,2}(\w+)\s*:(?!:)")
+_FIELD = re.compile(r"^:param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
+_ANY_FIELD = re.compile(r"^:\w+[^:]*:")
+
+
+def read_docstring(docstring: str | None) -> tuple[str, Mapping[str, str]]:
+    """The description before the first section, and a text for each parameter named.
+
+    Google, NumPy and Sphinx styles are read; anything else is description.
+    """
+    if not docstring:
+        return "", {}
+    lines = cleandoc(docstring).split("\n")
+    said: list[str] = []
+    parameters: dict[str, str] = {}
+    inside = ""
+    current = ""
+    indent = 0
+    for at, line in enumerate(lines):
+        ruled = at + 1 < len(lines) and re.fullmatch(r"-{3,}\s*", lines[at + 1]) is not None
+        if field := _FIELD.match(line):
+            inside, current = "field", field[1]
+            parameters[current] = field[2].strip()
+        elif _SECTION.match(line):
+            inside, current = ("numpy" if ruled else "google"), ""
+        elif _OTHER.match(line) or _ANY_FIELD.match(line):
+            inside, current = "other", ""
+        elif not inside:
+            said.append(line)
+        elif (
+            inside == "google"
+            and (match := _GOOGLE.match(line))
+            and (not current or len(match[1]) <= indent)
+        ):
+            indent, current = len(match[1]), match[2]
+            parameters[current] = match[3].strip()
+        elif inside == "numpy" and (match := _NUMPY.match(line)):
+            current = match[1]
+            parameters[current] = ""
+        elif current and line.startswith((" ", "\t")):
+            parameters[current] = f"{parameters[current]} {line.strip()}".strip()
+        elif inside == "google" and line.strip():
+            inside, current = "", ""
+            said.append(line)
+    return "\n".join(said).strip(), parameters
+
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_PARAMETERS: Mapping[str, Any] = {
+    "type": "object", "properties": {}, "additionalProperties": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """What the model sees of a tool, and what is called for it.
+
+    `call` gets the arguments by name and may be async. A `read_only` tool
+    changes nothing, so the same call twice in a turn is answered once. What
+    a tool with `keep=False` gives back is not stored: it is read already.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Callable[..., Any]
+    read_only: bool = False
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InvalidInput(
+                "name", self.name, "is no name for a tool",
+                remedy="Use 1 to 64 letters, digits, _ or -.",
+            )  # fmt: skip
+        if not callable(self.call):
+            raise InvalidInput("call", self.call, "cannot be called", remedy="Pass a function.")
+        _require_schema(self.parameters, self.name)
+
+    def definition(self, *, strict: bool = False) -> dict[str, Any]:
+        """The tool as chat completions take it.
+
+        With `strict`, in the form of OpenAI's structured outputs: every
+        property is required, and one that may be left out may be null.
+        """
+        parameters = deepcopy(dict(self.parameters))
+        function: dict[str, Any] = {"name": self.name, "description": self.description}
+        if strict:
+            _make_strict(parameters)
+            function["strict"] = True
+        return {"type": "function", "function": {**function, "parameters": parameters}}
+
+
+def as_tool(
+    obj: Tool | Callable[..., Any] | Mapping[str, Any], *, read_only: bool | None = None
+) -> Tool:
+    """A tool from a `Tool`, a function, or a chat-completions definition with a `call`.
+
+    A function's parameters, hints and docstring make its schema. A mapping is
+    `{"type": "function", "function": {…}, "call": fn}`; it may say
+    `"read_only": True`. A function may be marked `fn.read_only = True`.
+    """
+    if isinstance(obj, Tool):
+        tool = obj
+    elif isinstance(obj, Mapping):
+        tool = _from_mapping(obj)
+    elif callable(obj):
+        tool = _from_function(obj)
+    else:
+        raise InvalidInput(
+            "tool", obj, "is no tool", remedy="Pass a function, a Tool or a dict with a call."
+        )
+    if read_only is None or read_only == tool.read_only:
+        return tool
+    return Tool(
+        name=tool.name, description=tool.description, parameters=tool.parameters,
+        call=tool.call, read_only=read_only, keep=tool.keep,
+    )  # fmt: skip
+
+
+def as_tools(objects: Iterable[Any]) -> tuple[Tool, ...]:
+    """Tools with different names; two of one name are refused."""
+    if isinstance(objects, Mapping | str | Tool) or not isinstance(objects, Iterable):
+        raise InvalidInput("tools", objects, "is not a list of tools", remedy="Pass a list.")
+    tools: dict[str, Tool] = {}
+    for obj in objects:
+        tool = as_tool(obj)
+        if tool.name in tools:
+            raise InvalidInput(
+                "tools", tool.name, "has two tools of one name", remedy="Rename one of them."
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())
+
+
+def _from_mapping(written: Mapping[str, Any]) -> Tool:
+    function = written.get("function")
+    described = function if isinstance(function, Mapping) else written
+    call = next(
+        (c for c in (written.get("call"), described.get("call"), function) if callable(c)), None
+    )
+    if call is None:
+        raise InvalidInput(
+            "tool", dict(written), "has nothing to call",
+            remedy='Add the function: {"type": "function", "function": {…}, "call": fn}.',
+        )  # fmt: skip
+    name = described.get("name") or getattr(call, "__name__", "")
+    parameters = described.get("parameters") or described.get("input_schema")
+    return Tool(
+        name=str(name),
+        description=str(described.get("description") or inspect.getdoc(call) or ""),
+        parameters=_NO_PARAMETERS if parameters is None else parameters,
+        call=call,
+        read_only=bool(written.get("read_only") or described.get("read_only")),
+    )
+
+
+def _from_function(function: Callable[..., Any]) -> Tool:
+    """A tool whose arguments are checked and converted by the function's own hints."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+    from pydantic_core import ArgsKwargs
+
+    name = str(getattr(function, "__name__", "") or _inner_name(function))
+    signature = _signature(function, name)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(
+            _bare(function, signature)  # type: ignore[arg-type]  # a function is a form too
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a default that JSON cannot write is left out
+            schema = adapter.json_schema()
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        problem = str(error).split("\n", 1)[0][:200]
+        raise InvalidInput(
+            "tool", name, f"has hints that give no JSON schema ({problem})",
+            remedy="Pass a Tool with your own parameters.",
+        ) from error  # fmt: skip
+    description, parameters = read_docstring(inspect.getdoc(function))
+    for key, property_schema in schema.get("properties", {}).items():
+        property_schema.pop("title", None)
+        if parameters.get(key):
+            property_schema.setdefault("description", parameters[key])
+    schema.setdefault("type", "object")
+    schema.setdefault("properties", {})
+
+    def call(**arguments: Any) -> Any:
+        return adapter.validate_python(ArgsKwargs((), arguments))
+
+    return Tool(
+        name=name,
+        description=description or name.replace("_", " "),
+        parameters=schema,
+        call=_like(function, call),
+        read_only=bool(getattr(function, "read_only", False)),
+    )
+
+
+def _like(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, async when `function` is, so that it is awaited on the loop and not in a thread."""
+    if not is_async(function):
+        return call
+
+    async def call_async(**arguments: Any) -> Any:
+        return await call(**arguments)
+
+    return call_async
+
+
+def _inner_name(function: Callable[..., Any]) -> str:
+    if isinstance(function, partial):
+        return str(getattr(function.func, "__name__", ""))
+    return type(function).__name__
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """The parameters with their hints resolved; one that cannot be is taken as anything."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "tool", name, "has no signature", remedy="Pass a Tool with your own parameters."
+        ) from None
+    found = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InvalidInput(
+                "tool", f"{name}({parameter})", "has a parameter without a name for the model",
+                remedy="Models call by name: drop the / or the *args.",
+            )  # fmt: skip
+        hint = parameter.annotation
+        found.append(parameter.replace(annotation=_resolved(hint, function)))
+    return signature.replace(parameters=found, return_annotation=inspect.Signature.empty)
+
+
+def _resolved(hint: Any, function: Callable[..., Any]) -> Any:
+    if not isinstance(hint, str):
+        return hint
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    inner = inspect.unwrap(inner if inspect.isroutine(inner) else type(inner).__call__)
+    names = getattr(inner, "__globals__", {})
+
+    def carrier() -> None: ...
+
+    carrier.__annotations__ = {"hint": hint}
+    try:
+        return get_type_hints(carrier, globalns=names, include_extras=True)["hint"]
+    except (NameError, TypeError, SyntaxError, AttributeError):
+        return Any
+
+
+def _bare(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    """A plain function with that signature: methods, partials and objects look alike then."""
+
+    def call(**arguments: Any) -> Any:
+        return function(**arguments)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+    call.__annotations__ = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is not parameter.empty
+    }
+    return call
+
+
+def _require_schema(parameters: object, name: str) -> None:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    if not isinstance(parameters, Mapping):
+        raise InvalidInput("parameters", parameters, "is no JSON schema", remedy="Pass a dict.")
+    kind = parameters.get("type", "object")
+    if kind != "object":
+        raise InvalidInput(
+            "parameters", kind, f"of {name} has another type than object",
+            remedy='Arguments come by name: use {"type": "object", …}.',
+        )  # fmt: skip
+    try:
+        validator_for(parameters, default=Draft202012Validator).check_schema(dict(parameters))
+    except SchemaError as error:
+        raise InvalidInput(
+            "parameters", name, f"is no JSON schema ({error.message[:200]})",
+            remedy="See json-schema.org.",
+        ) from None  # fmt: skip
+
+
+def _make_strict(schema: Any) -> None:
+    """Require every property of every object, in place; what was optional may be null."""
+    if isinstance(schema, list):
+        for item in schema:
+            _make_strict(item)
+    if not isinstance(schema, dict):
+        return
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        required = schema.get("required") or []
+        for key, value in properties.items():
+            _make_strict(value)
+            if key not in required and isinstance(value, dict):
+                properties[key] = _nullable(value)
+        schema["required"] = list(properties)
+        schema["additionalProperties"] = False
+    for key in ("items", "anyOf", "allOf", "oneOf", "$defs"):
+        inner = schema.get(key)
+        _make_strict(list(inner.values()) if key == "$defs" and isinstance(inner, dict) else inner)
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    schema = {key: value for key, value in schema.items() if key != "default"}
+    kind = schema.get("type")
+    if isinstance(kind, str) and "enum" not in schema:
+        return {**schema, "type": kind if kind == "null" else [kind, "null"]}
+    if isinstance(kind, list):
+        return {**schema, "type": [*kind, *([] if "null" in kind else ["null"])]}
+    choices = schema.get("anyOf")
+    if isinstance(choices, list):
+        if {"type": "null"} in choices:
+            return schema
+        return {**schema, "anyOf": [*choices, {"type": "null"}]}
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+# ----------------------------------------------------------------------------
+# The tools a model gets for its own memory: read a result, search, save.
+
+
+MOST_HITS = 20
+MOST_LOOKED_AT = 200
+SHARE_WORDS = "Nothing in memory clearly answers that. These share words with it:"
+_HIT_CHARACTERS = 500
+_SAVED_KINDS = ("fact", "episode", "task", "workflow")
+
+_READ = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "The id of a stored result or memory."},
+        "range": {"type": "string", "description": 'Characters "0-500", "500-", or "-200" (last).'},
+        "lines": {"type": "string", "description": 'Lines "10-20", "10", or "-5" (last five).'},
+        "grep": {"type": "string", "description": "Lines that match a pattern or hold a text."},
+        "json_path": {"type": "string", "description": 'Values in JSON: "$.items[0].name".'},
+        "offset": {"type": "integer", "minimum": 0, "description": "Where the next page begins."},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+}  # fmt: skip
+_SEARCH = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What to look for, in plain words."},
+        "top_k": {"type": "integer", "minimum": 1, "maximum": MOST_HITS},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}  # fmt: skip
+_SAVE = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "One fact in one or two sentences."},
+        "kind": {"type": "string", "enum": list(_SAVED_KINDS), "description": "fact if left out."},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+def memory_tools(
+    manager: MemoryManager, working: WorkingMemory, *, save: bool = False
+) -> tuple[Tool, ...]:
+    """`memory_read`, `memory_search` and, with `save`, `memory_save`; none of them raises."""
+
+    def read(id: str, **asked: Any) -> str:  # noqa: A002 - the model's word for it
+        try:
+            return working.read(id, **asked).content
+        except AgentMemError as error:
+            return f"The result cannot be read: {error}"
+
+    def search(query: str, top_k: int = 5) -> str:
+        whose: dict[str, Any] = {n: getattr(working.scope, n) for n in Scope.__slots__}
+        most = min(max(top_k, 1), MOST_HITS)
+        try:
+            hits = list(manager.search(query, top_k=most, **whose))
+            if hits:
+                return _listed(hits, working)
+            # A few keywords seldom reach the threshold; the model can judge what shares them.
+            near = manager.search(query, top_k=MOST_LOOKED_AT, threshold=0.0, **whose)
+            sharing = [hit for hit in near if hit.lexical is not None]
+            hits = sorted(sharing, key=lambda hit: -(hit.lexical or 0.0))[:most]
+        except AgentMemError as error:
+            return f"Memory cannot be searched: {error}"
+        listed = _listed(hits, working)
+        return f"{SHARE_WORDS}\n{listed}" if hits else listed
+
+    def remember(text: str, kind: str = "fact") -> str:
+        try:
+            memory, new = working.save(text, kind=kind)
+        except AgentMemError as error:
+            return f"Nothing was saved: {error}"
+        return f"Saved as {memory.id}." if new else f"Already known as {memory.id}."
+
+    found = [
+        Tool(
+            name="memory_read",
+            description="Read a stored result by id: whole, or by range, lines, grep or json_path "
+            "(one of them). Long answers come in pages.",
+            parameters=_READ, call=read, read_only=True, keep=False,
+        ),
+        Tool(
+            name="memory_search",
+            description="Search memory: earlier conversations, pages, facts and tool results.",
+            parameters=_SEARCH, call=search, read_only=True, keep=False,
+        ),
+    ]  # fmt: skip
+    if save:
+        found.append(
+            Tool(
+                name="memory_save",
+                description="Keep a fact for later conversations. Not for secrets or for what the "
+                "user prefers.",
+                parameters=_SAVE, call=remember, keep=False,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _listed(hits: list[Hit], working: WorkingMemory) -> str:
+    """The hits best first, shortened until they fit the limit of a read."""
+    if not hits:
+        return "Nothing in memory answers that."
+    for length in (_HIT_CHARACTERS, 250, 120, 60):
+        lines = [_line(hit, length) for hit in hits]
+        text = "\n".join(lines)
+        if working.count(text) <= working.read_limit_tokens:
+            return text
+    while len(lines) > 1 and working.count("\n".join(lines)) > working.read_limit_tokens:
+        lines.pop()
+    text = "\n".join(lines)
+    while text and working.count(text) > working.read_limit_tokens:
+        text = text[: len(text) * 3 // 4]
+    return text
+
+
+def _line(hit: Hit, length: int) -> str:
+    memory = hit.memory
+    where = clean_line(memory.title or memory.source_url, limit_characters=min(length, 100))
+    facts = [memory.kind, f"{utc(memory.created_at).date()}", where]
+    if memory.origin != "user":
+        facts.insert(1, f"from {memory.origin}")
+    text = clean_line(memory.text, limit_characters=length)
+    return f"{memory.id} ({', '.join(fact for fact in facts if fact)}): {text}"

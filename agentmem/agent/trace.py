@@ -1,0 +1,376 @@
+"""Keep what became of every built context, in the background, and read it again.
+
+A turn hands its snapshot over in far less than a millisecond and never fails
+because of it: what cannot be queued or written is counted and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import AgentMemError, DuplicateRecord, RecordNotFound, SnapshotNotFound
+from agentmem.base.lazy import Lazy, made
+from agentmem.base.types import Scope
+from agentmem.prompt.snapshot import (
+    MESSAGE_PREFIX,
+    Outcome,
+    Snapshot,
+    from_fields,
+    outcome_from_fields,
+    outcome_to_fields,
+    pack,
+    said_mention,
+    text_ids,
+    to_fields,
+    unpack,
+    without_keys_of,
+    without_texts_of,
+)
+from agentmem.sources.background import SNAPSHOT
+from agentmem.stores.protocol import Store
+from agentmem.stores.values import NO_SCOPE, SnapshotRecord
+from agentmem.text.secrets import without_keys
+
+_log = logging.getLogger(__name__)
+
+LAST = "last"
+_FLUSH_SECONDS = 2.0
+_WARN_EVERY = 100
+_MEMORY_SECTIONS = ("knowledge", "profile")
+
+Handler = Callable[[Mapping[str, Any], Scope], None]
+
+
+class Background(Protocol):
+    """The part of `background.Worker` that is used here."""
+
+    def handle(self, kind: str, handler: Handler, /) -> None: ...
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = ..., key: str = ...
+    ) -> bool: ...
+    def flush(self, timeout_seconds: float | None = None, /) -> bool: ...
+
+
+class AtOnce:
+    """A `Background` that does the work in the caller's thread: for tests and small scripts."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def handle(self, kind: str, handler: Handler, /) -> None:
+        self._handlers[kind] = handler
+
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = NO_SCOPE, key: str = ""
+    ) -> bool:
+        self._handlers[kind](payload, scope)
+        return True
+
+    def flush(self, timeout_seconds: float | None = None, /) -> bool:
+        return True
+
+
+class Traced(Protocol):
+    """What a trace needs of a memory; one with a `worker` writes in the background."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long snapshots are kept: `days`, and at most `bytes` of them, compressed.
+
+    They are looked at again after every `every` snapshots. 0 days keeps none
+    but those of the last moments; `None` sets no limit.
+    """
+
+    days: float | None = 30.0
+    bytes: int | None = 64 * 1024 * 1024
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        if self.days is not None:
+            require_number(self.days, "days", low=0, high=365_000)
+        if self.bytes is not None:
+            require_count(self.bytes, "bytes")
+        require_count(self.every, "every", least=1)
+
+
+class Trace:
+    """The snapshots of one store. A scope of `None` means those of every reader."""
+
+    def __init__(
+        self,
+        manager: Traced,
+        *,
+        worker: Background | None = None,
+        retention: Retention | None = None,
+    ) -> None:
+        self._store = manager.store
+        found: Background | None = worker or getattr(manager, "worker", None)
+        self._worker: Background = AtOnce() if found is None else found
+        self._retention = retention or Retention()
+        self._lock = threading.Lock()
+        self._unwritten: dict[str, Lazy[Snapshot | None]] = {}
+        self._unsettled = False
+        self._written = 0
+        self.dropped = 0
+        """How many snapshots and outcomes could not be kept."""
+        self._worker.handle(SNAPSHOT, self.handle)
+
+    # Writing
+
+    def record(self, snapshot: Snapshot) -> None:
+        """Keep `snapshot`, soon; never raises."""
+        late: Lazy[Snapshot | None] = Lazy(lambda: snapshot, characters=_size(snapshot))
+        self.record_late(snapshot.id, late, snapshot.scope)
+
+    def record_late(self, snapshot_id: str, later: Lazy[Snapshot | None], scope: Scope) -> None:
+        """Keep the snapshot that `later` gives when the background asks for it; never raises."""
+        late = Lazy(lambda: later.value, characters=later.characters, write=_fields_or_none)
+        with self._lock:
+            self._unwritten[snapshot_id] = late
+        self._submit(scope, snapshot_id, lambda: {"id": snapshot_id, "snapshot": late})
+
+    def complete(self, snapshot_id: str, outcome: Outcome, *, scope: Scope = NO_SCOPE) -> None:
+        """Add what the model answered to a snapshot of `scope`, soon; never raises.
+
+        One that still waits is written once, with its outcome. A key in what went
+        wrong is not kept.
+        """
+        with self._lock:
+            late = self._unwritten.get(snapshot_id)
+
+        def payload() -> dict[str, Any]:
+            kept = outcome_to_fields(replace(outcome, error=without_keys(outcome.error)))
+            said: dict[str, Any] = {"id": snapshot_id, "outcome": kept}
+            return said if late is None else {**said, "snapshot": late}
+
+        self._submit(scope, f"{snapshot_id}:outcome" if late is None else snapshot_id, payload)
+
+    def forget(self) -> None:
+        """Keep nothing of snapshots that may quote what was erased; those that wait are checked
+        when they are written."""
+        with self._lock:
+            self._unwritten.clear()
+
+    def note_said(self, snapshot_id: str, ids: Sequence[str], *, scope: Scope = NO_SCOPE) -> None:
+        """Note which memories keep what was said in a turn: its trace is erased with them."""
+        try:
+            record = self._store.snapshots.get(scope, snapshot_id)
+        except RecordNotFound:
+            return  # erased or pruned since
+        mentions = tuple(dict.fromkeys((*record.mentions, *map(said_mention, ids))))
+        self._store.snapshots.replace(replace(record, mentions=mentions))
+
+    def prune(self, *, now: datetime) -> int:
+        """Remove what is past its retention; gives how many snapshots went."""
+        days, most = self._retention.days, self._retention.bytes
+        before = None if days is None else now - timedelta(days=days)
+        return self._store.snapshots.prune(before=before, most_bytes=most)
+
+    # Reading
+
+    def get(self, wanted: str, *, scope: Scope | None = NO_SCOPE) -> Snapshot:
+        """The snapshot with this id, or of this message; `"last"` is the newest."""
+        require_text(wanted, "wanted")
+        self._settle()
+        if wanted == LAST:
+            found = self._store.snapshots.list(scope, limit=1)
+        else:
+            try:
+                return self._read([self._store.snapshots.get(scope, wanted)])[0]
+            except RecordNotFound:
+                found = self._store.snapshots.mentioning(scope, MESSAGE_PREFIX + wanted, limit=1)
+        if not found:
+            raise SnapshotNotFound(wanted)
+        return self._read(found)[0]
+
+    def last(self, *, scope: Scope | None = NO_SCOPE) -> Snapshot | None:
+        """The newest snapshot, or `None` when there is none."""
+        found = self.list(limit=1, scope=scope)
+        return found[0] if found else None
+
+    def list(
+        self, *, limit: int = 20, scope: Scope | None = NO_SCOPE, texts: bool = True
+    ) -> tuple[Snapshot, ...]:
+        """The newest snapshots, newest first; without `texts` long memory texts are left out."""
+        self._settle()
+        return self._read(self._store.snapshots.list(scope, limit=limit), texts=texts)
+
+    def since(
+        self,
+        moment: datetime,
+        *,
+        limit: int = 10_000,
+        scope: Scope | None = NO_SCOPE,
+        texts: bool = True,
+    ) -> tuple[Snapshot, ...]:
+        """The newest `limit` snapshots from `moment` on, oldest first."""
+        self._settle()
+        found = self._store.snapshots.list(scope, limit=limit, since=moment)
+        return self._read(found, texts=texts)[::-1]
+
+    # In the background
+
+    def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
+        self._unsettled = True
+        try:
+            if not self._worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
+                self._drop("the queue is full", key)
+        except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
+            self._drop(str(error), key)
+
+    def _drop(self, why: str, key: str) -> None:
+        with self._lock:
+            self._unwritten.pop(key, None)
+            self.dropped += 1
+        if self.dropped % _WARN_EVERY == 1:
+            _log.warning("A snapshot was not kept (%s); %d so far.", why, self.dropped)
+
+    def handle(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        with self._lock:
+            self._unwritten.pop(payload.get("id", ""), None)
+        snapshot = made(payload.get("snapshot"))
+        if isinstance(snapshot, Mapping):  # it waited in the store
+            snapshot = from_fields(snapshot)
+        outcome = payload.get("outcome")
+        if snapshot is None:
+            if outcome is not None:
+                self._write_outcome(payload, scope)
+            return
+        if outcome is not None:
+            snapshot = replace(snapshot, outcome=outcome_from_fields(outcome))
+        try:
+            self._write(snapshot)
+        except DuplicateRecord:  # taken up again, or completed while it was being written
+            if outcome is not None:
+                self._write_outcome(payload, scope)
+
+    def _write(self, snapshot: Snapshot) -> None:
+        offered = {seen.id for seen in snapshot.looked_at if seen.section in _MEMORY_SECTIONS}
+        erased = frozenset(offered - self._store.feed.taken(offered)) if offered else frozenset()
+        packed = pack(without_keys_of(without_texts_of(snapshot, erased)))
+        owner = Scope(user_id=snapshot.scope.user_id)
+        shared = [
+            SnapshotRecord(
+                id=text.id,
+                created_at=snapshot.created_at,
+                data={"text": text.text},
+                mentions=(text.memory_id,),
+                scope=owner,
+            )
+            for text in packed.shared
+        ]
+        self._store.snapshots.put(_record(snapshot, packed.data, packed.mentions), shared=shared)
+        self._written += 1
+        if self._written % self._retention.every == 1 or self._retention.every == 1:
+            self.prune(now=snapshot.created_at)
+
+    def _write_outcome(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        outcome = outcome_from_fields(payload["outcome"])
+        try:
+            record = self._store.snapshots.get(scope, payload["id"])
+        except RecordNotFound:
+            return  # erased or pruned since
+        self._store.snapshots.replace(
+            replace(record, data={**record.data, "outcome": outcome_to_fields(outcome)})
+        )
+
+    def _settle(self) -> None:
+        """Let what this process recorded be written, so that reading sees it."""
+        if self._unsettled:
+            self._unsettled = False
+            try:
+                self._unsettled = not self._worker.flush(_FLUSH_SECONDS)
+            except AgentMemError as error:
+                _log.warning("Reading snapshots while some still wait: %s", error)
+
+    def _read(
+        self, records: Iterable[SnapshotRecord], *, texts: bool = True
+    ) -> tuple[Snapshot, ...]:
+        found = tuple(records)
+        wanted = {text_id for record in found for text_id in text_ids(record.data)}
+        shared = self._store.snapshots.shared(wanted) if texts and wanted else {}
+        known = {text_id: str(record.data.get("text", "")) for text_id, record in shared.items()}
+        return tuple(unpack(record.data, known) for record in found)
+
+
+def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
+    return None if snapshot is None else to_fields(without_keys_of(snapshot))
+
+
+def _size(snapshot: Snapshot) -> int:
+    return len(snapshot.message) + sum(len(seen.text) for seen in snapshot.looked_at)
+
+
+def _record(
+    snapshot: Snapshot, data: Mapping[str, Any], mentions: tuple[str, ...]
+) -> SnapshotRecord:
+    return SnapshotRecord(
+        id=snapshot.id,
+        created_at=snapshot.created_at,
+        data=data,
+        mentions=mentions,
+        scope=snapshot.scope,
+    )
+
+
+# ----------------------------------------------------------------------------
+# Names shared.
+
+
+contexts_log = logging.getLogger("agentmem.contexts")
+
+
+def log_context(snapshot: Snapshot) -> None:
+    """Say in one line at INFO that a context was built; its figures are the record's extras.
+
+    Extras are named `agentmem_…` so that they collide with nobody's. Neither
+    the line nor they hold text of the user.
+    """
+    if not contexts_log.isEnabledFor(logging.INFO):
+        return
+    kept = sum(seen.decision != "dropped" for seen in snapshot.looked_at)
+    contexts_log.info(
+        "context %s: %d tokens of %d, %d of %d items, %.1f ms%s",
+        snapshot.id,
+        snapshot.estimated_tokens,
+        snapshot.room_tokens,
+        kept,
+        len(snapshot.looked_at),
+        snapshot.build_ms,
+        f", degraded ({len(snapshot.degradations)})" if snapshot.degradations else "",
+        extra=context_extras(snapshot),
+    )
+
+
+def context_extras(snapshot: Snapshot) -> dict[str, Any]:
+    """The figures of a context as extras of a log record."""
+    figures = {
+        "snapshot_id": snapshot.id,
+        "message_id": snapshot.message_id,
+        "user_id": snapshot.scope.user_id,
+        "project_id": snapshot.scope.project_id,
+        "agent_id": snapshot.scope.agent_id,
+        "run_id": snapshot.scope.run_id,
+        "model": snapshot.model,
+        "estimated_tokens": snapshot.estimated_tokens,
+        "window_tokens": snapshot.window_tokens,
+        "usage": snapshot.usage,
+        "looked_at": len(snapshot.looked_at),
+        "kept": len(snapshot.kept),
+        "cached": snapshot.cached,
+        "warnings": len(snapshot.warnings),
+        "degradations": list(snapshot.degradations),
+        "parts": {part.name: part.tokens for part in snapshot.parts},
+        "timings_ms": dict(snapshot.timings_ms),
+    }
+    return {f"agentmem_{name}": value for name, value in figures.items()}

@@ -1,0 +1,1 @@
+"""The words everybody uses: memories, scopes, errors, checks, settings, filters, guards."""

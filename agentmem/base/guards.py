@@ -1,0 +1,504 @@
+"""Time limits, a breaker and a short memory around any call that may fail or hang."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from agentmem.base.checks import require_choice, require_count, require_number
+from agentmem.base.errors import InvalidInput, TimedOut
+from agentmem.base.protocols import Clock
+from agentmem.base.time import time_between, utc_offset
+from agentmem.base.types import require_instant
+
+# ----------------------------------------------------------------------------
+# Circuit-breaker transitions as functions over one value (P31).
+#
+#     closed ──(failure_limit failures in a row)──▶ open
+#     open ──(cool-down over, somebody asks)──▶ half_open: that one call is the trial
+#     half_open ──(trial succeeds)──▶ closed        ──(trial fails)──▶ open
+#     half_open ──(trial silent for too long, somebody asks)──▶ half_open, a new trial
+#
+# `allow` hands out a ticket with each permitted call, and `succeed` or `fail`
+# take it back. A ticket from before the last change of state changes nothing: a
+# slow call that began while the breaker was closed can neither close it again
+# nor be taken for the trial. The shell keeps one `Breaker` under a lock and
+# replaces it by what these functions return; nothing here waits or calls.
+#
+# A clock that jumps back starts the wait again at the new time, so no wait is
+# ever longer than its setting counted from the last jump.
+
+
+BreakerState = Literal["closed", "open", "half_open"]
+Permission = Literal["call", "trial", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerSettings:
+    """When to stop calling, for how long, and how long a trial may stay silent."""
+
+    failure_limit: int = 3
+    cooldown_seconds: float = 300.0
+    trial_timeout_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_count(self.failure_limit, "failure_limit", least=1)
+        require_number(self.cooldown_seconds, "cooldown_seconds", low=0)
+        require_number(self.trial_timeout_seconds, "trial_timeout_seconds", low=0)
+
+
+DEFAULT_SETTINGS = BreakerSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """The whole state: failures in a row, since when it waits, and which tickets count.
+
+    `opened_at` is when it opened last, and `trial_at` when the running trial
+    began; each is set exactly while it is being waited for.
+    """
+
+    state: BreakerState = "closed"
+    failures: int = 0
+    opened_at: datetime | None = None
+    trial_at: datetime | None = None
+    ticket: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice(self.state, get_args(BreakerState), "state")
+        require_count(self.failures, "failures")
+        require_count(self.ticket, "ticket")
+        require_instant(self.opened_at, "opened_at")
+        require_instant(self.trial_at, "trial_at")
+        if (self.opened_at is not None) != (self.state == "open"):
+            raise InvalidInput("opened_at", self.opened_at, f"does not fit the state {self.state}")
+        if (self.trial_at is not None) != (self.state == "half_open"):
+            raise InvalidInput("trial_at", self.trial_at, f"does not fit the state {self.state}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether to call. A permitted call reports back with `ticket`; a refused one may ask
+    again after `retry_after_seconds`."""
+
+    permission: Permission
+    ticket: int | None = None
+    retry_after_seconds: float = 0.0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may be made."""
+        return self.permission != "refuse"
+
+
+def allow(
+    breaker: Breaker, now: datetime, *, settings: BreakerSettings = DEFAULT_SETTINGS
+) -> tuple[Decision, Breaker]:
+    """Whether a call may be made at `now`, and the breaker to keep from here on.
+
+    After the cool-down exactly one asker gets the trial; all others are
+    refused until it reports or has been silent for `trial_timeout_seconds`.
+    """
+    utc_offset(now, "now")
+    if breaker.opened_at is not None:
+        left, since = _wait(breaker.opened_at, now, settings.cooldown_seconds)
+        waiting = replace(breaker, opened_at=since)
+    elif breaker.trial_at is not None:
+        left, since = _wait(breaker.trial_at, now, settings.trial_timeout_seconds)
+        waiting = replace(breaker, trial_at=since)
+    else:
+        return Decision(permission="call", ticket=breaker.ticket), breaker
+    if left > 0:
+        return Decision(permission="refuse", retry_after_seconds=left), waiting
+    trial = replace(
+        breaker, state="half_open", opened_at=None, trial_at=now, ticket=breaker.ticket + 1
+    )
+    return Decision(permission="trial", ticket=trial.ticket), trial
+
+
+def succeed(breaker: Breaker, ticket: int) -> Breaker:
+    """The breaker after the call with `ticket` succeeded: the count of failures starts anew.
+
+    A successful trial closes it. An old ticket changes nothing.
+    """
+    if not _counts(breaker, ticket):
+        return breaker
+    if breaker.state == "half_open":
+        return Breaker(ticket=breaker.ticket + 1)
+    return replace(breaker, failures=0) if breaker.failures else breaker
+
+
+def fail(
+    breaker: Breaker, ticket: int, now: datetime, *, settings: BreakerSettings = DEFAULT_SETTINGS
+) -> Breaker:
+    """The breaker after the call with `ticket` failed at `now`: one more in a row.
+
+    It opens at the limit, and at once when the trial fails. An old ticket
+    changes nothing.
+    """
+    utc_offset(now, "now")
+    if not _counts(breaker, ticket):
+        return breaker
+    failures = breaker.failures + 1
+    if breaker.state == "closed" and failures < settings.failure_limit:
+        return replace(breaker, failures=failures)
+    return Breaker(state="open", failures=failures, opened_at=now, ticket=breaker.ticket + 1)
+
+
+def _counts(breaker: Breaker, ticket: int) -> bool:
+    require_count(ticket, "ticket")
+    return ticket == breaker.ticket and breaker.state != "open"
+
+
+def _wait(since: datetime, now: datetime, seconds: float) -> tuple[float, datetime]:
+    """How many of `seconds` are left, and since when they count."""
+    passed = time_between(since, now).total_seconds()
+    if passed < 0:
+        return seconds, now
+    return max(0.0, seconds - passed), since
+
+
+T = TypeVar("T")
+
+STUCK_LIMIT = 8
+"""So many calls may hang at once; the next one is refused instead of taking another thread."""
+
+
+class TtlCache(Generic[T]):
+    """The last `capacity` values, none of them older than `ttl_seconds` (P32).
+
+    A clock that jumps back makes what was kept before the jump unusable rather
+    than young.
+    """
+
+    def __init__(self, clock: Clock, *, capacity: int = 100, ttl_seconds: float = 60.0) -> None:
+        self._clock = clock
+        self._capacity = require_count(capacity, "capacity")
+        self._ttl = timedelta(seconds=require_number(ttl_seconds, "ttl_seconds", low=0))
+        self._kept: OrderedDict[Hashable, tuple[datetime, T]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def get(self, key: Hashable) -> T | None:
+        """The value kept under `key` if it is fresh."""
+        now = self._clock.now()
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None and timedelta(0) <= now - found[0] <= self._ttl:
+                self._kept.move_to_end(key)
+                self.hits += 1
+                return found[1]
+            self._kept.pop(key, None)
+            self.misses += 1
+            return None
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Keep `value`; the one used longest ago makes room for it."""
+        with self._lock:
+            self._kept[key] = (self._clock.now(), value)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._capacity:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class Lanes:
+    """Threads that run calls under a time limit; one that hangs is left behind.
+
+    They are daemons: a call that never returns keeps no process alive.
+    """
+
+    def __init__(self, name: str = "agentmem-call") -> None:
+        self._name = name
+        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
+        self._stuck = 0
+        self._lock = threading.Lock()
+
+    def run(self, call: Callable[[], T], timeout_seconds: float) -> T:
+        """What `call` gives, or `TimedOut` after `timeout_seconds`; its errors are its own."""
+        if self._stuck >= STUCK_LIMIT:
+            raise TimedOut(f"{self._stuck} earlier calls are still hanging; this one was not made.")
+        try:
+            lane = self._idle.get_nowait()
+        except queue.Empty:
+            lane = self._start()
+        answer = _Answer[T]()
+        lane.put((call, answer))
+        if not answer.wait(timeout_seconds):
+            with self._lock:
+                self._stuck += 1
+            if answer.abandon(self._freed):
+                raise TimedOut(f"No answer within {timeout_seconds:g} seconds.")
+        self._idle.put(lane)
+        return answer.value()
+
+    def close(self) -> None:
+        """Let the idle threads end."""
+        while True:
+            try:
+                self._idle.get_nowait().put(None)
+            except queue.Empty:
+                return
+
+    def _freed(self) -> None:
+        with self._lock:
+            self._stuck -= 1
+
+    def _start(self) -> queue.SimpleQueue[Any]:
+        lane: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=(lane,), name=self._name, daemon=True).start()
+        return lane
+
+
+class _Answer(Generic[T]):
+    """A place for what a call gives, and for whoever stopped waiting for it."""
+
+    def __init__(self) -> None:
+        self._waited_for = threading.Lock()  # held until the answer is there
+        self._waited_for.acquire()
+        self._lock = threading.Lock()
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._left: Callable[[], None] | None = None
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Whether the answer came within that time; asked once."""
+        seconds = min(max(0.0, timeout_seconds), threading.TIMEOUT_MAX)
+        return self._waited_for.acquire(timeout=seconds)
+
+    def set(self, value: T | None, error: BaseException | None) -> bool:
+        """Keep the answer; whether somebody still waits for it."""
+        with self._lock:
+            self._value, self._error = value, error
+            self._done = True
+            self._waited_for.release()
+            left = self._left
+        if left is not None:
+            left()
+        return left is None
+
+    def abandon(self, freed: Callable[[], None]) -> bool:
+        """Stop waiting, unless the answer is there by now; `freed` is called when it comes."""
+        with self._lock:
+            if not self._done:
+                self._left = freed
+                return True
+        freed()
+        return False
+
+    def value(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # set together with done
+
+
+def _serve(lane: queue.SimpleQueue[Any]) -> None:
+    while True:
+        job = lane.get()
+        if job is None:
+            return
+        call, answer = job
+        try:
+            value, error = call(), None
+        except BaseException as raised:  # noqa: BLE001 - it is raised where the call was asked for
+            value, error = None, raised
+        wanted = answer.set(value, error)
+        del call, answer, value, error, job
+        if not wanted:
+            return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Generic[T]):
+    """What came of a guarded call: `value`, or the `problem` in words.
+
+    `refused` means that the breaker did not let the call be made.
+    """
+
+    value: T | None = None
+    problem: str = ""
+    refused: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.problem
+
+
+class Guard:
+    """Makes calls under a time limit and stops making them while they keep failing (P31)."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        settings: BreakerSettings = DEFAULT_SETTINGS,
+        lanes: Lanes | None = None,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._breaker = Breaker()
+        self._lock = threading.Lock()
+        self._lanes = lanes or Lanes()
+        self.openings = 0
+
+    @property
+    def state(self) -> BreakerState:
+        return self._breaker.state
+
+    def call(self, call: Callable[[], T], *, timeout_seconds: float) -> Attempt[T]:
+        """The answer of `call`, or why there is none; nothing is raised for a failure of it."""
+        with self._lock:
+            decision, self._breaker = allow(
+                self._breaker, self._clock.now(), settings=self._settings
+            )
+        if not decision.allowed or decision.ticket is None:
+            wait = decision.retry_after_seconds
+            return Attempt(problem=f"paused for {wait:.0f} s after failures", refused=True)
+        try:
+            value = self._lanes.run(call, timeout_seconds)
+        except Exception as error:  # noqa: BLE001 - whatever failed, the answer goes on without it
+            self._report(decision.ticket, failed=True)
+            return Attempt(problem=f"{type(error).__name__}: {error}")
+        except BaseException:
+            self._report(decision.ticket, failed=True)
+            raise
+        self._report(decision.ticket, failed=False)
+        return Attempt(value=value)
+
+    def close(self) -> None:
+        self._lanes.close()
+
+    def _report(self, ticket: int, *, failed: bool) -> None:
+        with self._lock:
+            before = self._breaker.state
+            if failed:
+                self._breaker = fail(
+                    self._breaker, ticket, self._clock.now(), settings=self._settings
+                )
+            else:
+                self._breaker = succeed(self._breaker, ticket)
+            if self._breaker.state == "open" and before != "open":
+                self.openings += 1
+
+
+# ----------------------------------------------------------------------------
+# How long to wait before failed work is tried again.
+
+
+def retry_delay(
+    attempts: int,
+    *,
+    first_seconds: float = 2.0,
+    longest_seconds: float = 300.0,
+    most_attempts: int = 5,
+) -> float | None:
+    """Seconds until the next try after `attempts` failures, or None when it is time to give up.
+
+    Each wait is twice the one before it, up to `longest_seconds`.
+    """
+    require_count(attempts, "attempts", least=1)
+    require_number(first_seconds, "first_seconds", low=0)
+    require_number(longest_seconds, "longest_seconds", low=0)
+    if attempts >= require_count(most_attempts, "most_attempts", least=1):
+        return None
+    doublings = min(attempts - 1, 1_000)  # a float holds no more
+    return float(min(longest_seconds, first_seconds * 2.0**doublings))
+
+
+# ----------------------------------------------------------------------------
+# Know when calls on threads that nobody waits for have ended.
+
+
+class UnderWay:
+    """Counts calls that run on threads nobody waits for, so that their end can be waited for."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def begin(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def end(self) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Whether none is left; at the latest after `timeout_seconds`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, timeout_seconds)
+
+
+# ----------------------------------------------------------------------------
+# The first calls of something that takes longer to load than its callers may wait.
+
+
+_log = logging.getLogger(__name__)
+_HEAD_START_SECONDS = 0.001
+"""What the caller gets to go on before loading takes the interpreter."""
+
+
+class Early:
+    """Keeps calls in order while a thread loads what makes them, then makes them."""
+
+    def __init__(self, load: Callable[[], Callable[..., object]]) -> None:
+        self._load = load
+        self._waiting: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls wait, or are being made."""
+        return self._thread is not None
+
+    def call(self, *arguments: Any, **named: Any) -> None:
+        """Have the call made soon; nothing it gives or raises comes back."""
+        with self._lock:
+            self._waiting.append((arguments, named))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="agentmem-early", daemon=True
+                )
+                self._thread.start()
+
+    def settle(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until every call was made; whether that was in time."""
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(timeout_seconds)
+        return not thread.is_alive()
+
+    def _work(self) -> None:
+        threading.Event().wait(_HEAD_START_SECONDS)
+        while (next_call := self._next()) is not None:
+            arguments, named = next_call
+            try:
+                self._load()(*arguments, **named)
+            except Exception:  # noqa: BLE001 - nobody is there to catch it
+                _log.exception("A call that was put off could not be made")
+
+    def _next(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.pop(0)
+            self._thread = None  # from here on a call finds everything loaded
+            return None

@@ -1,0 +1,287 @@
+"""Remember files, folders, web pages and what is piped in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.cli.common import (
+    EXTRACTIVE,
+    FAILED,
+    INTERRUPTED,
+    NOTHING_FOUND,
+    Screen,
+    argument,
+    common_of,
+    model_name,
+    one_line,
+    open_memory,
+    read_text,
+    screen_of,
+    whose_of,
+)
+
+if TYPE_CHECKING:
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.results import FolderReport, IndexingResult
+    from agentmem.sources.web.enhanced import EnhancedSearchResult
+
+
+SHOWN = 10
+MANY_CHUNKS = 200
+"""After so many new ones the indexes are saved, too."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def register(app: click.Group) -> None:
+    """Add the commands of this module."""
+    app.command("index")(index)
+    app.command("websearch")(websearch)
+
+
+@argument("what", metavar="PATH|URL|-", help="A file, a folder, an address, or stdin.")
+@click.option("--title", default="", help="For stdin: what it is called.")
+@click.option(
+    "--url", default="", help="For stdin: its address; the same one again replaces the content."
+)
+@click.option("--allow-private", is_flag=True, help="Also addresses of private networks.")
+@click.option("--prune", is_flag=True, help="For a folder: forget files that are gone.")
+def index(
+    ctx: click.Context,
+    what: str,
+    *,
+    title: str = "",
+    url: str = "",
+    allow_private: bool = False,
+    prune: bool = False,
+) -> None:
+    """Remember a file, a folder, a web page or stdin. The same content again adds nothing."""
+    at = screen_of(ctx)
+    stdin = what == "-"
+    if not stdin and (title or url):
+        raise InvalidInput(
+            "--title" if title else "--url", title or url, "is for stdin", remedy="Leave it out."
+        )
+    if stdin:
+        show_page(at, index_stdin(ctx, url=url, title=title))
+    elif _URL.match(what):
+        from agentmem.cli.common import steps
+
+        with open_memory(ctx) as memory, steps(at, f"fetching {one_line(what)}"):
+            found = memory.index_url(what, allow_private=allow_private, **whose_of(ctx))
+        show_page(at, found)
+    else:
+        show_folder(at, index_folder(ctx, at, what, prune=prune))
+
+
+def index_stdin(ctx: click.Context, *, url: str, title: str) -> IndexingResult:
+    """Remember what is piped in; without an address it gets one from its content."""
+    from agentmem.base.types import content_hash
+
+    content = sys.stdin.buffer.read()
+    if not url:
+        url = "stdin:" + content_hash(content.decode("utf-8", "replace"))[:16]
+    with open_memory(ctx) as memory:
+        return memory.index_page(content, url, title, **whose_of(ctx))
+
+
+def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
+    """Remember a file or a folder, with a bar where it can be seen."""
+    from agentmem.cli.common import bar
+
+    with open_memory(ctx) as memory, bar(at, "indexing") as move:
+
+        def progress(done: int, total: int, file: Path) -> None:
+            move(done, total, file.name)
+
+        report = memory.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
+        if sum(one.chunks for one in report.results if one.status != "unchanged") > MANY_CHUNKS:
+            with suppress(AgentMemError):  # it is saved on closing, so the next search finds it
+                memory.index.catch_up()
+        return report
+
+
+def show_page(at: Screen, found: IndexingResult) -> None:
+    """Print what became of a page, and exit with 1 if it failed."""
+    if at.json:
+        at.document({**asdict(found), "degradations": list(found.degradations)})
+    elif found.ok:
+        name = found.title or found.url
+        at.print(f"{found.status.capitalize()}: {one_line(name)} {chunks(found.chunks)}".rstrip())
+        for problem in found.degradations:
+            at.note(f"Note: {one_line(problem)}")
+    else:
+        at.complain(f"Error: {one_line(found.url)}: {one_line(found.error)}")
+    if not found.ok:
+        raise click.exceptions.Exit(FAILED)
+
+
+def show_folder(at: Screen, report: FolderReport) -> None:
+    """Print what became of a folder, and exit with 1 if something in it failed."""
+    if at.json:
+        at.document(folder_to_dict(report))
+    else:
+        counts = [
+            f"{count:,} {name}"
+            for name, count in (
+                ("added", report.added),
+                ("replaced", report.replaced),
+                ("unchanged", report.unchanged),
+                ("empty", report.empty),
+                ("skipped", len(report.skipped)),
+                ("failed", len(report.failed)),
+            )
+            if count
+        ]
+        became = ", ".join(counts) or "nothing to read"
+        at.print(f"{files(report.files)}: {became} {chunks(report.chunks)}".rstrip())
+        for passed in report.failed[:SHOWN]:
+            at.complain(f"failed: {one_line(passed.path)}: {one_line(passed.reason)}")
+        if at.on_terminal:
+            for passed in report.skipped[:SHOWN]:
+                at.note(f"skipped: {one_line(passed.path)}: {one_line(passed.reason)}")
+        for name, left in (("failed", report.failed), ("skipped", report.skipped)):
+            if len(left) > SHOWN and (at.on_terminal or name == "failed"):
+                at.note(f"and {len(left) - SHOWN:,} more {name}; --json lists all")
+        show_gone(at, report)
+    if report.failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def show_gone(at: Screen, report: FolderReport) -> None:
+    """Print which files are no longer there, and whether their chunks are."""
+    gone = len(report.vanished)
+    are, them = ("is", "it") if gone == 1 else ("are", "them")
+    if report.pruned:
+        pruned = chunks(report.pruned).strip("()")
+        at.print(f"Forgotten: {pruned} of {files(gone)} that {are} gone")
+    elif gone:
+        at.note(f"{files(gone)} {are} gone since; --prune forgets {them}.")
+
+
+def files(count: int) -> str:
+    return f"{count:,} {'file' if count == 1 else 'files'}"
+
+
+def chunks(count: int) -> str:
+    return f"({count:,} {'chunk' if count == 1 else 'chunks'})" if count else ""
+
+
+def folder_to_dict(report: FolderReport) -> dict[str, Any]:
+    """The report as JSON values, with its counts."""
+    names = ("files", "added", "replaced", "unchanged", "empty", "chunks")
+    return {**{name: getattr(report, name) for name in names}, **asdict(report)}
+
+
+# ----------------------------------------------------------------------------
+# Search the web and the memory together.
+
+
+FLUSH_SECONDS = 30.0
+
+
+@argument(
+    "query", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."
+)
+@click.option("--fetch", is_flag=True, help="Read the first pages; memory keeps them.")
+@click.option("--no-memory", is_flag=True, help="Search the web alone.")
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+@click.option(
+    "--max-results",
+    metavar="N",
+    type=int,
+    default=8,
+    show_default=True,
+    help="At most so many of the web.",
+)
+@click.option("--searxng", metavar="URL", default="", help="Ask this SearXNG, not DuckDuckGo.")
+def websearch(
+    ctx: click.Context,
+    query: tuple[str, ...] = (),
+    *,
+    fetch: bool = False,
+    no_memory: bool = False,
+    model: str | None = None,
+    max_results: int = 8,
+    searxng: str = "",
+) -> None:
+    """Search the web and your memory for one answer with numbered sources.
+
+    Exits with 5 when no source answers. Sources of the web are links where
+    the terminal has them; a source of your memory opens with `agentmem get ID`.
+    """
+    from agentmem.cli.common import steps
+    from agentmem.cli.running import Stoppable
+    from agentmem.sources.web.searxng import SearXNG
+
+    at = screen_of(ctx)
+    asked = read_text(" ".join(query) if query else None, name="query")
+    name = model_name(model)
+    options: dict[str, Any] = {
+        "web": SearXNG(searxng) if searxng else None,
+        "model": None if name == EXTRACTIVE else name,
+        "fetch": fetch,
+        "max_results": max_results,
+        **common_of(ctx).whose,
+    }
+    with contextlib.ExitStack() as stack:
+        memory = None if no_memory else stack.enter_context(open_memory(ctx))
+        runner = stack.enter_context(Stoppable())
+        say = stack.enter_context(steps(at, "searching"))
+        found, stopped = runner.run(
+            lambda stop: search(
+                asked, memory, stop, on_step=lambda step, text: say(text or step), **options
+            )
+        )
+        if memory is not None and found.fetched:
+            memory.flush(FLUSH_SECONDS)
+    show(at, found)
+    if stopped:
+        raise click.exceptions.Exit(INTERRUPTED)
+    if not found.found:
+        raise click.exceptions.Exit(NOTHING_FOUND)
+
+
+async def search(
+    query: str, memory: MemoryManager | None, stop: asyncio.Event, **options: Any
+) -> EnhancedSearchResult:
+    from agentmem.sources.web.enhanced import enhanced_search
+
+    return await enhanced_search(query, memory=memory, signal=stop, **options)
+
+
+def show(at: Screen, found: EnhancedSearchResult) -> None:
+    """Print the answer, where memory and web disagree, and the sources."""
+    if at.json:
+        at.document(found.to_dict())
+        return
+    from agentmem.cli.chat import Flow, source_lines
+
+    flow = Flow(at)
+    flow.add(found.marked_answer)
+    flow.end()
+    if found.conflict_disclaimer:
+        at.print("")
+        for line in found.conflict_disclaimer.split("\n"):
+            wrapped = at.pen.wrap(one_line(line), at.width) if at.on_terminal else [one_line(line)]
+            at.print([at.pen.paint(part, "warn") for part in wrapped])
+    if found.citations:
+        at.print(["", *source_lines(at, found.citations)])
+    for problem in dict.fromkeys(found.degradations):
+        at.note(f"Note: {one_line(problem)}")

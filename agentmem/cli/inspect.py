@@ -1,0 +1,391 @@
+"""inspect, budget, explain, monitor, stats, audit and doctor."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentmem.base.errors import AgentMemError, InvalidInput, StoreError, StoreFull
+from agentmem.cli.common import (
+    LEAST_OF_AN_ID,
+    AmbiguousId,
+    argument,
+    columns,
+    common_of,
+    model_name,
+    open_memory,
+    pen_of,
+    print_json,
+    resolve_context,
+    resolve_id,
+    screen_of,
+)
+from agentmem.inspector.look import Event, Watcher
+from agentmem.inspector.render import render_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agentmem.base.types import Scope
+    from agentmem.inspector.layout import Pen
+    from agentmem.memory.manager import MemoryManager
+
+
+POLL_SECONDS = 0.25
+MOST_IDS = 5
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+def register(app: click.Group) -> None:
+    """Add these commands to `app`."""
+    app.command("inspect")(inspect)
+    app.command("budget")(budget)
+    app.command("explain")(explain)
+    app.command("monitor")(monitor)
+    app.command("stats")(stats)
+    app.command("audit")(audit)
+    app.command("doctor")(doctor)
+
+
+def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -> None:
+    """Print `value` as JSON if asked for, else as text for this terminal."""
+    if common_of(ctx).json:
+        from agentmem.inspector.json import to_json
+
+        print_json(to_json(name, value))
+    else:
+        click.echo(render(value, width=columns(), pen=pen_of(ctx)))
+
+
+@click.option("--query", "-q", default="", help="What the user would ask.")
+@click.option("--model", "-m", default="", help="Whose window and tokens.")
+@click.option("--top-k", type=int, help="How many memories at most.")
+@click.option("--exact", is_flag=True, help="Count tokens, not estimate.")
+def inspect(
+    ctx: click.Context,
+    query: str = "",
+    model: str = "",
+    top_k: int | None = None,
+    exact: bool = False,
+) -> None:
+    """Show the context that would be built now."""
+    import_numpy_alone()
+    from agentmem.base.config import LoopConfig
+    from agentmem.inspector.look import inspect_context
+    from agentmem.inspector.render import render_inspection
+
+    config = LoopConfig() if top_k is None else LoopConfig(top_k=top_k)
+    with open_memory(ctx) as memory:
+        found = inspect_context(
+            memory, query, model=model, scope=common_of(ctx).scope, config=config, exact=exact
+        )
+    say(ctx, "inspect", found, render_inspection)
+
+
+def import_numpy_alone() -> None:
+    """Import numpy without a thread for every processor, which a question has no work for."""
+    if "numpy" in sys.modules or _BLAS_THREADS in os.environ:
+        return
+    os.environ[_BLAS_THREADS] = "1"
+    try:
+        importlib.import_module("numpy")
+    finally:
+        del os.environ[_BLAS_THREADS]  # what this process starts decides for itself
+
+
+@click.option("--model", "-m", default="gpt-4o", show_default=True, help="Whose window and tokens.")
+@click.option("--messages", type=int, default=20, show_default=True, help="Messages of history.")
+@click.option("--memories", type=int, default=5, show_default=True, help="Memories.")
+@click.option("--images", type=int, default=0, show_default=True, help="Images.")
+@click.option("--preferences", type=int, default=0, show_default=True, help="Preferences.")
+@click.option("--tools", type=int, default=0, show_default=True, help="Tools.")
+@click.option("--window", type=int, help="The model's window, if not known.")
+def budget(
+    ctx: click.Context,
+    *,
+    model: str = "gpt-4o",
+    messages: int = 20,
+    memories: int = 5,
+    images: int = 0,
+    preferences: int = 0,
+    tools: int = 0,
+    window: int | None = None,
+) -> None:
+    """Estimate where tokens would go, without a store or a request."""
+    from agentmem.inspector.budget import estimate_budget
+    from agentmem.inspector.render import render_estimate
+
+    found = estimate_budget(
+        model,
+        messages=messages,
+        memories=memories,
+        images=images,
+        preferences=preferences,
+        tools=tools,
+        window_tokens=window,
+    )
+    say(ctx, "budget", found, render_estimate)
+
+
+@argument(
+    "wanted", default="last", help="The id of a message or a context, or an end of it, or `last`."
+)
+@click.option("--diff", "other", default="", help="What changed since this one.")
+@click.option("--why", "memory_id", default="", help="Why this memory is in or not.")
+@click.option("--if", "changes", multiple=True, help="Decide again, such as top_k=10.")
+@click.option("--message", is_flag=True, help="Show the reference too.")
+def explain(
+    ctx: click.Context,
+    wanted: str = "last",
+    *,
+    other: str = "",
+    memory_id: str = "",
+    changes: tuple[str, ...] = (),
+    message: bool = False,
+) -> None:
+    """Explain a past context, down to what was left out."""
+    from agentmem.inspector import look as inspector_look
+    from agentmem.inspector.look import compare, explain_memory, replay_context
+    from agentmem.inspector.render import render_diff, render_explanation, render_replay, render_why
+
+    if common_of(ctx).json and sum(map(bool, (other, memory_id, changes))) > 1:
+        raise InvalidInput(
+            "--json", "--diff, --why and --if", "is one document", remedy="Ask for one at a time."
+        )
+    scope = common_of(ctx).reader
+    with open_memory(ctx) as memory:
+        wanted = resolve_context(memory, wanted, scope)
+        if other:
+            other = resolve_context(memory, other, scope)
+            changed = compare(memory, other, wanted, scope=scope)
+            say(ctx, "diff", changed, render_diff)
+        if memory_id:
+            memory_id = looked_at_id(memory, memory_id, wanted, scope)
+            answer = explain_memory(memory, memory_id, wanted, scope=scope)
+            say(ctx, "why", answer, render_why)
+        if changes:
+            replayed = replay_context(memory, read_changes(changes), wanted, scope=scope)
+            say(ctx, "replay", replayed, render_replay)
+        if not (other or memory_id or changes):
+            found = inspector_look.explain(memory, wanted, scope=scope)
+
+            def render(value: Any, **options: Any) -> str:
+                return render_explanation(value, message=message, **options)
+
+            say(ctx, "explain", found, render)
+
+
+def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | None) -> str:
+    """The whole id of a memory: what the context looked at goes before what else is stored."""
+    from agentmem.base.errors import RecordNotFound
+    from agentmem.inspector.look import explain as look_up
+
+    snapshot = look_up(memory, wanted, scope=scope)
+    part = given.strip().strip("….").lower()
+    ids = list(dict.fromkeys(seen.id for seen in snapshot.looked_at))
+    if given in ids:
+        return given
+    meant = [one for one in ids if one.lower().startswith(part) or one.lower().endswith(part)]
+    if len(part) >= LEAST_OF_AN_ID and meant:
+        if len(meant) > 1:
+            raise AmbiguousId(given, tuple(meant))
+        return meant[0]
+    reader = snapshot.scope if scope is None else scope
+    whose = {name: getattr(reader, name) for name in reader.__slots__}
+    try:
+        return resolve_id(memory, given, whose, deleted=True)
+    except RecordNotFound:
+        raise RecordNotFound(given, remedy=_ids_to_name(part, ids, wanted)) from None
+
+
+def _ids_to_name(part: str, ids: list[str], wanted: str) -> str:
+    """What to ask for instead: the ids a context looked at, those most like `part` first."""
+    from difflib import SequenceMatcher
+
+    if not ids:
+        return f"Context {wanted} looked at no memory; see what is stored with `agentmem list`."
+    ranked = sorted(ids, key=lambda one: -SequenceMatcher(None, part, one.lower()).ratio())
+    listed = ", ".join(ranked[:MOST_IDS]) + (", …" if len(ids) > MOST_IDS else "")
+    return f"Context {wanted} looked at: {listed}"
+
+
+def read_changes(written: tuple[str, ...]) -> dict[str, str]:
+    """`["top_k=10"]` as a mapping."""
+    found = {}
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InvalidInput("--if", one, "is not NAME=VALUE", remedy="Write --if top_k=10.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+@click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--limit", type=int, default=20, show_default=True, help="How many to begin with.")
+def monitor(
+    ctx: click.Context,
+    follow: bool = False,
+    limit: int = 20,
+) -> None:
+    """Show contexts as any process builds them."""
+    from agentmem.inspector.look import Watcher
+
+    with open_memory(ctx) as memory:
+        watcher = Watcher(memory, scope=common_of(ctx).reader, limit=limit)
+        if follow and sys.stdout.isatty() and not common_of(ctx).json:
+            follow_live(watcher, pen_of(ctx), poll_seconds=POLL_SECONDS)
+            return
+        _print_lines(ctx, watcher, follow=follow)
+
+
+def _print_lines(ctx: click.Context, watcher: Any, *, follow: bool) -> None:
+    import json
+    import time
+
+    from agentmem.inspector.json import to_json
+    from agentmem.inspector.render import render_event
+
+    pen = pen_of(ctx)
+    try:
+        while True:
+            for event in watcher.poll():
+                if common_of(ctx).json:
+                    line = json.dumps(to_json("monitor", event), ensure_ascii=False)
+                else:
+                    line = render_event(event, width=columns(), pen=pen)
+                click.echo(line)
+            sys.stdout.flush()
+            if not follow:
+                return
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+@click.option("--last", default="", help="How far back: 90s, 15m, 24h, 7d.")
+@click.option("--html", type=Path, help="Write a page to this file.")
+def stats(
+    ctx: click.Context,
+    last: str = "",
+    html: Path | None = None,
+) -> None:
+    """Show figures of contexts, retrieval, indexing and the store."""
+    from agentmem.inspector.render import render_stats
+    from agentmem.inspector.stats import collect_stats, read_span
+
+    span = read_span(last) if last else None
+    with open_memory(ctx) as memory:
+        found = collect_stats(memory, now=datetime.now(UTC), last=span, scope=common_of(ctx).reader)
+    if html is None:
+        say(ctx, "stats", found, render_stats)
+        return
+    from agentmem.inspector.page import render_page
+    from agentmem.stores.open_files import written_whole
+
+    try:
+        with written_whole(html) as page:
+            page.write(render_page(found))
+    except StoreFull:
+        raise
+    except StoreError as error:
+        raise InvalidInput(
+            "--html", str(html), "cannot be written", remedy="Use another."
+        ) from error
+    if common_of(ctx).json:
+        say(ctx, "stats", found, render_stats)
+    else:
+        click.echo(f"Written to {html}")
+
+
+def audit(ctx: click.Context) -> None:
+    """Look for trouble in what is stored; nothing is changed."""
+    from agentmem.cli.common import steps
+    from agentmem.inspector.audit import audit as look
+    from agentmem.inspector.render import render_audit
+
+    with open_memory(ctx) as memory, steps(screen_of(ctx), "looking") as tell:
+        found = look(
+            memory,
+            now=datetime.now(UTC),
+            scope=common_of(ctx).reader,
+            on_progress=lambda seen: tell(f"{seen:,} memories looked at"),
+        )
+    say(ctx, "audit", found, render_audit)
+
+
+@click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
+def doctor(ctx: click.Context, *, model: str | None = None) -> None:
+    """Check environment, models, store, indexes and jobs; exit code 1 when something failed.
+
+    The model is the one that `chat` and `ask` would use; it is not asked anything.
+    """
+    from agentmem.inspector.doctor import examine
+    from agentmem.inspector.render import render_doctor
+
+    now, asked = datetime.now(UTC), model_name(model)
+    try:
+        with open_memory(ctx) as memory:
+            found = examine(memory, now=now, model=asked)
+    except AgentMemError as error:
+        about = getattr(error, "name", "")
+        name = "embedder" if about == "embedder" else "store"
+        remedy = error.remedy or "Check the path, or restore a backup."
+        found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
+    say(ctx, "doctor", found, render_doctor)
+    raise click.exceptions.Exit(found.exit_code)
+
+
+# ----------------------------------------------------------------------------
+# The monitor on a terminal: the last contexts, drawn again whenever one is added.
+
+
+def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
+    """Draw what happens until Ctrl-C; the last state stays on the screen."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(no_color=not pen.colour, highlight=False)
+    events: deque[Event] = deque(maxlen=500)
+    contexts = responses = 0
+
+    def draw() -> Text:
+        width, height = console.size
+        shown: list[str] = []
+        for event in reversed(events):
+            lines = render_event(event, width=width, pen=pen).split("\n")
+            if len(shown) + len(lines) > height - 3:
+                break
+            shown = [*lines, *shown]
+        head = pen.cut(f"agentmem monitor  {contexts:,} contexts, {responses:,} responses", width)
+        foot = "Ctrl-C ends."
+        return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, pen.paint(foot, "dim")]))
+
+    try:
+        with Live(draw(), console=console, auto_refresh=False, screen=False) as live:
+            while True:
+                fresh = watcher.poll()
+                for event in fresh:
+                    events.append(event)
+                    contexts += event.kind == "context"
+                    responses += event.kind == "response"
+                if fresh or console.size.width:
+                    live.update(draw(), refresh=bool(fresh))
+                time.sleep(poll_seconds)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,741 @@
+"""Remember, find, read and change memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentmem.base.errors import InvalidInput
+from agentmem.base.time import relative_time
+from agentmem.base.types import Hit, Memory
+from agentmem.cli.common import (
+    NOT_FOUND,
+    NOTHING_FOUND,
+    Screen,
+    argument,
+    common_of,
+    confirm,
+    history_path,
+    one_line,
+    open_memory,
+    read_text,
+    resolve_id,
+    screen_of,
+    visible,
+    whose_of,
+    wrap_line,
+)
+from agentmem.inspector.layout import Column, fitting, pairs, table
+from agentmem.stores.values import Receipt
+
+if TYPE_CHECKING:
+    from agentmem.living.preferences import Preference
+    from agentmem.memory.manager import MemoryManager
+
+
+if TYPE_CHECKING:
+    pass
+
+
+def register(app: click.Group) -> None:
+    """Add the commands of this module."""
+    app.command()(add)
+    app.command()(search)
+    app.command("list")(list_memories)
+    app.command()(get)
+    app.command()(update)
+    app.command()(history)
+    app.command()(delete)
+    app.command()(erase)
+    prefs = app.group("prefs", invoke_without_command=True)(click.pass_context(all_or_command))
+    prefs.command("list")(list_preferences)
+    prefs.command("add")(preferring_add)
+    prefs.command("remove")(remove)
+    prefs.command("clear")(clear)
+
+
+@argument(
+    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+)
+@click.option(
+    "--kind", metavar="KIND", default="fact", show_default=True, help="fact, episode, workflow, …"
+)
+@click.option(
+    "--importance",
+    metavar="0-1",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="How much it matters.",
+)
+@click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
+@click.option(
+    "--visibility", default="private", show_default=True, help="private, project or system."
+)
+def add(
+    ctx: click.Context,
+    text: tuple[str, ...] = (),
+    *,
+    kind: str = "fact",
+    importance: float = 0.5,
+    metadata: tuple[str, ...] = (),
+    visibility: str = "private",
+) -> None:
+    """Remember a text. The same text again adds nothing."""
+    at = screen_of(ctx)
+    said = read_text(join(text)).strip()
+    if not said:
+        raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
+    fields = read_metadata(metadata)
+    with open_memory(ctx) as memory:
+        added = memory.add_text(
+            said, kind=kind, importance=importance, metadata=fields,
+            visibility=visibility,  # type: ignore[arg-type]  # checked where it is used
+            **whose_of(ctx),
+        )  # fmt: skip
+    if at.json:
+        at.document({"results": added["results"], "degradations": list(added.degradations)})
+        return
+    for item in added.items:
+        at.print(f"{'Added' if item.event == 'ADD' else 'Already there'}: {item.id}")
+    note_problems(at, added.degradations)
+
+
+@argument(
+    "query",
+    nargs=-1,
+    metavar="TEXT",
+    help="Several words need no quotes; - or nothing reads stdin.",
+)
+@click.option("--limit", "-n", metavar="N", type=int, help="At most so many.")
+@click.option("--threshold", metavar="0-1", type=float, help="The least score.")
+@click.option("--mode", help="hybrid, vector or fulltext.")
+@click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+@click.option("--since", metavar="WHEN", help="ISO 8601, included.")
+@click.option("--until", metavar="WHEN", help="ISO 8601, not included.")
+def search(
+    ctx: click.Context,
+    query: tuple[str, ...] = (),
+    *,
+    limit: int | None = None,
+    threshold: float | None = None,
+    mode: str | None = None,
+    kind: tuple[str, ...] = (),
+    since: str | None = None,
+    until: str | None = None,
+) -> None:
+    """Find the memories that answer a query, best first. Exits with 5 when there are none."""
+
+    at = screen_of(ctx)
+    asked = read_text(join(query), name="query")
+    if not asked.strip():
+        raise InvalidInput("query", asked, "is empty", remedy="Say what to look for.")
+    with open_memory(ctx) as memory:
+        found = memory.search(
+            asked, top_k=limit, threshold=threshold, kinds=kind or None, since=since, until=until,
+            mode=mode,  # type: ignore[arg-type]  # checked where it is used
+            **whose_of(ctx),
+        )  # fmt: skip
+        now = memory.clock.now()
+    if at.json:
+        at.document(
+            {
+                "query": asked,
+                "results": found["results"],
+                "degradations": list(found.degradations),
+            }
+        )
+    else:
+        for number, hit in enumerate(found, start=1):
+            at.print(hit_lines(at, number, hit, now=now))
+        if not found:
+            at.note(f"Nothing found{missing(ctx)}.")
+        note_problems(at, found.degradations)
+    if not found:
+        raise click.exceptions.Exit(NOTHING_FOUND)
+
+
+@click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+@click.option(
+    "--limit",
+    "-n",
+    metavar="N",
+    type=int,
+    default=20,
+    show_default=True,
+    help="At most so many; 0 for all.",
+)
+@click.option("--superseded", is_flag=True, help="Also what newer statements replaced.")
+def list_memories(
+    ctx: click.Context,
+    kind: tuple[str, ...] = (),
+    limit: int = 20,
+    superseded: bool = False,
+) -> None:
+    """List memories, newest first."""
+    from agentmem.base.checks import require_count
+    from agentmem.base.types import memory_to_dict
+
+    at = screen_of(ctx)
+    most = require_count(limit, "limit") or 2**31
+    with open_memory(ctx) as memory:
+        found = memory.get_all(
+            kinds=kind or None, limit=most, superseded=superseded, **whose_of(ctx)
+        )
+        more = len(found) == most
+        now = memory.clock.now()
+    if at.json:
+        at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
+        return
+    at.print(list_lines(at, found, now=now), end="\n" if found else "")
+    if not found:
+        at.note(f"There are no memories{missing(ctx)}.")
+    elif more and at.on_terminal:
+        at.note(f"The newest {most:,}; --limit shows more.")
+
+
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@click.option("--text", is_flag=True, help="Only the text.")
+def get(
+    ctx: click.Context,
+    id: str,  # noqa: A002 - it is the argument's name
+    text: bool = False,
+) -> None:
+    """Show one memory."""
+    from agentmem.base.types import memory_to_dict
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
+        now = memory.clock.now()
+    if at.json:
+        at.document(memory_to_dict(found))
+    elif text:
+        at.print(text_lines(at, found.text) if at.on_terminal else found.text)
+    else:
+        at.print(detail_lines(at, found, now=now))
+
+
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@argument(
+    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+)
+@click.option("--importance", metavar="0-1", type=float, help="How much it matters.")
+@click.option("--title", help="What it is called.")
+@click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
+def update(
+    ctx: click.Context,
+    id: str,  # noqa: A002 - it is the argument's name
+    text: tuple[str, ...] = (),
+    *,
+    importance: float | None = None,
+    title: str | None = None,
+    metadata: tuple[str, ...] = (),
+) -> None:
+    """Change what a memory says; what it said before stays in its history."""
+    from agentmem.base.types import memory_to_dict
+
+    at = screen_of(ctx)
+    others = importance is not None or title is not None or bool(metadata)
+    said = None if others and not text else read_text(join(text))
+    if said is not None and not said.strip():
+        raise InvalidInput("text", said, "is empty", remedy="Say it anew, or use `delete`.")
+    fields = read_metadata(metadata)
+    with open_memory(ctx) as memory:
+        meant = resolve_id(memory, id, whose_of(ctx))
+        if fields:
+            fields = {**memory.get(meant, **whose_of(ctx)).metadata, **fields}
+        changed = memory.update(
+            meant,
+            said,
+            metadata=fields or None,
+            importance=importance,
+            title=title,
+            **whose_of(ctx),
+        )
+    if at.json:
+        at.document(memory_to_dict(changed))
+    else:
+        at.print(f"Changed: {changed.id}")
+
+
+@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
+    """Show what a memory said before each change, oldest first, and what it says now."""
+    from agentmem.base.types import memory_to_dict
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = resolve_id(memory, id, whose_of(ctx))
+        versions = memory.history(meant, **whose_of(ctx))
+        now = memory.get(meant, **whose_of(ctx))
+    if at.json:
+        earlier = [
+            {**memory_to_dict(v.memory), "replaced_at": v.replaced_at.isoformat()} for v in versions
+        ]
+        at.document({"id": meant, "versions": earlier, "now": memory_to_dict(now)})
+        return
+    from agentmem.cli.common import one_line
+
+    for version in versions:
+        moment = version.replaced_at.isoformat(timespec="seconds")
+        at.print(at.pen.paint(f"until {moment}", "dim"))
+        at.print(indented(at, one_line(version.memory.text)))
+    at.print(at.pen.paint("now", "dim"))
+    at.print(indented(at, one_line(now.text)))
+
+
+# -- inside ----------------------------------------------------------------------------
+
+
+def join(words: tuple[str, ...]) -> str | None:
+    """The words of an argument as one text; `None` when there are none."""
+    return " ".join(words) if words else None
+
+
+def read_metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`key=value` pairs; a value is a number, true, false, null or a list if it reads as one."""
+    fields: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, separator, value = pair.partition("=")
+        if not separator or not name.strip():
+            raise InvalidInput("--metadata", pair, "is not KEY=VALUE", remedy="Write stars=3.")
+        fields[name.strip()] = _value(value)
+    return fields
+
+
+def _value(written: str) -> Any:
+    """JSON only where nothing of what was typed is lost: 1.10 and 007 stay texts."""
+    try:
+        value = json.loads(written)
+    except ValueError:
+        return written
+    if isinstance(value, list | dict):
+        return value
+    return value if json.dumps(value) == written else written
+
+
+def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None:
+    """Say what did not work on the way."""
+    from agentmem.cli.common import one_line
+
+    for problem in dict.fromkeys(degradations):
+        at.note(f"Note: {one_line(problem)}")
+
+
+def missing(ctx: click.Context) -> str:
+    """A hint for an empty answer when the store is not there at all."""
+    from agentmem.cli.common import one_line
+
+    path = common_of(ctx).path
+    if path is None or path.exists():
+        return ""
+    return f": there is no store at {one_line(str(path))} yet"
+
+
+# ----------------------------------------------------------------------------
+# Delete and erase memories.
+
+
+@argument(
+    "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
+)
+@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def delete(
+    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
+) -> None:
+    """Take memories out of every read. They are kept until they are erased."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = choose(ctx, memory, ids, every=every)
+        confirm(at, f"Delete {counted(memory, ctx, meant)}?", yes=yes)
+        if meant is None:
+            count = memory.delete_all(**whose_of(ctx))
+        else:
+            count = memory.delete(meant, **whose_of(ctx))
+    if at.json:
+        at.document({"deleted": count, "ids": meant})
+    else:
+        at.print(f"Deleted: {count:,}")
+
+
+@argument(
+    "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
+)
+@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def erase(
+    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
+) -> None:
+    """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = choose(ctx, memory, ids, every=every, deleted=True)
+        number = counted(memory, ctx, meant, deleted=True)
+        confirm(at, f"Erase {number} for good? This cannot be undone.", yes=yes)
+        if meant is None:
+            receipt = memory.erase_all(**whose_of(ctx))
+        else:
+            receipt = memory.erase(meant, **whose_of(ctx))
+    typed = forget_typed_lines(ctx)
+    if at.json:
+        at.document({**receipt_to_dict(receipt), "chat_history_removed": typed})
+    else:
+        at.print(receipt_lines(at, receipt))
+        if typed:
+            at.note("The lines typed into `agentmem chat` were removed too.")
+    if meant is not None and not receipt.ids:
+        raise click.exceptions.Exit(NOT_FOUND)
+
+
+# -- inside ----------------------------------------------------------------------------
+
+
+def choose(
+    ctx: click.Context,
+    memory: MemoryManager,
+    ids: tuple[str, ...],
+    *,
+    every: bool,
+    deleted: bool = False,
+) -> list[str] | None:
+    """The ids that are meant, each found before anything is changed; `None` means all."""
+    if bool(ids) == every:
+        raise InvalidInput(
+            "ids", ids or [], "and --all exclude each other" if ids else "are missing",
+            remedy="Give ids, or --all.",
+        )  # fmt: skip
+    if every:
+        return None
+    return list(
+        dict.fromkeys(resolve_id(memory, one, whose_of(ctx), deleted=deleted) for one in ids or ())
+    )
+
+
+def forget_typed_lines(ctx: click.Context) -> bool:
+    """Remove this user's lines that `chat` kept; whether there were any.
+
+    They may repeat what was erased.
+    """
+    path = history_path(common_of(ctx))
+    if path is None or not path.exists():
+        return False
+    path.unlink()
+    return True
+
+
+def counted(
+    memory: MemoryManager, ctx: click.Context, meant: list[str] | None, *, deleted: bool = False
+) -> str:
+    """How many memories of whom, in words."""
+    from agentmem.base.filters import Selection
+    from agentmem.search.intake import scope_of
+
+    if meant is None:
+        selection = Selection(
+            reader=scope_of(whose_of(ctx)),
+            visibilities=("private",),
+            deleted=deleted,
+            superseded=True,
+            forgotten=True,
+        )
+        count = memory.store.count(selection)
+        owner = common_of(ctx).user
+        every = f"all {count:,} " if count != 1 else "the one "
+        name = f" of {owner}" if owner else ""
+        return f"{every}{'memory' if count == 1 else 'memories'}{name}"
+    if len(meant) == 1:
+        return f"memory {meant[0]}"
+    return f"{len(meant):,} memories"
+
+
+# ----------------------------------------------------------------------------
+# What users told about themselves: list, add, remove, clear.
+
+
+def all_or_command(ctx: click.Context) -> None:
+    """Show and change what users told about themselves; alone it lists."""
+    if ctx.invoked_subcommand is None:
+        list_preferences(ctx)
+
+
+def list_preferences(ctx: click.Context) -> None:
+    """List the preferences that hold now, newest first."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.preferences.get_all(**whose_of(ctx))
+        now = memory.clock.now()
+    if at.json:
+        at.document({"preferences": [one.to_dict() for one in found]})
+    elif found:
+        at.print(preference_lines(at, found, now=now))
+    else:
+        at.note("No preferences are known.")
+
+
+@argument("text", nargs=-1, metavar="TEXT", help="In the user's words; - or nothing reads stdin.")
+@click.option("--type", help="expertise, style, domain or custom.")
+def preferring_add(
+    ctx: click.Context,
+    text: tuple[str, ...] = (),
+    type: str | None = None,  # noqa: A002  # as it is typed
+) -> None:
+    """Keep a preference; a newer one about the same thing takes the older one's place."""
+    at = screen_of(ctx)
+    said = read_text(" ".join(text) if text else None)
+    with open_memory(ctx) as memory:
+        options: dict[str, Any] = {"type": type, **whose_of(ctx)}
+        kept = memory.preferences.add(said, **options)
+    if at.json:
+        at.document(kept.to_dict())
+        return
+    at.print(f"Kept: {kept.id} ({kept.type})")
+    if kept.replaced:
+        at.note(f"It takes the place of {', '.join(kept.replaced)}.")
+
+
+@argument("id", metavar="ID", help="A whole id, or 4 characters or more of an end.")
+@click.option("--undo", is_flag=True, help="Let what it had replaced hold again.")
+def remove(
+    ctx: click.Context,
+    id: str,  # noqa: A002  # as it is shown
+    undo: bool = False,
+) -> None:
+    """Take one preference back."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        meant = resolve_id(memory, id, whose_of(ctx))
+        back: tuple[Preference, ...] = ()
+        if undo:
+            back = memory.preferences.undo(meant, **whose_of(ctx))
+        else:
+            memory.preferences.remove(meant, **whose_of(ctx))
+    if at.json:
+        at.document({"removed": meant, "restored": [one.to_dict() for one in back]})
+        return
+    at.print(f"Removed: {meant}")
+    for one in back:
+        at.print(f"Holds again: {one_line(one.text)}")
+
+
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def clear(
+    ctx: click.Context,
+    yes: bool = False,
+) -> None:
+    """Take every preference of this user back."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        known = len(memory.preferences.get_all(**whose_of(ctx)))
+        confirm(at, f"Take back {known:,} preferences?", yes=yes)
+        count = memory.preferences.clear(**whose_of(ctx))
+    if at.json:
+        at.document({"removed": count})
+    else:
+        at.print(f"Removed: {count:,}")
+
+
+def preference_lines(at: Screen, found: Sequence[Preference], *, now: datetime) -> list[str]:
+    """One row a preference."""
+    from agentmem.inspector.layout import Column, table
+
+    rows = [
+        (
+            short_id(one.id) if at.on_terminal else one.id,
+            one.type,
+            when(at, one.memory.created_at, now),
+            one_line(one.text),
+        )
+        for one in found
+    ]
+    columns = (
+        Column(name="Id"),
+        Column(name="Type", optional=True),
+        Column(name="Since", optional=True),
+        Column(name="Preference", least=10),
+    )
+    return table(at.pen, columns, rows, width=at.width if at.on_terminal else 100_000)
+
+
+# ----------------------------------------------------------------------------
+# Memories as lines of a terminal and as JSON values.
+
+
+SHORT_ID = 8
+MOST_LINES = 4
+VALUE_CHARACTERS = 400
+
+
+def short_id(memory_id: str) -> str:
+    """The end of an id, enough to name it: the beginning is the time, which neighbours share."""
+    return memory_id[-SHORT_ID:]
+
+
+def when(at: Screen, moment: datetime, now: datetime) -> str:
+    """How long ago a moment was (P13) for people; its date for what reads a pipe."""
+    return relative_time(moment, now) if at.on_terminal else moment.date().isoformat()
+
+
+def list_lines(at: Screen, memories: Sequence[Memory], *, now: datetime) -> list[str]:
+    """One row a memory. Only a terminal gets short ids and cut texts."""
+    rows = [
+        (
+            short_id(memory.id) if at.on_terminal else memory.id,
+            memory.kind + (" (superseded)" if memory.superseded_by else ""),
+            when(at, memory.created_at, now),
+            one_line(memory.text),
+        )
+        for memory in memories
+    ]
+    columns = (
+        Column(name="Id"),
+        Column(name="Kind", least=6, optional=True),
+        Column(name="When" if at.on_terminal else "Date", optional=True),
+        Column(name="Text", least=10),
+    )
+    if at.on_terminal:
+        return table(at.pen, columns, rows, width=at.width)
+    longest = max((len(row[3]) for row in rows), default=0)
+    return table(at.pen, columns, rows, width=2 * longest + 200)
+
+
+def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:
+    """A found memory: its score and id, its text, and where it is from."""
+    memory, pen = hit.memory, at.pen
+    moment = when(at, memory.created_at, now)
+    head = f"{number:>2}  {hit.score:.2f}  {one_line(memory.kind)}  {moment}  "
+    named = short_id(memory.id) if at.on_terminal else memory.id
+    lines = [pen.paint(head, "dim") + pen.paint(named, "accent")]
+    lines += indented(at, one_line(memory.text), most_lines=MOST_LINES)
+    origin = place_of(memory)
+    if origin:
+        lines += [pen.paint(line, "dim") for line in indented(at, one_line(origin), most_lines=2)]
+    return lines
+
+
+def place_of(memory: Memory) -> str:
+    """Where a memory is from, in words."""
+    title = memory.title if memory.title not in (memory.source_url, "") else ""
+    return " › ".join(part for part in (title, *memory.heading_path, memory.source_url) if part)
+
+
+def indented(at: Screen, text: str, *, indent: int = 4, most_lines: int | None = None) -> list[str]:
+    """`text` wrapped and indented on a terminal, on one whole line elsewhere."""
+    space = " " * indent
+    if not at.on_terminal:
+        return [space + at.pen.clean(text)]
+    lines = at.pen.wrap(text, at.width - indent)
+    if most_lines is not None and len(lines) > most_lines:
+        dots = " ..." if at.pen.ascii_only else " …"
+        last = fitting(lines[most_lines - 1], at.width - indent - len(dots))
+        lines = [*lines[: most_lines - 1], last.rstrip() + dots]
+    return [space + line for line in lines]
+
+
+def text_lines(at: Screen, text: str) -> list[str]:
+    """A whole text, line by line, wrapped on a terminal."""
+    lines = visible(text).expandtabs(4).split("\n")
+    if not at.on_terminal:
+        return lines
+    return [part for line in lines for part in wrap_line(at.pen, line, at.width)]
+
+
+def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
+    """Everything about one memory, then its text."""
+    created = memory.created_at.isoformat(timespec="seconds")
+    if at.on_terminal:
+        created += f" ({when(at, memory.created_at, now)})"
+    said: list[tuple[str, str]] = [
+        ("Id", memory.id),
+        ("Kind", memory.kind),
+        ("Created", created),
+        ("Origin", memory.origin),
+        ("Importance", f"{memory.importance:g}"),
+    ]
+    said += [
+        (name, str(value))
+        for name, value in (
+            ("User", memory.scope.user_id),
+            ("Project", memory.scope.project_id),
+            ("Agent", memory.scope.agent_id),
+            ("Run", memory.scope.run_id),
+            ("Visibility", memory.visibility if memory.visibility != "private" else None),
+            ("Title", memory.title),
+            ("Source", memory.source_url),
+            ("Heading", " › ".join(memory.heading_path)),
+            ("Speaker", memory.speaker),
+            ("Session", memory.session),
+            ("Valid from", memory.valid_from and memory.valid_from.isoformat(timespec="seconds")),
+            ("Valid to", memory.valid_to and memory.valid_to.isoformat(timespec="seconds")),
+            ("Supersedes", memory.supersedes),
+            ("Superseded by", memory.superseded_by),
+        )
+        if value
+    ]
+    said += [(f"  {name}", _shortened(str(value))) for name, value in memory.metadata.items()]
+    used = memory.usage
+    if used.retrieved:
+        said.append(("Used", f"found {used.retrieved}, cited {used.cited}, ignored {used.ignored}"))
+    cleaned = [(one_line(name) or "?", one_line(text)) for name, text in said]
+    width = at.width if at.on_terminal else 10_000
+    return [*pairs(at.pen, cleaned, width=width), "", *text_lines(at, memory.text)]
+
+
+def _shortened(value: str) -> str:
+    """A long value by its beginning; `--json` has all of it."""
+    if len(value) <= VALUE_CHARACTERS:
+        return value
+    return f"{value[:VALUE_CHARACTERS]}… ({len(value):,} characters)"
+
+
+def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
+    """What an erasure removed."""
+    counted = [
+        (name, f"{count:,}")
+        for name, count in (
+            ("Memories", len(receipt.ids)),
+            ("Made of them", len(receipt.derived)),
+            ("Vectors", receipt.vectors),
+            ("Versions", receipt.versions),
+            ("Contexts", receipt.snapshots),
+            ("Tool results", receipt.artifacts),
+            ("Waiting jobs", receipt.jobs),
+            ("Index files", len(receipt.index_files)),
+        )
+    ]
+    state = (
+        "yes: the bytes are in no file of the store"
+        if receipt.complete
+        else "not yet: another process still reads an older state; run it again, or `doctor`"
+    )
+    moment = receipt.erased_at.isoformat(timespec="seconds")
+    return pairs(at.pen, [("Erased at", moment), *counted, ("Complete", state)], width=at.width)
+
+
+def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "ids": list(receipt.ids),
+        "derived": list(receipt.derived),
+        "vectors": receipt.vectors,
+        "versions": receipt.versions,
+        "snapshots": receipt.snapshots,
+        "artifacts": receipt.artifacts,
+        "jobs": receipt.jobs,
+        "index_files": list(receipt.index_files),
+        "complete": receipt.complete,
+        "erased_at": receipt.erased_at.isoformat(),
+    }

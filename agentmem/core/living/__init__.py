@@ -1,1 +1,0 @@
-"""Living memory, decided by rules: what to take from a text, merge, shorten, link and forget."""

@@ -1,5 +1,0 @@
-"""Values: the standard library's `dataclass`."""
-
-from dataclasses import dataclass
-
-__all__ = ["dataclass"]

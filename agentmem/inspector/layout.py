@@ -1,0 +1,205 @@
+"""Text laid out for a terminal: cells, bars, wrapped lines and tables of a given width."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Style = Literal["bold", "dim", "good", "warn", "bad", "accent"]
+
+_STYLES: Mapping[Style, str] = MappingProxyType(
+    {"bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "31", "accent": "36"}
+)
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_GAP = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pen:
+    """Draws with Unicode marks, or with ASCII only; with colour, or without."""
+
+    ascii_only: bool = False
+    colour: bool = False
+
+    def paint(self, text: str, style: Style) -> str:
+        """`text` in a style, where there is colour; measure it before it is painted."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def gauge(self, share: float, columns: int) -> str:
+        on, off = ("#", ".") if self.ascii_only else ("█", "░")
+        full = cells_of(share, columns)
+        return on * full + off * (columns - full)
+
+    def bar(self, share: float, columns: int) -> str:
+        if self.ascii_only:
+            return "#" * cells_of(share, columns)
+        whole, eighths = divmod(cells_of(share, columns * 8), 8)
+        return "█" * whole + _EIGHTHS[eighths].strip()
+
+    def clean(self, text: str) -> str:
+        """`text` on one line, without characters that move the cursor."""
+        if self.ascii_only:
+            return text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
+        return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+    def cut(self, text: str, columns: int) -> str:
+        text = self.clean(text)
+        if width_of(text) <= columns:
+            return text
+        mark = "..." if self.ascii_only else "…"
+        if columns <= len(mark):
+            return fitting(text, columns)
+        return fitting(text, columns - len(mark)) + mark
+
+    def cell(self, text: str, columns: int) -> str:
+        text = self.cut(text, columns)
+        return text + " " * (columns - width_of(text))
+
+    def wrap(self, text: str, columns: int) -> list[str]:
+        lines: list[str] = []
+        line = ""
+        for word in self.clean(text).split(" "):
+            longer = f"{line} {word}" if line else word
+            if width_of(longer) <= columns:
+                line = longer
+                continue
+            if line:
+                lines.append(line)
+            while width_of(word) > columns:
+                lines.append(fitting(word, columns))
+                word = word[len(lines[-1]) :]  # noqa: PLW2901  # the rest of a word too long
+            line = word
+        return [*lines, line]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table. `least` lets it be cut to so many cells, `optional` left out.
+
+    Of several optional columns the last one goes first.
+    """
+
+    name: str
+    right: bool = False
+    least: int | None = None
+    optional: bool = False
+
+
+def table(
+    pen: Pen, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int
+) -> list[str]:
+    """`rows` under the names of `columns`, no line wider than `width`.
+
+    Columns that may be cut are, evenly; where that is not enough, optional
+    ones are left out. Without rows there is no table.
+    """
+    if not rows:
+        return []
+    shown = list(range(len(columns)))
+    cleaned = [[pen.clean(cell) for cell in row] for row in rows]
+    natural = [
+        max(width_of(column.name), *(width_of(row[at]) for row in cleaned))
+        for at, column in enumerate(columns)
+    ]
+    while True:
+        sizes = _shrunk([natural[at] for at in shown], [columns[at] for at in shown], width)
+        optional = [at for at in shown if columns[at].optional]
+        if sizes is not None or not optional:
+            break
+        shown.remove(optional[-1])
+    if sizes is None:
+        sizes = [natural[at] for at in shown]
+    lines = []
+    head = [column.name for column in columns]
+    for number, row in enumerate([head, *cleaned]):
+        cells = []
+        for at, size in zip(shown, sizes, strict=True):
+            text = pen.cut(row[at], size)
+            space = " " * (size - width_of(text))
+            cells.append(space + text if columns[at].right else text + space)
+        line = pen.cut((" " * _GAP).join(cells).rstrip(), width)
+        lines.append(pen.paint(line, "dim") if number == 0 else line)
+    return lines
+
+
+def _shrunk(natural: list[int], columns: list[Column], width: int) -> list[int] | None:
+    """Sizes that fit, the widest column that may be cut giving way first; `None` if none do."""
+    sizes = list(natural)
+    over = sum(sizes) + _GAP * (len(sizes) - 1) - width
+    while over > 0:
+        loose = [
+            at
+            for at, column in enumerate(columns)
+            if column.least is not None and sizes[at] > column.least
+        ]
+        if not loose:
+            return None
+        widest = max(loose, key=lambda at: sizes[at])
+        sizes[widest] -= 1
+        over -= 1
+    return sizes
+
+
+def pairs(pen: Pen, said: Sequence[tuple[str, str]], *, width: int) -> list[str]:
+    """Names and what is said of them, one below the other, long ones wrapped."""
+    if not said:
+        return []
+    cleaned = [(pen.clean(name), text) for name, text in said]
+    size = min(max(width_of(name) for name, _ in cleaned), max(8, width // 3))
+    lines: list[str] = []
+    for name, text in cleaned:
+        start = pen.cell(name, size) + " " * _GAP
+        wrapped = pen.wrap(text, max(8, width - size - _GAP))
+        lines += [
+            pen.paint(start, "dim") + wrapped[0],
+            *(" " * (size + _GAP) + line for line in wrapped[1:]),
+        ]
+    return lines
+
+
+def heading(pen: Pen, left: str, right: str = "", *, width: int) -> list[str]:
+    """A title, with something said at the right end where there is room."""
+    left, right = pen.cut(left, width), pen.clean(right)
+    gap = width - width_of(left) - width_of(right)
+    title = pen.paint(left, "bold")
+    if not right:
+        return [title]
+    if gap >= _GAP:
+        return [title + " " * gap + pen.paint(right, "dim")]
+    return [title, *(pen.paint(line, "dim") for line in pen.wrap(right, width))]
+
+
+def hang(start: str, lines: Sequence[str]) -> list[str]:
+    """`lines` after `start`, the later ones indented as far."""
+    indent = " " * width_of(start)
+    return [start + lines[0], *(indent + line for line in lines[1:])]
+
+
+def cells_of(share: float, columns: int) -> int:
+    """How many cells of a bar are on; anything above nothing shows, and only all shows all."""
+    share = min(1.0, max(0.0, share))
+    if share in (0.0, 1.0):
+        return int(share) * columns
+    return min(max(1, round(share * columns)), max(1, columns - 1))
+
+
+def fitting(text: str, columns: int) -> str:
+    kept = 0
+    for place, character in enumerate(text):
+        kept += width_of(character)
+        if kept > columns:
+            return text[: max(1, place)]
+    return text
+
+
+def width_of(text: str) -> int:
+    """How many terminal cells a text takes: wide characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

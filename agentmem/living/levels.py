@@ -1,0 +1,450 @@
+"""One text at four levels: full, summary, compressed, index; each no dearer than the one above.
+
+The summary keeps whole sentences, the compressed text leaves out the words a
+telegram leaves out. Both keep every number, name, negation and piece of code
+(L2). The index is a title and the words to ask by, for a list of topics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agentmem.base.checks import require_number, require_text
+from agentmem.base.errors import InvalidInput
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import Level
+from agentmem.living.conflicts import FILLERS, NEGATORS, SCALES, SMALL_NUMBERS, stem_word
+from agentmem.text.regions import all_code_spans
+from agentmem.text.sentences import sentences
+from agentmem.text.terms import STOP_WORDS, analyse
+
+# ----------------------------------------------------------------------------
+# What a text must not lose when it is shortened: its numbers, names, negations and code.
+
+
+_PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*")
+_ENDS = frozenset(".!?…。！？\n")
+_INTERJECTIONS = (
+    "yeah yes no wow hey hi hello thanks thank oh okay ok congrats great nice cool awesome sounds"
+    " absolutely definitely sure hmm um uh gosh haha lol please sorry that's it's there's here's"
+    " what's let's who's i'm i've i'll i'd you're we're they're"
+)
+_ORDINARY = STOP_WORDS | FILLERS | NEGATORS | frozenset(_INTERJECTIONS.split())
+_NOT_NUMBERS = frozenset({"one"})
+_DOUBTFUL_NEGATORS = frozenset({"stopped", "stops", "quit", "lack", "lacks", "lacking", "lacked"})
+_NEGATIONS = NEGATORS - _DOUBTFUL_NEGATORS
+_COUNTING = frozenset(SMALL_NUMBERS) | {"one"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Essentials:
+    """The parts of a text that carry its truth, in comparable forms.
+
+    Numbers are written one way ("1,000" and "one thousand" are "1000"), names
+    are lower-case, negations are counted, code is verbatim.
+    """
+
+    numbers: frozenset[str]
+    names: frozenset[str]
+    negations: int
+    code: tuple[str, ...]
+    words: frozenset[str]
+    """All words, lower-case, to look a name up in."""
+
+    @property
+    def negated(self) -> bool:
+        """Whether anything is denied."""
+        return self.negations > 0
+
+
+def read_essentials(text: str) -> Essentials:
+    """The essentials of `text`; any text has some, if only empty ones."""
+    return _read_again(text) if len(text) <= _READ_AGAIN_CHARACTERS else _read(text)
+
+
+def _read(text: str) -> Essentials:
+    numbers: set[str] = set()
+    names: set[str] = set()
+    words: set[str] = set()
+    negations = 0
+    last_end = 0
+    previous_number = 0.0
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        before, last_end = last_end, match.end()
+        if piece.islower() and piece.isalpha():  # most words
+            words.add(piece)
+            if piece in _NEGATIONS:
+                negations += 1
+            if previous_number or piece in _COUNTING:
+                base, first = piece, False
+            else:
+                continue
+        else:
+            lower = piece.lower().replace("’", "'")
+            first = before == 0 or not _ENDS.isdisjoint(text[before : match.start()])
+            base = lower.removesuffix("'s")
+            words.add(base)
+            if lower in _NEGATIONS or lower.endswith("n't"):
+                negations += 1
+        if piece[0].isdigit():
+            number = _number(base)
+            numbers.add(number)
+            previous_number = float(number) if number.isdecimal() and len(number) < 15 else 0.0
+            continue
+        if base in SMALL_NUMBERS and base not in _NOT_NUMBERS:
+            numbers.add(_shown(SMALL_NUMBERS[base]))
+            previous_number = SMALL_NUMBERS[base]
+            continue
+        if previous_number and len(base) > 2 and base in SCALES:
+            if previous_number != 1.0:
+                numbers.discard(_shown(previous_number))
+            numbers.add(_shown(previous_number * SCALES[base]))
+        previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
+        if _is_name(piece, base, first):
+            names.add(base)
+    code = (
+        tuple(text[start:end] for start, end in all_code_spans(text))
+        if _may_have_code(text)
+        else ()
+    )
+    return Essentials(
+        numbers=frozenset(numbers),
+        names=frozenset(names),
+        negations=negations,
+        code=code,
+        words=frozenset(words),
+    )
+
+
+_READ_AGAIN_CHARACTERS = 2_000
+# While a text is shortened it is read several times in a row.
+_read_again = lru_cache(maxsize=32)(_read)
+
+
+def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:
+    """What `shorter` lost or made up, in words; empty when it may stand for `original`."""
+    missing = [f"number {number}" for number in sorted(original.numbers - shorter.numbers)]
+    missing += [
+        f"name {name}"
+        for name in sorted(original.names - shorter.names)
+        if not has_word(shorter, name)
+    ]
+    if original.negated and not shorter.negated:
+        missing.append("negation")
+    if shorter.negated and not original.negated:
+        missing.append("negation that was not there")
+    missing += [f"code {code}" for code in original.code if code not in shorter.code]
+    missing += [
+        f"number that was not there {number}"
+        for number in sorted(shorter.numbers - original.numbers)
+    ]
+    missing += [
+        f"name that was not there {name}"
+        for name in sorted(shorter.names - original.names)
+        if not has_word(original, name)
+    ]
+    return tuple(missing)
+
+
+def has_word(essentials: Essentials, name: str) -> bool:
+    """Whether a name is a word of the text, in this form or another one."""
+    if name in essentials.words:
+        return True
+    stem = stem_word(name)
+    return any(word[:2] == name[:2] and stem_word(word) == stem for word in essentials.words)
+
+
+def _may_have_code(text: str) -> bool:
+    return any(mark in text for mark in ("\n", "`", "    ", "\t", "<"))
+
+
+def _number(piece: str) -> str:
+    digits = _NUMBER.match(piece)
+    if digits is None:
+        return piece
+    plain = digits[0].replace(",", "").lstrip("+")
+    if "." in plain and plain.count(".") == 1:
+        plain = plain.rstrip("0").rstrip(".")
+    rest = piece[digits.end() :]
+    if rest in ("k", "m", "bn") and len(plain) < 15:
+        return _shown(float(plain) * SCALES[rest])
+    return plain + rest
+
+
+def _shown(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _is_name(piece: str, base: str, first: bool) -> bool:
+    if piece.islower() and piece.isalpha():
+        return False  # most words
+    if any(c.isupper() or c.isdigit() for c in piece[1:]):
+        return True
+    if not piece[0].isupper() or len(piece) < 2:
+        return False
+    return not (first and base.split("'", maxsplit=1)[0] in _ORDINARY)
+
+
+MAX_SENTENCES = 2_000
+INDEX_WORDS = 8
+_TITLE_WORDS = 8
+
+_FILLING = (
+    "a an the is are was were be been being am that there it very really just actually basically"
+    " quite simply literally totally definitely certainly also so then of well please oh yeah yes"
+    " hey hi hello wow okay ok um uh gosh somewhat it's that's there's"
+)
+_DROPPED = frozenset(_FILLING.split())
+_PLEASANTRY = re.compile(
+    r"\W*(?:hi|hey|hello|thanks|thank you|thanks a lot|wow|great|cool|nice|awesome|sure|ok|okay|yes"
+    r"|yeah|absolutely|sounds good|no problem|you're welcome|bye|take care|see you|congrats"
+    r"|congratulations|haha|lol|got it|good to hear(?: that)?|that's great)(?: \w+)?\W*\Z",
+    re.IGNORECASE,
+)
+_PIECES = re.compile(r"(\s+)")
+_CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """A text at four levels and what each costs in tokens, never rising (P35)."""
+
+    full: str
+    summary: str
+    compressed: str
+    index: str
+    full_tokens: int
+    summary_tokens: int
+    compressed_tokens: int
+    index_tokens: int
+
+    def at(self, level: Level) -> str:
+        """The text at `level`."""
+        return str(getattr(self, level))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelText:
+    """Whether a text a model proposed may stand for the original, and if not, why."""
+
+    accepted: bool
+    problems: tuple[str, ...] = ()
+    tokens_saved: int = 0
+
+
+def make_levels(
+    text: str, count: TokenCounter, *, title: str = "", summary_share: float = 0.6
+) -> Levels:
+    """`text` at all four levels, for any text and any counter (P35).
+
+    A level that would cost more than the one above is the one above. Sentences
+    beyond `summary_share` of the tokens leave the summary unless they bring a
+    number, a name, a negation or code of their own.
+    """
+    require_text(text, "text")
+    require_text(title, "title")
+    require_number(summary_share, "summary_share", low=0.0, high=1.0)
+    if not callable(count):
+        raise InvalidInput("count", count, "is not callable", remedy="Pass a TokenCounter.")
+    summary, summary_tokens = _cheaper(summarise(text, count, share=summary_share), text, count)
+    compressed, compressed_tokens = _cheaper(compress(summary), summary, count)
+    index, index_tokens = compressed, compressed_tokens
+    for line in _index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)):
+        tokens = count(line)
+        if line and tokens <= compressed_tokens:
+            index, index_tokens = line, tokens
+            break
+    return Levels(
+        full=text,
+        summary=summary,
+        compressed=compressed,
+        index=index,
+        full_tokens=count(text),
+        summary_tokens=summary_tokens,
+        compressed_tokens=compressed_tokens,
+        index_tokens=index_tokens,
+    )
+
+
+def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
+    """The sentences of `text` that matter most, in their order, code and all.
+
+    A sentence with a number, name, negation or code that no other kept one has
+    is always kept; the others by how central their words are, while there is room.
+    """
+    spans = list(sentences(text))
+    if len(spans) < 2 or len(spans) > MAX_SENTENCES or code_across(text, spans):
+        return text
+    terms = [analyse(text[start:end]) for start, end in spans]
+    frequency = Counter(term for found in terms for term in set(found))
+    essentials = [read_essentials(text[start:end]) for start, end in spans]
+    known: set[str] = set()
+    kept: set[int] = set()
+    for place, found in enumerate(essentials):
+        marks = {*found.numbers, *found.names, *found.code}
+        if found.negated:
+            marks.add(f"not {place}")
+        if not marks <= known:
+            known |= marks
+            kept.add(place)
+    room = share * count(text) - sum(count(text[slice(*spans[place])]) for place in kept)
+    scored = sorted(
+        (place for place in range(len(spans)) if place not in kept),
+        key=lambda place: (-_centrality(terms[place], frequency), place),
+    )
+    for place in scored:
+        sentence = text[slice(*spans[place])]
+        if _PLEASANTRY.match(sentence):
+            continue
+        cost = count(sentence)
+        if cost <= room or not kept:
+            room -= cost
+            kept.add(place)
+    if not kept or len(kept) == len(spans):
+        return text
+    summary = " ".join(text[slice(*spans[place])] for place in sorted(kept))
+    lost = missing_essentials(read_essentials(text), read_essentials(summary))
+    return text if lost else summary  # what is code may depend on the sentences around it
+
+
+def compress(text: str) -> str:
+    """`text` as a telegram: without articles, forms of "be" and fillers; code stays verbatim."""
+    parts: list[str] = []
+    position = 0
+    for start, end in all_code_spans(text):
+        parts += (_telegram(text[position:start]), text[start:end])
+        position = end
+    parts.append(_telegram(text[position:]))
+    short = "".join(parts).strip()
+    if not short or missing_essentials(read_essentials(text), read_essentials(short)):
+        return text
+    return short
+
+
+def index_line(text: str, *, title: str = "") -> str:
+    """A title and the words to ask by: what a list of topics shows of `text`."""
+    (line,) = _index_lines(text, title, (INDEX_WORDS,))
+    return line
+
+
+def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
+    """The line of `index_line` with at most so many words, for each of `sizes`."""
+    first = ""
+    for start, end in sentences(text):
+        first = first or text[start:end]
+        if not _PLEASANTRY.match(text, start, end):
+            first = text[start:end]
+            break
+    head = " ".join((title or first).split()[:_TITLE_WORDS]).strip(" .,:;")
+    found = read_essentials(text)
+    shown = set(analyse(head)) if head else set()
+    frequency = Counter(analyse(text))
+    order = {term: place for place, term in enumerate(frequency)}
+    ranked = sorted(
+        (term for term in frequency if term not in shown and len(term) > 2),
+        key=lambda term: (
+            -(frequency[term] + 2 * (term in found.names)),
+            order[term],
+        ),
+    )
+    surfaces = _surfaces(text, ranked[: max(sizes)])
+    for most_words in sizes:
+        terms = [term for term in ranked[:most_words] if term in surfaces]
+        words = list(dict.fromkeys(surfaces[term] for term in terms))
+        yield f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
+
+
+def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:
+    """Whether `proposed` may replace `original`: cheaper, nothing essential lost or invented."""
+    require_text(original, "original")
+    require_text(proposed, "proposed")
+    problems: list[str] = []
+    if not proposed.strip():
+        problems.append("empty")
+    saved = count(original) - count(proposed)
+    if saved <= 0:
+        problems.append("not shorter")
+    problems += missing_essentials(read_essentials(original), read_essentials(proposed))
+    return ModelText(
+        accepted=not problems, problems=tuple(problems), tokens_saved=0 if problems else saved
+    )
+
+
+def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
+    """Whether a piece of code runs over the end of a sentence, so that no selection keeps it."""
+    inner = dict(spans)
+    starts = sorted(inner)
+    for start, end in all_code_spans(text):
+        place = next((s for s in reversed(starts) if s <= start), None)
+        if place is None or inner[place] < end:
+            return True
+    return False
+
+
+def _cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
+    limit = count(above)
+    tokens = count(candidate)
+    return (candidate, tokens) if candidate and tokens <= limit else (above, limit)
+
+
+def _centrality(terms: list[str], frequency: Counter[str]) -> float:
+    return sum(frequency[term] for term in set(terms)) / (len(terms) + 3) if terms else 0.0
+
+
+def _telegram(text: str) -> str:
+    """Prose without the words that say nothing; spaces collapse, lines stay lines."""
+    kept: list[str] = []
+    starts_sentence = True
+    space = ""
+    for piece in _PIECES.split(text):
+        if not piece:
+            continue
+        if piece.isspace():
+            space = "\n" if "\n" in piece else space or " "
+            starts_sentence = starts_sentence or "\n" in piece
+            continue
+        match = _CORE.match(piece)
+        word = match[1].lower().replace("’", "'") if match else ""
+        droppable = (
+            word in _DROPPED
+            and match is not None
+            and (
+                match[1].islower()
+                or (starts_sentence and match[1][1:].islower())
+                or (starts_sentence and len(match[1]) == 1)
+            )
+        )
+        tail = match[2] if match else ""
+        ends = bool(tail) and tail[-1] in ".!?…"
+        if droppable:
+            if ends and kept and not kept[-1].endswith((".", "!", "?", "…", "\n")):
+                kept.append(tail)
+            starts_sentence = ends or starts_sentence
+            continue
+        kept.append((space if kept else "") + piece)
+        space = ""
+        starts_sentence = ends
+    if space and kept and text[-1:].isspace():
+        kept.append(space)
+    before = text[: len(text) - len(text.lstrip())]
+    lead = "\n" if "\n" in before else " " if before else ""
+    return (lead if kept else "") + "".join(kept)
+
+
+def _surfaces(text: str, terms: list[str]) -> dict[str, str]:
+    """The first word of the text for each term, as it was written."""
+    wanted = set(terms)
+    found: dict[str, str] = {}
+    for match in re.finditer(r"[^\W_](?:\w|['’.\-](?=\w))*", text[:20_000]):
+        if len(found) == len(wanted):
+            break
+        for term in analyse(match[0]) if match[0] else ():
+            if term in wanted:
+                found.setdefault(term, match[0])
+    return found

@@ -1,0 +1,773 @@
+"""What a user told about themselves, kept as memories and given to every prompt (P11)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from agentmem.base.checks import require_choice, require_text
+from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
+from agentmem.base.filters import Compare, Selection
+from agentmem.base.lazy import LazyPattern
+from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, content_hash
+from agentmem.search.intake import Maker, prepare, scope_of
+from agentmem.stores.derived import HEARD_IN
+from agentmem.stores.values import Entry, Link
+from agentmem.text.detect import BRIEF, LANGUAGE, LEVEL, LONG, TONE, DetectedPreference, either
+from agentmem.text.messages import text_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
+
+
+_USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
+MOST = 200
+"""So many preferences of one user are read for a prompt, newest first."""
+RETRACTS = "retracts"
+"""In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
+ALIKE, ALIKE_CHANGED = 0.5, 0.55
+"""So near must a taking back or a change be to the statement it ends, if no word is shared."""
+RECENT = timedelta(hours=12)
+"""A bare "scratch that" means the latest statement, if it is not older than this."""
+TRIES = 5
+"""So often a statement that other processes overtake is planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """One lasting statement of a user. `replaced` are ids of what it superseded."""
+
+    id: str
+    text: str
+    type: PreferenceType
+    memory: Memory
+    replaced: tuple[str, ...] = ()
+    polarity: Polarity = "neutral"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The preference as JSON values."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "type": self.type,
+            "polarity": self.polarity,
+            "about": self.memory.metadata.get("key", ""),
+            "since": self.memory.created_at.isoformat(),
+            "replaced": list(self.replaced),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listened:
+    """What a user's words changed: statements that are new and those they took back.
+
+    `undone_by` are the ids to give `undo` so that what was taken back holds again.
+    """
+
+    kept: tuple[Preference, ...] = ()
+    taken_back: tuple[Preference, ...] = ()
+    undone_by: tuple[str, ...] = ()
+
+
+class PreferenceStore:
+    """The preferences of the users of one memory.
+
+    A newer statement about the same thing takes the older one's place; the
+    older stays in the record. `user_id` and the like say whose is meant.
+    """
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._keeping = threading.Lock()
+
+    def add(
+        self,
+        text: str,
+        *,
+        type: PreferenceType | None = None,  # noqa: A002 - the field's own name
+        **whose: str | None,
+    ) -> Preference:
+        """Keep a preference in the user's words, whatever they are.
+
+        Its type and what it is about are read from the text where it can be
+        understood; otherwise it is `custom` and about itself.
+        """
+        from agentmem.prompt.strip import strip
+
+        require_text(text, "text")
+        said = " ".join(strip(text).split())
+        if not said:
+            raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
+        _require_type(type)
+        stated = _read(said)
+        stated = replace(stated, type=type or stated.type, content=said)
+        kept = self._keep([stated], scope_of(whose))
+        if kept:
+            return kept[0]
+        same = subject_key(stated)
+        return next(_preference(m) for m in self.current(scope_of(whose)) if _key(m) == same)
+
+    def detect(self, messages: Iterable[Message], **whose: str | None) -> tuple[Preference, ...]:
+        """Keep what the user's own turns in `messages` state; gives what is new (P10, P22).
+
+        Where such a message is remembered, what it states is erased with it.
+        """
+        return self.listen(messages, **whose).kept
+
+    def listen(self, messages: Iterable[Message], **whose: str | None) -> Listened:
+        """Keep what the user's own turns state and end what they take back (P10, P22, P41).
+
+        A taking back that speaks of nothing that stands changes nothing. What
+        it ends stays in the record, and `undo` of one of `undone_by` lets it
+        hold again.
+        """
+        from agentmem.prompt.strip import strip
+        from agentmem.text.detect import hear_messages
+
+        scope = scope_of(whose)
+        kept: list[Preference] = []
+        ended: list[Preference] = []
+        by: list[str] = []
+        said = messages if isinstance(messages, Mapping | str) else list(messages)
+        states = False
+        for heard in hear_messages(said, embed=self._vectors, strip=strip):
+            stated = self._settled(heard, scope)
+            states = states or bool(stated)
+            if heard.retracted:
+                for record, old in self._take_back(heard.retracted, Scope(user_id=scope.user_id)):
+                    by.append(record)
+                    ended += old
+            kept += self._keep(stated, scope)
+        if states:
+            self._link_remembered(list(said), scope)
+        return Listened(kept=tuple(kept), taken_back=tuple(ended), undone_by=tuple(by))
+
+    def heard(
+        self, message: Message, message_id: str, scope: Scope, *, new: Collection[str] = ()
+    ) -> None:
+        """Note that a remembered message states the preferences `new`, and which others it states.
+
+        They are erased with it when no other message states them.
+        """
+        from agentmem.prompt.strip import strip
+        from agentmem.text.detect import detect_preferences
+
+        said = strip(text_of(message)) if message.get("role") == "user" else ""
+        keys = {subject_key(one) for one in detect_preferences(said)}
+        if not (keys or new):
+            return
+        own = self._own(Scope(user_id=scope.user_id)) if keys else ()
+        now = self._memory.clock.now()
+        for one in dict.fromkeys((*new, *(m.id for m in own if _key(m) in keys))):
+            link = Link(first_id=one, second_id=message_id, relation=HEARD_IN, created_at=now)
+            with suppress(RecordNotFound):  # taken back or erased meanwhile
+                self._memory.store.links.put(scope, link)
+
+    def _link_remembered(self, messages: Sequence[Message], scope: Scope) -> None:
+        for message in messages:
+            if message.get("role") != "user":
+                continue
+            where = Compare(
+                field="content_hash", operator="eq", value=content_hash(text_of(message))
+            )
+            selection = Selection(reader=scope, kinds=("message",), where=where)
+            for remembered in self._memory.store.scan(selection):
+                self.heard(message, remembered.id, scope)
+
+    def get_all(
+        self,
+        *,
+        type: PreferenceType | None = None,  # noqa: A002 - the field's own name
+        **whose: str | None,
+    ) -> tuple[Preference, ...]:
+        """The preferences that hold now, newest first, at most `MOST`."""
+        _require_type(type)
+        found = (_preference(memory) for memory in self.current(scope_of(whose)))
+        return tuple(p for p in found if type is None or p.type == type)
+
+    def remove(self, preference_id: str, **whose: str | None) -> None:
+        """Take one preference back; what it had replaced stays replaced."""
+        scope = scope_of(whose)
+        self._require(scope, preference_id)
+        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
+
+    def undo(self, preference_id: str, **whose: str | None) -> tuple[Preference, ...]:
+        """Take one preference back and let what it had replaced hold again; gives those.
+
+        If it was replaced itself, what holds now goes on holding and nothing is
+        given: what it had replaced is then replaced by the newer one, and holds
+        again when that is taken back.
+        """
+        scope = scope_of(whose)
+        memory = self._require(scope, preference_id)
+        back: list[Preference] = []
+        for old in self._replaced_by(scope, preference_id):
+            back += self._hold_again(scope, old.id, instead_of=memory)
+        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
+        return tuple(back)
+
+    def clear(self, **whose: str | None) -> int:
+        """Take every preference of this user back; gives how many there were."""
+        scope = scope_of(whose)
+        selection = Selection(reader=scope, kinds=("preference",), visibilities=("private",))
+        return self._memory.store.delete_all(selection, at=self._memory.clock.now())
+
+    # -- inside -----------------------------------------------------------------------
+
+    def current(self, scope: Scope) -> tuple[Memory, ...]:
+        """The memories behind `get_all`. Found by their source, so that it costs no scan."""
+        found = self._memory.store.search_by_source_url(scope, PREFERENCES_URL)
+        held = [
+            m
+            for m in found
+            if m.kind == "preference" and m.superseded_by is None and RETRACTS not in m.metadata
+        ]
+        held.sort(key=lambda memory: (memory.created_at, memory.id), reverse=True)
+        return tuple(held[:MOST])
+
+    def _require(self, scope: Scope, preference_id: str) -> Memory:
+        memory = self._memory.store.get(scope, require_text(preference_id, "preference_id"))
+        if memory.kind != "preference":
+            raise RecordNotFound(preference_id)
+        return memory
+
+    def _replaced_by(self, scope: Scope, preference_id: str) -> tuple[Memory, ...]:
+        everything = Selection(
+            reader=scope,
+            source_url=PREFERENCES_URL,
+            kinds=("preference",),
+            superseded=True,
+            forgotten=True,
+        )
+        found = self._memory.store.scan(everything)
+        return tuple(memory for memory in found if memory.superseded_by == preference_id)
+
+    def _hold_again(
+        self, scope: Scope, old_id: str, *, instead_of: Memory
+    ) -> tuple[Preference, ...]:
+        """Let an old statement hold again, or be replaced by what replaced `instead_of`."""
+        store = self._memory.store
+        try:
+            newer = instead_of.superseded_by and store.get(scope, instead_of.superseded_by)
+            again = store.unsupersede(scope, old_id)
+        except (RecordNotFound, InvalidInput):  # taken back, or made to hold by somebody else
+            return ()
+        if newer:
+            self._end(scope, old_id, newer)
+            return ()
+        return (_preference(again),)
+
+    def _keep(self, stated: Sequence[DetectedPreference], scope: Scope) -> tuple[Preference, ...]:
+        """Keep what is new; one at a time, so that two threads do not both find it new."""
+        if not stated:
+            return ()
+        with self._keeping:
+            return self._keep_new(stated, scope)
+
+    def _keep_new(
+        self, stated: Sequence[DetectedPreference], scope: Scope
+    ) -> tuple[Preference, ...]:
+        """Keep what is new. What another process overtook is planned again as things are now."""
+
+        scope = Scope(user_id=scope.user_id)  # they hold in every project, agent and run
+        kept: list[Preference] = []
+        left = stated
+        for tries in range(TRIES, 0, -1):
+            # The last time it is added beside whatever is there; `_settle` sees to the rest.
+            mine = self._own(scope) if tries > 1 else ()
+            known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
+            plan = merge_preferences(known, left)
+            kept += [self._add_one(new, scope) for new in plan.add]
+            overtaken = []
+            for change in plan.replace:
+                try:
+                    kept.append(self._replace_with(change.new, change.old_ids, scope))
+                except (InvalidInput, RecordNotFound):  # replaced or taken back since it was read
+                    overtaken.append(change.new)
+            left = overtaken
+            if not left:
+                break
+        if kept:
+            self._settle(scope, {_key(preference.memory) for preference in kept})
+        return tuple(kept)
+
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """MiniLM vectors for the models that read statements; none from another embedder."""
+        import numpy as np
+
+        from agentmem.search.embedding import ask_documents
+
+        embedder = self._memory.embedding.wanted
+        if embedder is None or embedder.id.name != "minilm":
+            return None
+        if not texts:
+            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
+        try:
+            return ask_documents(embedder, texts)
+        except EmbedderError:
+            return None
+
+    def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
+        """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
+        from agentmem.text.detect import CHANGE
+
+        texts = [retraction.text, *(memory.text for memory in mine)]
+        if not mine or not all(map(str.isascii, texts)):
+            return ()
+        vectors = self._vectors(texts)
+        if vectors is None:
+            return ()
+        near = vectors[1:] @ vectors[0]
+        best = int(near.argmax())
+        enough = ALIKE_CHANGED if retraction.slot == CHANGE else ALIKE
+        return (mine[best].id,) if near[best] > enough else ()
+
+    def _settled(self, heard: Heard, scope: Scope) -> Sequence[DetectedPreference]:
+        """What was stated, with a corrected name known as one by what was said just before."""
+        from agentmem.text.detect import corrected_name, settled
+
+        newest = self._own(Scope(user_id=scope.user_id))[:1]
+        if not newest:
+            return heard.stated
+        said = newest[0].text
+        if name := corrected_name(heard.text, said):
+            return [name]
+        return [settled(new, said) for new in heard.stated]
+
+    def _take_back(
+        self, retractions: Sequence[Retraction], scope: Scope
+    ) -> Iterator[tuple[str, list[Preference]]]:
+        """End what `retractions` speak of; gives the record of each and what it ended."""
+        from agentmem.text.detect import matching
+
+        for retraction in retractions:
+            with self._keeping:
+                mine = self._own(scope)
+                now = self._memory.clock.now()
+                recent = sum(now - m.created_at <= RECENT for m in mine)
+                meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
+                meant = meant or self._alike(retraction, mine)
+                if not meant:
+                    continue
+                maker = Maker(
+                    scope=scope, visibility="private", now=now, new_ids=self._memory.ids.take
+                )
+                record = maker.memory(
+                    retraction.text,
+                    kind="preference",
+                    source_url=PREFERENCES_URL,
+                    origin="user",
+                    importance=0.1,
+                    metadata={"type": "custom", "key": "", RETRACTS: list(meant)},
+                )
+                self._memory.store.put([self._entry(record)])
+                for old_id in meant:
+                    self._end(scope, old_id, record)
+            yield record.id, [_preference(m) for m in mine if m.id in meant]
+
+    def _own(self, scope: Scope) -> tuple[Memory, ...]:
+        """The user's own, private statements: a project's are not theirs to replace."""
+        found = self.current(scope)
+        return tuple(m for m in found if m.visibility == "private" and m.scope == scope)
+
+    def _add_one(self, new: DetectedPreference, scope: Scope) -> Preference:
+        """Keep a statement, or give the one of the same words that another process just kept."""
+        store = self._memory.store
+        made = self._made(new, (), scope)
+        (there,) = store.put_new([self._entry(made)], same=_same_words)
+        return _preference(made if there == made.id else store.get(scope, there))
+
+    def _replace_with(
+        self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope
+    ) -> Preference:
+        """Keep a statement in the place of older ones; refused when the first is replaced."""
+        store = self._memory.store
+        made = self._made(new, old_ids, scope)
+        made = store.supersede(scope, old_ids[0], self._entry(made), at=made.created_at)
+        for old_id in old_ids[1:]:
+            self._end(scope, old_id, made)
+        return _preference(made)
+
+    def _settle(self, scope: Scope, keys: Collection[str]) -> None:
+        """Let the newest hold where two processes added a statement about one thing at once."""
+        newest: dict[str, Memory] = {}
+        for memory in self._own(scope):
+            key = _key(memory)
+            if key in keys and newest.setdefault(key, memory) is not memory:
+                self._end(scope, memory.id, newest[key])
+
+    def _end(self, scope: Scope, old_id: str, newer: Memory) -> None:
+        """Let `newer` stand for an older statement, unless that was ended meanwhile."""
+        with suppress(InvalidInput, RecordNotFound):
+            self._memory.store.mark_superseded(scope, old_id, newer.id, at=newer.created_at)
+
+    def _made(self, new: DetectedPreference, old_ids: Sequence[str], scope: Scope) -> Memory:
+        memory = self._memory
+        now = memory.clock.now()
+        maker = Maker(scope=scope, visibility="private", now=now, new_ids=memory.ids.take)
+        return maker.memory(
+            new.content,
+            kind="preference",
+            source_url=PREFERENCES_URL,
+            origin="user",
+            importance=0.9,
+            valid_from=now if old_ids else None,
+            supersedes=old_ids[0] if old_ids else None,
+            metadata=_metadata(new, old_ids),
+        )
+
+    def _entry(self, memory: Memory) -> Entry:
+        (vector,) = self._memory.embedding.embed([memory])
+        return prepare(memory, vector)
+
+
+def _require_type(kind: PreferenceType | None) -> None:
+    if kind is not None:
+        from agentmem.text.detect import PreferenceType
+
+        require_choice(kind, get_args(PreferenceType), "type")
+
+
+def _same_words(memory: Memory) -> tuple[str, str]:
+    return memory.kind, memory.text
+
+
+def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
+
+    fields: dict[str, Any] = {
+        "type": stated.type,
+        "key": subject_key(stated),
+        "subject": stated.subject,
+        "polarity": stated.polarity,
+    }
+    if stated.slot:
+        fields["slot"] = stated.slot
+    if old_ids:
+        fields["replaced"] = list(old_ids)
+    return fields
+
+
+def _key(memory: Memory) -> str:
+    """What a stored preference is about; one from elsewhere is read again."""
+    key = memory.metadata.get("key")
+    if isinstance(key, str) and key:
+        return key
+
+    return subject_key(_read(memory.text))
+
+
+def _read(said: str) -> DetectedPreference:
+    """One statement of a user, who means it as a preference however it is worded."""
+    from agentmem.text.detect import DetectedPreference, detect_preferences
+
+    for worded in (said, _USED.compiled().sub("I prefer ", said), f"I prefer {said}"):
+        found = detect_preferences(worded)
+        if len(found) == 1:
+            return found[0]
+    return DetectedPreference(type="custom", content=said, subject=said)
+
+
+def _preference(memory: Memory) -> Preference:
+    from agentmem.text.detect import Polarity, PreferenceType
+
+    kind, polarity = memory.metadata.get("type"), memory.metadata.get("polarity")
+    return Preference(
+        id=memory.id,
+        text=memory.text,
+        type=cast(PreferenceType, kind) if kind in get_args(PreferenceType) else "custom",
+        memory=memory,
+        replaced=tuple(memory.metadata.get("replaced", ())),
+        polarity=cast(Polarity, polarity) if polarity in get_args(Polarity) else "neutral",
+    )
+
+
+# ----------------------------------------------------------------------------
+# Which statements are about the same thing, and what a newer one replaces.
+
+
+# Settings of which one holds at a time, by the words for their values.
+_SETTINGS: tuple[tuple[str, LazyPattern], ...] = tuple(
+    (
+        name,
+        LazyPattern(
+            r"(?:use |using |the |with |to use |indent(?:ing)? with |write |answer |in |my )*"
+            rf"{either(words)}(?: (?:for|in|over|on|instead|everywhere|when|only|to)\b.*)?\Z"
+        ),
+    )
+    for name, words in (
+        (
+            "indentation",
+            "tabs|spaces|tab indentation|indent with tabs|indent with spaces|indentation",
+        ),
+        (
+            "theme",
+            "dark mode|light mode|dark theme|light theme|dark themes|light themes|dark backgrounds",
+        ),
+        ("units of temperature", "celsius|fahrenheit|kelvin"),
+        (
+            "units",
+            "metric|imperial|si units|kilometers|kilometres|miles|metric units|imperial units",
+        ),
+        ("clock", "24-hour|12-hour|24 hour|12 hour|24h|12h|am/pm|military time"),
+        (
+            "spelling",
+            "british spelling|american spelling|uk spelling|british english|american english",
+        ),
+        ("quotes in code", "single quotes|double quotes"),
+        ("seat", "window seat|window seats|aisle seat|aisle seats|middle seat"),
+    )
+)
+# Tastes that exclude each other only when one is preferred.
+_TASTES: tuple[tuple[str, LazyPattern], ...] = tuple(
+    (name, LazyPattern(rf"(?:the )?{either(words)}\Z"))
+    for name, words in (
+        ("hot drink", "tea|coffee"),
+        ("pet", "cats|dogs|cat|dog"),
+        ("operating system", "linux|windows|macos|mac|macs|ubuntu"),
+        ("phone", "android|iphone|ios|iphones|android phones"),
+        ("editor", "vim|neovim|emacs|vs code|vscode|nano|sublime|intellij|pycharm"),
+    )
+)
+_STYLES: tuple[tuple[str, LazyPattern], ...] = (
+    ("answers: emojis", LazyPattern(r"\b(?:emojis?|emoticons?|smileys)\b")),
+    (
+        "answers: language",
+        LazyPattern(rf"\b(?:in|to|use|speak|only|switch to) {LANGUAGE}\b|^{LANGUAGE}\b"),
+    ),
+    (
+        "answers: length",
+        LazyPattern(
+            rf"\b(?:{BRIEF}|{LONG}|(?:under|below|most|than|to|"
+            rf"about|around) \w+ (?:words|sentences|lines|paragraphs?))"
+            rf"\b"
+        ),
+    ),
+    ("answers: lists", LazyPattern(r"\b(?:bullet\w*|bulleted lists?|numbered lists?|lists)\b")),
+    ("answers: tone", LazyPattern(rf"\b(?:{TONE}|tone)\b")),
+    (
+        "answers: jargon",
+        LazyPattern(
+            r"\b(?:jargon|technical terms|plain english|plain language|"
+            r"simple language|simple terms|layman's terms)\b"
+        ),
+    ),
+)
+_DIET = LazyPattern(
+    r"\b(?:vegan|vegetarian|pescatarian|flexitarian|carnivore|omnivore|"
+    r"plant-based|keto|paleo|kosher|halal"
+    r"|low-carb|mediterranean)\b"
+)
+_LEVEL = LazyPattern(
+    rf"\b(?:{LEVEL}|new|newish|experienced|familiar|unfamiliar|proficient|"
+    rf"fluent|skilled|versed|knowledgeable|competent|good|great|bad|terrible|"
+    rf"decent|advanced|inexperienced|rusty|experience|background|knowledge|"
+    rf"degree|expertise)\b"
+)
+_LEVEL_OF = LazyPattern(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
+_COMPARED = LazyPattern(
+    r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) "
+    r"(.+?) (?:over|rather than|instead of|than|more than) (.+)"
+)
+_COMPARED_TO = LazyPattern(
+    r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)"
+)
+_PREFERRED = LazyPattern(
+    r"\b(?:prefer|rather|only use|always use|exclusively use|switched to|mainly use|mostly use)\b"
+)
+_TOKEN = LazyPattern(r"[^\W_][\w'+#.-]*")
+_EMPTY = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "my",
+        "our",
+        "any",
+        "all",
+        "some",
+        "of",
+        "to",
+        "in",
+        "on",
+        "with",
+        "for",
+        "by",
+        "at",
+        "very",
+        "really",
+        "using",
+        "use",
+        "being",
+        "it",
+        "that",
+        "and",
+        "or",
+        "from",
+        "as",
+        "about",
+        "when",
+        "is",
+        "are",
+        "be",
+        "do",
+        "i",
+        "you",
+        "your",
+        "me",
+        "please",
+        "always",
+        "never",
+    ]
+)
+_KEY_WORDS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPreference:
+    """A preference that is stored already, under the key of its statement."""
+
+    id: str
+    key: str
+    content: str
+
+    def __post_init__(self) -> None:
+        for name in ("id", "key", "content"):
+            require_text(getattr(self, name), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """`new` takes the place of the stored preferences `old_ids`."""
+
+    old_ids: tuple[str, ...]
+    new: DetectedPreference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferencePlan:
+    """What to store: `add` is new, `replace` supersedes, `repeated` are ids of what was said again.
+
+    `overtaken` are statements that a later one in the same batch replaces.
+    """
+
+    add: tuple[DetectedPreference, ...] = ()
+    replace: tuple[Replacement, ...] = ()
+    repeated: tuple[str, ...] = ()
+    overtaken: tuple[DetectedPreference, ...] = ()
+
+
+def subject_key(preference: DetectedPreference) -> str:
+    """What the statement is about; two with equal keys cannot both hold.
+
+    One at a time: the name, the pronouns, the diet, the language, length and
+    tone of answers, a setting such as the indentation, the favourite of each
+    sort, the level in each skill. "I prefer tea over coffee" is about the pair
+    and "I prefer coffee over tea" as well. Likes and dislikes are about their
+    object, so "I hate jazz" replaces "I like jazz", and stands beside "I like
+    rock".
+    """
+    slot, subject = preference.slot, preference.subject.lower()
+    said = " ".join(preference.content.lower().replace("’", "'").split())
+    if slot in ("name", "pronouns", "time-zone", "job"):
+        return slot
+    if slot.startswith("one "):
+        return slot.removeprefix("one ")
+    if slot == "level-of-answers":
+        return "answers: level"
+    if slot == "favourite":
+        return f"favourite: {_words(subject) or 'thing'}"
+    if slot in ("diet", "state", "role") and _DIET.search(subject):
+        return "diet"
+    if slot in ("level", "role") and _LEVEL.search(subject):
+        of = _LEVEL_OF.search(subject)
+        return f"level: {_words(of[1]) if of else 'general'}"
+    for name, pattern in _SETTINGS:
+        if pattern.match(subject):
+            return name
+    if preference.type == "style":
+        for name, pattern in _STYLES:
+            if pattern.search(said):
+                return name
+    compared = _COMPARED.search(said) or _COMPARED_TO.search(said)
+    if compared:
+        return "choice: " + " | ".join(sorted(_words(side) for side in compared.groups()))
+    if _PREFERRED.search(said):
+        for name, pattern in _TASTES:
+            if pattern.match(subject):
+                return name
+    if slot in ("role", "field", "condition", "trait", "state", "language", "not-name", "level"):
+        return f"{slot}: {_words(subject)}"
+    return f"about: {_words(subject) or _words(said)}"
+
+
+def merge_preferences(
+    existing: Iterable[KnownPreference], new: Sequence[DetectedPreference]
+) -> PreferencePlan:
+    """What storing `new` beside `existing` comes to, oldest statement first in `new`.
+
+    A statement with the key of a stored one replaces it, unless it says the
+    same. Of several new ones with one key the last holds. Nothing is deleted:
+    what is replaced stays as history.
+    """
+    stored: dict[str, list[KnownPreference]] = {}
+    for known in existing:
+        stored.setdefault(known.key, []).append(known)
+    latest: dict[str, DetectedPreference] = {}
+    overtaken: list[DetectedPreference] = []
+    for preference in new:
+        key = subject_key(preference)
+        if key in latest:
+            overtaken.append(latest.pop(key))
+        latest[key] = preference
+    add: list[DetectedPreference] = []
+    replacements: list[Replacement] = []
+    repeated: list[str] = []
+    for key, preference in latest.items():
+        known_ones = stored.get(key, [])
+        said = _said(preference.content)
+        same = [known.id for known in known_ones if _said(known.content) == said]
+        other = tuple(known.id for known in known_ones if known.id not in same)
+        if same and not other:
+            repeated += same
+        elif known_ones:
+            replacements.append(Replacement(old_ids=(*other, *same), new=preference))
+        else:
+            add.append(preference)
+    return PreferencePlan(
+        add=tuple(add),
+        replace=tuple(replacements),
+        repeated=tuple(repeated),
+        overtaken=tuple(overtaken),
+    )
+
+
+def _said(content: str) -> str:
+    return " ".join(_tokens(content.lower().replace("’", "'")))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    return (match[0].strip(".'") for match in _TOKEN.finditer(text))
+
+
+def _words(text: str) -> str:
+    """The words that carry `text`, without number, order kept; enough to tell subjects apart."""
+    kept = [_singular(word) for word in _tokens(text) if word not in _EMPTY]
+    return " ".join(kept[:_KEY_WORDS])
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

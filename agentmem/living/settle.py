@@ -1,0 +1,386 @@
+"""Find contradictions of new memories in the background, show them, and resolve them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from agentmem.base.checks import require_choice, require_text
+from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.filters import Compare, Selection
+from agentmem.base.telemetry import span
+from agentmem.base.types import Memory, Scope
+from agentmem.living.consolidate import Planner, revision_of
+from agentmem.living.facts import Fact, from_memory
+from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
+from agentmem.living.plans import (
+    JUDGED_KINDS,
+    ConsolidationPlan,
+    ConsolidationSettings,
+    Contradiction,
+    LivingState,
+    Resolution,
+    SimilarPair,
+    contradiction_id,
+    is_active,
+    may_state,
+    pair_of,
+    read_contradiction,
+    settled,
+    stated_text,
+)
+from agentmem.search.retriever import Request
+from agentmem.stores.derived import LEARNED_FROM
+from agentmem.stores.rules import Relation, Revision
+from agentmem.stores.values import Link
+
+if TYPE_CHECKING:
+    from agentmem.memory.manager import MemoryManager
+
+
+# ----------------------------------------------------------------------------
+# What new memories mean for the old ones they speak of: contradicted, or superseded.
+
+
+def plan_contradictions(
+    state: LivingState,
+    *,
+    now: datetime,
+    new: Collection[str],
+    similar: Iterable[SimilarPair] = (),
+    settings: ConsolidationSettings | None = None,
+) -> ConsolidationPlan:
+    """Contradictions of the memories `new` with others of `state`, and what they supersede."""
+    planner = Planner(state, now, len, settings or ConsolidationSettings(), new)
+    planner.contradict(tuple(similar))
+    return ConsolidationPlan(operations=tuple(planner.operations))
+
+
+def settle_for(winner: Memory, loser: Memory) -> tuple[Memory, Memory]:
+    """Both after `winner` was found to be right: the other one is superseded by it.
+
+    The loser held until the winner began; if it began later, it never held.
+    Their times of validity do not overlap.
+    """
+    until = max(start_of(winner), start_of(loser))
+    ended = replace(loser, superseded_by=winner.id, valid_to=until)
+    return replace(winner, supersedes=winner.supersedes or loser.id), ended
+
+
+def settle_as_one(first: Memory, second: Memory) -> tuple[Memory, Memory]:
+    """Both after they were found to be one: what stays, with the metadata and use of both."""
+    survivor, loser = choose_survivor(first, second)
+    kept = replace(
+        survivor,
+        metadata=merge_metadata(survivor, loser),
+        usage=merge_usage(survivor.usage, loser.usage),
+    )
+    return kept, replace(loser, superseded_by=survivor.id)
+
+
+def start_of(memory: Memory) -> datetime:
+    """When it began to hold."""
+    return memory.valid_from or memory.created_at
+
+
+# ----------------------------------------------------------------------------
+# The values of one key over time: where a new one belongs, and what that changes (P38).
+#
+# A timeline is the facts of one key of one owner. Each holds until the next one
+# begins; the last one holds now.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insertion:
+    """A new fact as it is to be stored, and the facts before and after it, changed."""
+
+    new: Memory
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
+
+
+def key_of(memory: Memory) -> str:
+    """The key of the fact a memory holds, or ""."""
+    record = from_memory(memory)
+    return record.key if isinstance(record, Fact) else ""
+
+
+def value_of(memory: Memory) -> tuple[str, bool]:
+    """What a fact says of its key: the words of its value, and whether it ended."""
+    record = from_memory(memory)
+    if not isinstance(record, Fact):
+        return memory.text.casefold(), False
+    return " ".join(record.value.casefold().split()), record.ended
+
+
+def in_order(facts: Iterable[Memory]) -> list[Memory]:
+    """The facts of one key, earliest first."""
+    return sorted(facts, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
+
+
+def already_said(known: Iterable[Memory], new: Memory) -> Memory | None:
+    """The fact that held when `new` began and says the same, or None."""
+    earlier = [fact for fact in in_order(known) if start_of(fact) <= start_of(new)]
+    held = earlier[-1] if earlier else None
+    return held if held is not None and value_of(held) == value_of(new) else None
+
+
+def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
+    """What to write so that `new` has its place among the facts of its key.
+
+    None when the fact that held then says the same. A fact told late, about
+    an earlier time, goes where it belongs; it does not become the current one.
+    Facts that begin at the same moment take each other's place at once.
+    """
+    ordered = in_order(known)
+    start = start_of(new)
+    earlier = [fact for fact in ordered if start_of(fact) <= start]
+    later = [fact for fact in ordered if start_of(fact) > start]
+    held = earlier[-1] if earlier else None
+    if held is not None and value_of(held) == value_of(new):
+        return None
+    following = later[0] if later else None
+    placed = replace(
+        new,
+        supersedes=None if held is None else held.id,
+        superseded_by=None if following is None else following.id,
+        valid_from=start,
+        valid_to=None if following is None else start_of(following),
+    )
+    before: list[Memory] = []
+    after: list[Memory] = []
+    if held is not None:
+        before.append(held)
+        ended = start if held.valid_to is None else min(held.valid_to, start)
+        after.append(replace(held, superseded_by=new.id, valid_to=ended))
+    if following is not None:
+        before.append(following)
+        after.append(replace(following, supersedes=new.id))
+    return Insertion(new=placed, before=tuple(before), after=tuple(after))
+
+
+def held_at(facts: Iterable[Memory], moment: datetime) -> Memory | None:
+    """The fact of a key that held at `moment`, or None."""
+    for fact in reversed(in_order(facts)):
+        if start_of(fact) <= moment and (fact.valid_to is None or moment < fact.valid_to):
+            return fact
+    return None
+
+
+JUDGE = "judge"
+RESOLVE = "resolve"
+CANDIDATES = 8
+"""So many memories that a search finds are compared with a new one."""
+MOST_LOOKED_AT = 5_000
+"""So many new rows, of whoever, are looked through for those of a reader."""
+AT_ONCE = 200
+"""Of more new memories the newest are judged at once; consolidation looks at all."""
+LEAST_OF_AN_ID = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A contradiction that was resolved, and what `undo` takes to open it again."""
+
+    contradiction: Contradiction
+    journal_id: str
+
+
+class Settler:
+    """Contradictions of one memory."""
+
+    def __init__(
+        self, memory: MemoryManager, *, settings: ConsolidationSettings | None = None
+    ) -> None:
+        self._memory = memory
+        self._settings = settings or ConsolidationSettings(contradiction_kinds=JUDGED_KINDS)
+
+    # -- what is known -----------------------------------------------------------------
+
+    def all(self, scope: Scope, *, open_only: bool = True) -> tuple[Contradiction, ...]:
+        """The contradictions whose both sides this reader sees, oldest first."""
+        links = self._memory.store.contradictions.all(scope, open_only=open_only)
+        ids = [i for link in links for i in (link.first_id, link.second_id)]
+        known = {one.id: one for one in self._memory.store.get_many(scope, ids)}
+        found = (read_contradiction(link, known) for link in links)
+        return tuple(
+            one for one in found if one is not None and (not open_only or self._matters(one))
+        )
+
+    @staticmethod
+    def _matters(one: Contradiction) -> bool:
+        """Whether both sides still hold: what was superseded since contradicts nobody."""
+        return is_active(one.a) and is_active(one.b)
+
+    def get(self, scope: Scope, contradiction: str) -> Contradiction:
+        """The contradiction with this id, or with an id that begins so."""
+        link = self._link(scope, contradiction)
+        ids = [link.first_id, link.second_id]
+        known = {one.id: one for one in self._memory.store.get_many(scope, ids)}
+        found = read_contradiction(link, known)
+        if found is None:
+            raise RecordNotFound(
+                contradiction, what="contradiction", seen_with="contradictions list"
+            )
+        return found
+
+    def resolve(
+        self, scope: Scope, contradiction: str, resolution: Resolution, *, note: str = ""
+    ) -> Resolved:
+        """Say which side holds; the other one is superseded. `undo` takes it back."""
+        require_choice(resolution, get_args(Resolution), "resolution")
+        require_text(note, "note")
+        known = self.get(scope, contradiction)
+        link = self._link(scope, contradiction)
+        if link.settled_at is not None:
+            raise InvalidInput(
+                "contradiction", contradiction, f"is resolved already ({known.state})",
+                remedy="Undo that resolution first.",
+            )  # fmt: skip
+        now = self._memory.clock.now()
+        revision = Revision(
+            id=self._memory.ids.new(),
+            kind=RESOLVE,
+            **_sides(known, resolution),
+            relations=(
+                Relation(
+                    family="contradiction",
+                    link=settled(link, resolution, at=now, note=note),
+                    replaces=link,
+                ),
+            ),
+            report={"contradiction": known.id, "resolution": resolution},
+        )
+        with span("update_memory", store_id=self._memory.telemetry_id, step=RESOLVE):
+            entry = self._memory.store.journal.apply(scope, revision, at=now)
+        return Resolved(contradiction=self.get(scope, known.id), journal_id=entry.id)
+
+    def _link(self, scope: Scope, given: str) -> Link:
+        require_text(given, "contradiction")
+        links = [
+            link
+            for link in self._memory.store.contradictions.all(scope)
+            if contradiction_id(link.first_id, link.second_id).startswith(given.strip())
+        ]
+        if not links or len(given.strip()) < LEAST_OF_AN_ID:
+            raise RecordNotFound(given, what="contradiction", seen_with="contradictions list")
+        if len({_pair(link) for link in links}) > 1:
+            raise InvalidInput(
+                "contradiction", given, "could be several", remedy="Give more of its id."
+            )
+        return next((link for link in links if link.settled_at is None), links[-1])
+
+    # -- what is new ---------------------------------------------------------------------
+
+    def judge_new(self, scope: Scope) -> ConsolidationPlan:
+        """Compare what came since the last time with what it may contradict; gives what was done.
+
+        It may be called again and again: only new memories are looked at.
+        """
+        store = self._memory.store
+        mark = mark_of(scope)
+        seen = store.settings.get(mark)
+        now_at = store.feed.seq()
+        changes = store.feed.changes(int(seen or 0))
+        rows = {
+            row
+            for change in changes.items
+            if change.operation in ("put", "update")
+            for row in range(max(change.first, change.last - MOST_LOOKED_AT), change.last + 1)
+        }
+        plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
+        if seen != str(now_at):
+            store.settings.set(mark, str(now_at))
+        return plan
+
+    def _new_ones(self, scope: Scope, rows: Sequence[int]) -> list[Memory]:
+        """Of the newest of these rows that this reader sees, those that state something."""
+        found: list[Memory] = []
+        for start in range(0, min(len(rows), MOST_LOOKED_AT), AT_ONCE):
+            seen = self._memory.store.get_rows(scope, rows[start : start + AT_ONCE])
+            found += (seen[row] for row in sorted(seen, reverse=True) if may_state(seen[row]))
+            if len(found) >= AT_ONCE:
+                break
+        return [one for one in found[:AT_ONCE] if self._states(one)]
+
+    def judge(self, scope: Scope, new: Sequence[Memory]) -> ConsolidationPlan:
+        """Compare these memories with what they may contradict, and write down what was found."""
+        if not new:
+            return ConsolidationPlan()
+        rows: dict[str, Memory] = {one.id: one for one in new}
+        similar: list[SimilarPair] = []
+        for one in new:
+            for other, alike in self._candidates(scope, one):
+                rows.setdefault(other.id, other)
+                if other.id != one.id:
+                    similar.append(SimilarPair(first=one.id, second=other.id, similarity=alike))
+        links = self._memory.store.contradictions.among(scope, rows)
+        state = LivingState(
+            memories=tuple(rows[name] for name in sorted(rows)),
+            contested=frozenset(_pair(link) for link in links if link.settled_at is None),
+            settled=frozenset(_pair(link) for link in links if link.settled_at is not None),
+        )
+        now = self._memory.clock.now()
+        plan = plan_contradictions(
+            state, now=now, new={one.id for one in new}, similar=similar, settings=self._settings
+        )
+        if not plan.empty:
+            revision = revision_of(
+                plan, state, revision_id=self._memory.ids.new(), now=now, kind=JUDGE
+            )
+            with span("update_memory", store_id=self._memory.telemetry_id, step=JUDGE) as told:
+                self._memory.store.journal.apply(scope, revision, at=now)
+                told.found(len(plan.operations))
+        return plan
+
+    def _states(self, one: Memory) -> bool:
+        """Whether it states something itself: what was learned of a message speaks for it."""
+        if one.kind not in self._settings.contradiction_kinds or not is_active(one):
+            return False
+        if one.kind != "message":
+            return True
+        if not stated_text(one):
+            return False
+        links = self._memory.store.links.of(one.scope, one.id)
+        return not any(link.relation == LEARNED_FROM for link in links)
+
+    def _candidates(self, scope: Scope, one: Memory) -> list[tuple[Memory, float]]:
+        """What a search finds for it, and the facts of its key."""
+        kinds = tuple(sorted(self._settings.contradiction_kinds))
+        selection = Selection(reader=scope, kinds=kinds)
+        request = Request(
+            query=stated_text(one), selection=selection, top_k=CANDIDATES + 1, threshold=0.0
+        )
+        hits = self._memory.find(request)
+        found = [(hit.memory, hit.score) for hit in hits if self._states(hit.memory)]
+        key = key_of(one)
+        if key:
+            where = Compare(field="title", operator="eq", value=key)
+            same = Selection(reader=scope, kinds=("fact",), where=where)
+            found += [(other, 1.0) for other in self._memory.store.scan(same)]
+        return found
+
+
+def _sides(known: Contradiction, resolution: Resolution) -> dict[str, Any]:
+    a, b = known.a, known.b
+    if resolution == "both_valid" or not (a.superseded_by is None and b.superseded_by is None):
+        return {}
+    if resolution == "merged":
+        after = settle_as_one(a, b)
+    else:
+        after = settle_for(a, b) if resolution == "a_wins" else settle_for(b, a)
+    by_id: Mapping[str, Memory] = {one.id: one for one in after}
+    return {"before": (a, b), "after": (by_id[a.id], by_id[b.id])}
+
+
+def _pair(link: Link) -> tuple[str, str]:
+    return pair_of(link.first_id, link.second_id)
+
+
+def mark_of(scope: Scope) -> str:
+    """The setting that keeps how far the new memories of a reader were judged; names nobody."""
+    written = ascii(scope).encode("ascii")
+    return f"judged {hashlib.blake2b(written, digest_size=12).hexdigest()}"

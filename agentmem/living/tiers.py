@@ -1,0 +1,1100 @@
+"""Divide a budget among four tiers and fill each at the level it affords (P36).
+
+    1 critical      what must be known now: in full
+    2 relevant      what will probably be needed: summaries
+    3 background    how things are done here: compressed
+    4 index         what can be asked for: one line and an id
+
+What one tier leaves is the next one's to use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+
+from agentmem.base.checks import require_choice, require_count, require_number, require_text
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import InvalidInput, TimedOut
+from agentmem.base.filters import Selection
+from agentmem.base.guards import Lanes, TtlCache
+from agentmem.base.lazy import compile_late
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.telemetry import span
+from agentmem.base.types import EMPTY, Hit, Level, Memory, Scope, require_instant
+from agentmem.living.facts import Episode, Workflow, from_memory
+from agentmem.living.levels import compress, index_line, make_levels
+from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
+from agentmem.prompt.block import Pointer, source_of
+from agentmem.prompt.build import Candidate, Chosen, memory_type
+from agentmem.text.clean import clean_line, clean_text
+from agentmem.text.terms import analyse_query, mentions
+
+if TYPE_CHECKING:
+    from agentmem.agent.context import Recalled
+    from agentmem.memory.manager import MemoryManager
+
+
+Tier = Literal[1, 2, 3, 4]
+Shares = tuple[float, float, float, float]
+Outcome = Literal["included", "lowered", "dropped"]
+
+TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
+NAMES: Mapping[Tier, str] = MappingProxyType(
+    {1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for"}
+)
+LEVELS: Mapping[Tier, tuple[Level, ...]] = MappingProxyType(
+    {
+        1: ("full", "summary", "compressed", "index"),
+        2: ("summary", "compressed", "index"),
+        3: ("compressed", "index"),
+        4: ("index",),
+    }
+)
+SHARES: Mapping[str, Shares] = MappingProxyType(
+    {
+        "general": (0.25, 0.375, 0.25, 0.125),
+        "debugging": (0.375, 0.3125, 0.1875, 0.125),
+        "feature": (0.1875, 0.4375, 0.25, 0.125),
+        "review": (0.25, 0.3125, 0.3125, 0.125),
+        "writing": (0.125, 0.375, 0.375, 0.125),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierItem:
+    """A memory that may be shown: its text at each level, and why it is here.
+
+    `levels` has the four texts from full to index; the nearest fuller one
+    stands where a level was not made. Items are tried in the order given.
+    """
+
+    id: str
+    levels: tuple[str, str, str, str]
+    why: str = ""
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        require_text(self.id, "id")
+        if len(self.levels) != len(get_args(Level)):
+            raise InvalidInput("levels", self.levels, "are not four texts", remedy="Full to index.")
+        for text in (*self.levels, self.why, self.kind):
+            require_text(text, "levels")
+
+    def at(self, level: Level) -> str:
+        return self.levels[get_args(Level).index(level)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierFate:
+    """What became of an item, at which level, and what it costs."""
+
+    id: str
+    tier: Tier
+    outcome: Outcome
+    level: Level | None = None
+    tokens: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieredContext:
+    """The assembled text, what each tier costs, and what could not be read for it."""
+
+    text: str = ""
+    tokens: int = 0
+    budget_tokens: int = 0
+    tier_budgets: Mapping[int, int] = field(default_factory=dict)
+    tier_tokens: Mapping[int, int] = field(default_factory=dict)
+    fates: tuple[TierFate, ...] = ()
+    degradations: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What is shown, in order."""
+        return tuple(fate.id for fate in self.fates if fate.outcome != "dropped")
+
+
+def shares_for(activity: str, table: Mapping[str, Shares] = SHARES) -> Shares:
+    """The shares of an activity; they are parts of one whole."""
+    require_choice(activity, tuple(table), "activity")
+    shares = table[activity]
+    if len(shares) != len(TIERS):
+        raise InvalidInput("shares", shares, "are not four", remedy="One share for each tier.")
+    for share in shares:
+        require_number(share, "share", low=0.0, high=1.0)
+    if abs(sum(shares) - 1.0) > 1e-9:
+        raise InvalidInput("shares", shares, "do not sum to 1", remedy="They divide one budget.")
+    return shares
+
+
+def split_budget(total_tokens: int, shares: Shares) -> dict[Tier, int]:
+    """`total_tokens` divided by `shares`, to the last token."""
+    require_count(total_tokens, "total_tokens")
+    whole = [int(total_tokens * share) for share in shares]
+    rest = sorted(range(len(shares)), key=lambda at: (-(total_tokens * shares[at] - whole[at]), at))
+    for at in rest[: total_tokens - sum(whole)]:
+        whole[at] += 1
+    return dict(zip(TIERS, whole, strict=True))
+
+
+def assemble_tiers(
+    items: Mapping[Tier, Sequence[TierItem]],
+    total_tokens: int,
+    *,
+    count: TokenCounter,
+    shares: Shares = SHARES["general"],
+) -> TieredContext:
+    """The items that fit, tier by tier, each at the fullest level its tier affords.
+
+    An item that fits at no level is dropped and the ones after it are still
+    tried. One that an earlier tier shows is not shown again. The whole text
+    never costs more than `total_tokens`, headings included.
+    """
+    budgets = split_budget(total_tokens, shares)
+    lines: dict[Tier, list[tuple[str, TierFate]]] = {tier: [] for tier in TIERS}
+    fates: list[TierFate] = []
+    shown: set[str] = set()
+    left = 0
+    for tier in TIERS:
+        left += budgets[tier]
+        for item in items.get(tier, ()):
+            if item.id in shown:
+                continue
+            heading = 0 if lines[tier] else count(_heading(tier))
+            line, fate = _fit(item, tier, left - heading, count)
+            fates.append(fate)
+            if fate.outcome != "dropped":
+                shown.add(item.id)
+                lines[tier].append((line, fate))
+                left -= fate.tokens + heading
+    text = _render(lines)
+    # Counters may give a whole more than its parts: the last and least goes first.
+    while count(text) > total_tokens:
+        tier = next(tier for tier in reversed(TIERS) if lines[tier])
+        _, fate = lines[tier].pop()
+        fates[fates.index(fate)] = TierFate(
+            id=fate.id, tier=tier, outcome="dropped", why="no room in the whole"
+        )
+        text = _render(lines)
+    return TieredContext(
+        text=text,
+        tokens=count(text) if text else 0,
+        budget_tokens=total_tokens,
+        tier_budgets={int(tier): tokens for tier, tokens in budgets.items()},
+        tier_tokens={
+            tier: sum(fate.tokens for _, fate in kept) + (count(_heading(tier)) if kept else 0)
+            for tier, kept in lines.items()
+        },
+        fates=tuple(fates),
+    )
+
+
+def order_tiers(
+    items: Mapping[Tier, Sequence[TierItem]],
+    total_tokens: int,
+    *,
+    count: TokenCounter,
+    shares: Shares = SHARES["general"],
+) -> tuple[TierFate, ...]:
+    """The items of all tiers as one order of candidates, for a fill that keeps to it.
+
+    However early that fill stops, what is in has been divided by about these
+    shares: next comes the tier that is furthest behind its share, of equals the
+    more urgent one, and a tier that has no more leaves its share to the others.
+    The last tier, whose items are only named, comes last. An item has the
+    fullest level of its tier that fits the tier's share by itself, else its
+    shortest. Nothing is dropped; one that an earlier tier has is not given again.
+    """
+    budgets = split_budget(total_tokens, shares)
+    waiting: dict[Tier, list[TierFate]] = {}
+    there: set[str] = set()
+    for tier in TIERS:
+        mine: dict[str, TierItem] = {}
+        for item in items.get(tier, ()):
+            if item.id not in there:
+                mine.setdefault(item.id, item)
+        there |= set(mine)
+        fates = [_at_level(item, tier, budgets[tier], count) for item in mine.values()]
+        waiting[tier] = fates[::-1]
+    ordered: list[TierFate] = []
+    given = dict.fromkeys(TIERS, 0.0)
+    named = waiting.pop(TIERS[-1])
+    while left := [tier for tier, fates in waiting.items() if fates]:
+        tier = min(left, key=lambda tier: (given[tier], tier))
+        fate = waiting[tier].pop()
+        share = shares[tier - 1]
+        given[tier] += fate.tokens / share if share else float("inf")
+        ordered.append(fate)
+    return (*ordered, *reversed(named))
+
+
+def _at_level(item: TierItem, tier: Tier, share_tokens: int, count: TokenCounter) -> TierFate:
+    levels = LEVELS[tier]
+    for level in levels:
+        tokens = count(item.at(level))
+        if tokens <= share_tokens or level == levels[-1]:
+            break
+    outcome: Outcome = "included" if level == levels[0] else "lowered"
+    return TierFate(
+        id=item.id, tier=tier, outcome=outcome, level=level, tokens=tokens, why=item.why
+    )
+
+
+def _fit(item: TierItem, tier: Tier, left_tokens: int, count: TokenCounter) -> tuple[str, TierFate]:
+    levels = LEVELS[tier]
+    for level in levels:
+        line = _line(item, level, tier)
+        tokens = count(line)
+        if tokens <= left_tokens:
+            outcome: Outcome = "included" if level == levels[0] else "lowered"
+            return line, TierFate(
+                id=item.id, tier=tier, outcome=outcome, level=level, tokens=tokens, why=item.why
+            )
+    why = f"does not fit in the {max(0, left_tokens):,} tokens left"
+    return "", TierFate(id=item.id, tier=tier, outcome="dropped", why=why)
+
+
+def _heading(tier: Tier) -> str:
+    return f"\n## {NAMES[tier]}\n"
+
+
+def _line(item: TierItem, level: Level, tier: Tier) -> str:
+    text = item.at(level)
+    if tier == 4:
+        return f"- {clean_line(text, limit_characters=300)} (memory_read {item.id})\n"
+    why = f" [{clean_line(item.why, limit_characters=80)}]" if item.why else ""
+    body = clean_text(text).replace("\n", "\n  ")
+    return f"- {body}{why}\n"
+
+
+def _render(lines: Mapping[Tier, Iterable[tuple[str, TierFate]]]) -> str:
+    parts: list[str] = []
+    for tier in TIERS:
+        kept = [line for line, _ in lines[tier]]
+        if kept:
+            parts += [_heading(tier), *kept]
+    return "".join(parts).strip("\n")
+
+
+# ----------------------------------------------------------------------------
+# Sort what a memory holds into the four tiers, for what is going on now.
+#
+# The shell fetches (`Fetched`); here is decided which of it is critical, relevant,
+# background, or only named. Nothing is dropped for its size: the budget does that.
+
+
+ERROR_AGE = timedelta(hours=24)
+MOST: dict[Tier, int] = {1: 100, 2: 100, 3: 100, 4: 120}
+"""So many are offered to a tier; more would hardly fit, and each costs time."""
+READ_CHARACTERS = 4_000
+NEW_DECISIONS = 5
+"""So many decisions are relevant when nobody says what is being worked on."""
+SHARED_WORDS = 2
+SHARED_PART = 0.5
+_NAME_WORD = compile_late(r"[^\W_]+")
+_MOST_NAME_WORDS = 6
+_BEGINNINGS = (
+    "src lib app apps packages home users c d feature feat fix bugfix hotfix chore main master"
+    " develop"
+)
+_PLACES = frozenset(_BEGINNINGS.split())
+"""Names that files and branches begin with, and that say nothing of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is being worked on: the files open, the task in words, the errors seen, who is there.
+
+    `related` are files that import the open ones or are imported by them.
+    """
+
+    now: datetime
+    files: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+    task: str = ""
+    errors: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_instant(self.now, "now")
+        for text in (*self.files, *self.related, self.task, *self.errors, *self.people):
+            require_text(text, "situation")
+
+    @property
+    def told(self) -> bool:
+        """Whether anything is known of what is being worked on."""
+        return bool(self.files or self.task.strip() or self.errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What was fetched for a reader, each kind newest or best first.
+
+    `contradictions` are open ones, both sides; `results` are tool results of
+    the last day; `recent` is anything, to be named as topics.
+    """
+
+    episodes: tuple[Memory, ...] = ()
+    contradictions: tuple[tuple[Memory, Memory], ...] = ()
+    results: tuple[Memory, ...] = ()
+    predicted: tuple[tuple[Memory, Predicted], ...] = ()
+    hits: tuple[Hit, ...] = ()
+    preferences: tuple[Memory, ...] = ()
+    patterns: tuple[Memory, ...] = ()
+    workflows: tuple[Memory, ...] = ()
+    recent: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A memory in its tier, and why it is there."""
+
+    memory: Memory
+    why: str
+
+
+def read_situation(
+    signals: Iterable[Signal], *, now: datetime, task: str = "", related: Sequence[str] = ()
+) -> Situation:
+    """What signals and a task in words say is going on."""
+    said: dict[str, list[str]] = {}
+    for signal in signals:
+        if signal.value.strip():
+            said.setdefault(signal.kind, []).append(signal.value)
+    words = [task, *said.get("task", ()), *said.get("branch", ())]
+    return Situation(
+        now=now,
+        files=tuple(dict.fromkeys(map(plain_path, said.get("file", ())))),
+        related=tuple(dict.fromkeys(map(plain_path, related))),
+        task=" ".join(dict.fromkeys(filter(None, words)))[:READ_CHARACTERS],
+        errors=tuple(said.get("error", ())),
+        people=tuple(said.get("collaborator", ())),
+    )
+
+
+def question_of(signal: Signal) -> str:
+    """What will probably be asked about, in words; "" when a signal names nothing one asks for."""
+    if signal.kind in ("task", "error"):
+        return signal.value.strip()
+    named = signal.value
+    if signal.kind == "file":
+        named = plain_path(signal.value)
+        named = named.removesuffix(f".{named.rpartition('.')[2]}") if "." in named else named
+    elif signal.kind not in ("branch", "tool"):
+        return ""
+    words = [word for word in _NAME_WORD.findall(named) if word.lower() not in _PLACES]
+    return " ".join(words[-_MOST_NAME_WORDS:])
+
+
+def sort_into_tiers(
+    fetched: Fetched, situation: Situation, *, reader: Scope
+) -> dict[Tier, tuple[Placed, ...]]:
+    """Each memory once, in the most urgent tier that wants it, the most telling first."""
+    placing = _Placing()
+    decisions, errors, history = _by_sort(fetched.episodes)
+    about = _About(situation)
+    active = [(memory, why) for memory, record in decisions if (why := about.decision(record))]
+    for memory, why in active:
+        placing.put(1, memory, f"decision {why}")
+    for first, second in fetched.contradictions:
+        placing.put(1, first, "contradicted, not settled: one of two")
+        placing.put(1, second, "contradicted, not settled: the other of two")
+    for memory, record in errors:
+        if situation.now - memory.created_at <= ERROR_AGE:
+            fixed = "and its fix" if record.fix else "no fix known"
+            placing.put(1, memory, f"error of the last 24 hours, {fixed}")
+    for memory, why in _failures(fetched.results, situation.now):
+        placing.put(1, memory, why)
+
+    for hit in fetched.hits:
+        placing.put(2, hit.memory, f"found by what is asked ({hit.score:.2f})")
+    for memory, guess in fetched.predicted:
+        because = f": {guess.because[0].partition(':')[0]}" if guess.because else ""
+        placing.put(2, memory, f"needed before in this situation ({guess.confidence:.2f}{because})")
+    for memory, record in errors:
+        if about.error(record):
+            placing.put(2, memory, "the same error before")
+    for memory, record in decisions:
+        if about.touches(record):
+            placing.put(2, memory, "related decision")
+    if not situation.told:
+        for memory, _ in decisions[:NEW_DECISIONS]:
+            placing.put(2, memory, "recent decision")
+    for memory in _others_first(fetched.preferences, situation, reader):
+        mine = memory.visibility == "private" and memory.scope.user_id == reader.user_id
+        placing.put(2, memory, "preference" if mine else _preferred_by(memory))
+
+    for memory in about.nearest(fetched.patterns):
+        placing.put(3, memory, "convention")
+    for memory in history:
+        placing.put(3, memory, "history")
+    for memory in about.nearest(fetched.workflows):
+        placing.put(3, memory, "worked before")
+
+    pages: set[str] = set()
+    for memory in (*fetched.episodes, *fetched.patterns, *fetched.workflows, *fetched.recent):
+        if memory.source_url:
+            if memory.source_url in pages:
+                continue
+            pages.add(memory.source_url)
+        placing.put(4, memory, "a topic")
+    return {tier: tuple(placed) for tier, placed in placing.tiers.items()}
+
+
+def told_text(memory: Memory) -> str:
+    """What a memory tells, with the reason or the fix that its record has and its text has not."""
+    record = from_memory(memory)
+    if not isinstance(record, Episode):
+        return memory.text
+    parts = [memory.text]
+    for name, said in (("Reason", record.reason), ("Error", record.error), ("Fix", record.fix)):
+        if said and said.lower() not in memory.text.lower():
+            parts.append(f"{name}: {said}")
+    return "\n".join(parts)
+
+
+class _Placing:
+    def __init__(self) -> None:
+        self.tiers: dict[Tier, list[Placed]] = {1: [], 2: [], 3: [], 4: []}
+        self._there: set[str] = set()
+
+    def put(self, tier: Tier, memory: Memory, why: str) -> None:
+        if memory.id in self._there or len(self.tiers[tier]) >= MOST[tier]:
+            return
+        self._there.add(memory.id)
+        self.tiers[tier].append(Placed(memory=memory, why=why))
+
+
+class _About:
+    """Whether a record is about the files, the task or the errors of a situation."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._task = words_of(situation.task)
+        self._errors = [words_of(error) for error in situation.errors]
+        self._names = [_name(path) for path in situation.files]
+        self._folders = {path.rpartition("/")[0] for path in situation.files} - {""}
+        self._near = {_name(path).lower() for path in situation.related}
+        self._words: dict[str, set[str]] = {}
+
+    def decision(self, record: Episode) -> str:
+        """Why a decision holds for what is being done now; "" when it does not."""
+        named = _files(record)
+        text = _told(record)
+        for path, name in zip(self._situation.files, self._names, strict=True):
+            if any(_same_file(path, other) for other in named) or mentions(text, name):
+                return f"for {name}"
+        shared = self._task & self._words_of(text)
+        enough = min(SHARED_WORDS, len(self._task)) if self._task else 0
+        if (
+            enough
+            and len(shared) >= enough
+            and len(shared) >= SHARED_PART * min(4, len(self._task))
+        ):
+            return "for this task"
+        return ""
+
+    def touches(self, record: Episode) -> bool:
+        """Whether a decision is near: a word of the task, a file beside an open one."""
+        named = _files(record)
+        if any(path.rpartition("/")[0] in self._folders for path in named):
+            return True
+        if any(_name(path).lower() in self._near for path in named):
+            return True
+        return bool(self._task & self._words_of(_told(record)))
+
+    def _words_of(self, text: str) -> set[str]:
+        if not self._task:
+            return set()
+        if text not in self._words:
+            self._words[text] = words_of(text)
+        return self._words[text]
+
+    def error(self, record: Episode) -> bool:
+        told = words_of(f"{record.title} {record.error}")
+        return any(
+            seen and len(seen & told) >= max(1, round(SHARED_PART * len(seen)))
+            for seen in self._errors
+        )
+
+    def nearest(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Those that share the most words with what is going on first, then as they came."""
+        wanted = self._task.union(*self._errors, *(words_of(name) for name in self._names))
+        if not wanted:
+            return list(memories)
+        shared = {memory.id: len(wanted & words_of(_trigger(memory))) for memory in memories}
+        return sorted(memories, key=lambda memory: -shared[memory.id])
+
+
+def words_of(text: str) -> set[str]:
+    """The telling words of a text, stemmed."""
+    return {term for term, _ in analyse_query(text[:READ_CHARACTERS], max_terms=400)}
+
+
+def _by_sort(
+    episodes: Sequence[Memory],
+) -> tuple[list[tuple[Memory, Episode]], list[tuple[Memory, Episode]], list[Memory]]:
+    """Decisions and errors with their records, and what else happened."""
+    decisions: list[tuple[Memory, Episode]] = []
+    errors: list[tuple[Memory, Episode]] = []
+    rest: list[Memory] = []
+    for memory in episodes:
+        record = from_memory(memory)
+        if isinstance(record, Episode) and record.sort == "decision":
+            decisions.append((memory, record))
+        elif isinstance(record, Episode) and record.sort == "error":
+            errors.append((memory, record))
+        else:
+            rest.append(memory)
+    return decisions, errors, rest
+
+
+def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, str]]:
+    """Calls that failed in the last day, newest first, each with the call that worked after it."""
+    recent = [m for m in results if now - m.created_at <= ERROR_AGE]
+    recent.sort(key=lambda memory: (memory.created_at, memory.id))
+    found: list[tuple[Memory, str]] = []
+    for at, memory in enumerate(recent):
+        if memory.metadata.get("success") is not False:
+            continue
+        tool = memory.metadata.get("name")
+        after = recent[at + 1 :]
+        fix = next(
+            (m for m in after if m.metadata.get("name") == tool and m.metadata.get("success")),
+            None,
+        )
+        if fix is not None:
+            found.append((fix, "worked after the call that failed"))
+        found.append((memory, "call that failed in the last 24 hours"))
+    return found[::-1]
+
+
+def _others_first(
+    preferences: Sequence[Memory], situation: Situation, reader: Scope
+) -> list[Memory]:
+    """Preferences of the people who are here, then of others, then the reader's own."""
+    here = set(situation.people)
+
+    def place(memory: Memory) -> int:
+        owner = memory.scope.user_id
+        if owner in here or memory.speaker in here:
+            return 0
+        return 2 if owner == reader.user_id else 1
+
+    return sorted(preferences, key=place)
+
+
+def _preferred_by(memory: Memory) -> str:
+    return f"preference of {memory.speaker or memory.scope.user_id or 'a collaborator'}"
+
+
+def _trigger(memory: Memory) -> str:
+    record = from_memory(memory)
+    if isinstance(record, Workflow):
+        return f"{record.trigger} {' '.join(record.steps)}"
+    return memory.text
+
+
+def _told(record: Episode) -> str:
+    return f"{record.title}\n{record.narrative}\n{record.reason}"[:READ_CHARACTERS]
+
+
+def _files(record: Episode) -> list[str]:
+    return [plain_path(a.reference) for a in record.artifacts if a.kind == "file"]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether two paths mean the same file as far as one can tell: one ends with the other."""
+    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
+
+
+# ----------------------------------------------------------------------------
+# Assemble a context by tiers: fetch, let the core sort, and offer a turn an order to fill by.
+#
+# Whatever part cannot be fetched is left out and named; nothing here raises
+# because memory failed (P30).
+
+
+T = TypeVar("T")
+Levels = tuple[str, str, str, str]
+
+EPISODES = 300
+RULES = 100
+RESULTS = 50
+RECENT = 150
+FOUND = 20
+CONTRADICTIONS = 20
+LEVEL_CHARACTERS = 6_000
+"""Shorter forms are made of so much of a text; a long one is cut before it is shortened."""
+SOURCE_TOKENS = 45
+"""About what the frame of one source costs inside the block."""
+BUDGET_TOKENS = 8_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the tiers offer to the block of a turn: sources best first, and pointers to the rest.
+
+    `hits` are the memories as they are offered, at the level their tier affords;
+    `reasons` say what tier each is in and why.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    degradations: tuple[str, ...] = ()
+
+    def as_chosen(self, chosen: Chosen, hits: Sequence[Hit]) -> tuple[Chosen, tuple[Hit, ...]]:
+        """What is offered in place of what search chose; what it passed over stays so."""
+        mine = {hit.memory.id for hit in self.hits}
+        rest = tuple(hit for hit in hits if hit.memory.id not in mine)
+        left = {hit.memory.id for hit in rest}
+        passed_over = tuple((hit, why) for hit, why in chosen.passed_over if hit.memory.id in left)
+        made = Chosen(
+            candidates=self.candidates,
+            pointers=(*chosen.pointers, *self.pointers),
+            passed_over=passed_over,
+            related=len(self.candidates),
+            merits={hit.memory.id: hit.score for hit in self.hits},
+        )
+        return made, (*self.hits, *rest)
+
+
+class Tiers:
+    """Assembles contexts by tiers from one memory."""
+
+    def __init__(self, memory: MemoryManager, predictions: Predictions) -> None:
+        self._memory = memory
+        self._predictions = predictions
+        self._fetched: TtlCache[Fetched] = TtlCache(memory.clock)
+        self._levels: TtlCache[Levels] = TtlCache(memory.clock, capacity=2_000, ttl_seconds=86_400)
+
+    def assemble(
+        self,
+        scope: Scope,
+        *,
+        budget_tokens: int = BUDGET_TOKENS,
+        signals: Sequence[Signal] = (),
+        activity: str = "general",
+        task: str = "",
+        table: Mapping[str, Shares] | None = None,
+        count: TokenCounter,
+    ) -> TieredContext:
+        """What is worth knowing now, within `budget_tokens`, headings included (P36)."""
+        require_count(budget_tokens, "budget")
+        require_text(task, "task")
+        shares = shares_for(activity, SHARES if table is None else table)
+        with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
+            context = self._assemble(
+                scope, budget_tokens, signals=signals, task=task, shares=shares, count=count
+            )
+            told.found(sum(fate.outcome != "dropped" for fate in context.fates))
+        return context
+
+    def _assemble(
+        self,
+        scope: Scope,
+        budget_tokens: int,
+        *,
+        signals: Sequence[Signal],
+        task: str,
+        shares: Shares,
+        count: TokenCounter,
+    ) -> TieredContext:
+        given = self.signals_for(signals, scope)
+        parts = Parts()
+        fetched = self.fetch(scope, given, parts)
+        if task.strip():
+            hits = parts.read("search", lambda: self._search(task, scope)) or ()
+            fetched = replace(fetched, hits=hits)
+        placed = self._sort(fetched, given, task, scope, parts)
+        items = {tier: [self._item(p, tier, count) for p in placed[tier]] for tier in TIERS}
+        context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
+        return replace(context, degradations=tuple(parts.problems))
+
+    def offer(
+        self,
+        scope: Scope,
+        *,
+        budget_tokens: int,
+        signals: Sequence[Signal],
+        task: str,
+        chosen: Chosen,
+        hits: Sequence[Hit],
+        profile: Sequence[Memory],
+        config: LoopConfig,
+        count: TokenCounter,
+    ) -> Offer:
+        """The tiers of a turn: what was `chosen` by search stands in the second one.
+
+        What the profile says is not said again. Without the tools to read a
+        memory, nothing is pointed to.
+        """
+        parts = Parts()
+        fetched = self.fetch(scope, signals, parts)
+        by_id = {hit.memory.id: hit for hit in hits}
+        wanted = [by_id[candidate.id] for candidate in chosen.candidates]
+        told = {memory.id for memory in profile} | {hit.memory.id for hit, _ in chosen.passed_over}
+        fetched = replace(
+            fetched,
+            hits=tuple(wanted),
+            preferences=tuple(m for m in fetched.preferences if m.id not in told),
+        )
+        placed = self._sort(fetched, signals, task, scope, parts)
+        said = {
+            hit.memory.id
+            for hit, why in chosen.passed_over
+            if why.startswith(("already", "a question", "a preference"))
+        }
+        tiers: tuple[Tier, ...] = TIERS if config.memory_tools else TIERS[:3]
+        known = {p.memory.id: p for tier in tiers for p in placed[tier]}
+        items = {
+            tier: [self._item(p, tier, count) for p in placed[tier] if p.memory.id not in said]
+            for tier in tiers
+        }
+        order = order_tiers(
+            items,
+            budget_tokens,
+            count=lambda text: count(text) + SOURCE_TOKENS,
+            shares=shares_for(config.activity),
+        )
+        made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
+        for fate in order:
+            made.take(fate)
+        return replace(made.offer(), degradations=tuple(parts.problems))
+
+    # -- fetching ------------------------------------------------------------------------
+
+    def signals_for(self, signals: Sequence[Signal], scope: Scope) -> tuple[Signal, ...]:
+        """What a caller says is going on, and what was noted before."""
+        return tuple(dict.fromkeys((*signals, *self._predictions.current(scope))))
+
+    def fetch(self, scope: Scope, signals: Sequence[Signal], parts: Parts) -> Fetched:
+        """Everything the tiers are made of but what a search finds; `parts` notes what failed."""
+        store, now = self._memory.store, self._memory.clock.now()
+        began = len(parts.problems)
+        seq = parts.read("store", store.feed.seq)
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        key = (scope, tuple(signals), seq, self._predictions.lessons, hour)
+        # Links have no sequence of their own, so they are read every time.
+        contradictions = parts.read("contradictions", lambda: self._contradictions(scope)) or ()
+        kept = self._fetched.get(key) if seq is not None else None
+        if kept is not None:
+            return replace(kept, contradictions=contradictions)
+
+        def recent(
+            name: str, *kinds: str, limit: int, since: timedelta | None = None
+        ) -> tuple[Memory, ...]:
+            selection = Selection(
+                reader=scope, kinds=kinds or None, since=None if since is None else now - since
+            )
+            return parts.read(name, lambda: store.recent(selection, limit=limit)) or ()
+
+        preferences = self._memory.preferences
+        fetched = Fetched(
+            episodes=recent("episodes", "episode", limit=EPISODES),
+            contradictions=contradictions,
+            results=recent("tool results", "tool_result", limit=RESULTS, since=ERROR_AGE),
+            predicted=parts.read("prediction", lambda: self._predicted(signals, scope)) or (),
+            preferences=parts.read("preferences", lambda: preferences.current(scope)) or (),
+            patterns=recent("patterns", "pattern", limit=RULES),
+            workflows=recent("workflows", "workflow", limit=RULES),
+            recent=_topics(recent("recent memories", limit=RECENT)),
+        )
+        if len(parts.problems) == began:
+            self._fetched.put(key, fetched)
+        return fetched
+
+    def forget(self) -> None:
+        """Keep nothing that may have been erased."""
+        self._fetched.clear()
+        self._levels.clear()
+
+    def _contradictions(self, scope: Scope) -> tuple[tuple[Memory, Memory], ...]:
+        store = self._memory.store
+        links = store.contradictions.all(scope, open_only=True)
+        links = tuple(sorted(links, key=lambda link: link.created_at, reverse=True))
+        links = links[:CONTRADICTIONS]
+        ids = list(dict.fromkeys(i for link in links for i in (link.first_id, link.second_id)))
+        known = {memory.id: memory for memory in store.get_many(scope, ids)}
+        return tuple(
+            (known[link.first_id], known[link.second_id])
+            for link in links
+            if link.first_id in known and link.second_id in known
+        )
+
+    def _predicted(self, signals: Sequence[Signal], scope: Scope) -> tuple[tuple[Memory, Any], ...]:
+        found = self._predictions.predict(signals, scope, limit=GUESSES)
+        return tuple((prediction.memory, as_guess(prediction)) for prediction in found)
+
+    def _search(self, task: str, scope: Scope) -> tuple[Hit, ...]:
+        whose = {name: getattr(scope, name) for name in Scope.__slots__}
+        found = self._memory.search(task, top_k=FOUND, **whose)
+        kinds = ("preference", "tool_result")
+        return tuple(hit for hit in found if hit.memory.kind not in kinds)
+
+    def _sort(
+        self,
+        fetched: Fetched,
+        signals: Sequence[Signal],
+        task: str,
+        scope: Scope,
+        parts: Parts,
+    ) -> dict[Tier, tuple[Placed, ...]]:
+        related = parts.read("relations", lambda: self._predictions.related(signals, scope)) or {}
+        near = [path for paths in related.values() for path in paths]
+
+        def sort() -> dict[Tier, tuple[Placed, ...]]:
+            now = self._memory.clock.now()
+            situation = read_situation(signals, now=now, task=task, related=near)
+            return sort_into_tiers(fetched, situation, reader=scope)
+
+        return parts.read("sorting", sort) or dict.fromkeys(TIERS, ())
+
+    # -- levels ----------------------------------------------------------------------------
+
+    def prepare(self, memories: Sequence[Memory]) -> None:
+        """Make the texts that these memories will have in the second tier."""
+        count = self._memory.runtime.tokenizer("")[0]
+        for memory in memories:
+            self._levels_of(memory, 2, count)
+
+    def _item(self, placed: Placed, tier: Tier, count: TokenCounter) -> TierItem:
+        memory = placed.memory
+        return TierItem(
+            id=memory.id, levels=self._levels_of(memory, tier, count), why=placed.why,
+            kind=memory.kind,
+        )  # fmt: skip
+
+    def _levels_of(self, memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
+        """The four texts of a memory: those it has, the others made of it as far as needed."""
+        key = (memory.id, memory.content_hash or memory.text, memory.summary, tier)
+        kept = self._levels.get(key)
+        if kept is None:
+            kept = Parts().read("levels", lambda: _make_levels(memory, tier, count))
+            if kept is None:
+                return (memory.text[:300],) * 4
+            self._levels.put(key, kept)
+        return kept
+
+
+class _Offering:
+    """Makes an offer of the fates the tiers decided."""
+
+    def __init__(
+        self,
+        placed: Mapping[str, Placed],
+        items: Mapping[str, TierItem],
+        found: Mapping[str, Hit],
+    ) -> None:
+        self._placed = placed
+        self._items = items
+        self._found = found
+        self._candidates: list[Candidate] = []
+        self._pointers: list[Pointer] = []
+        self._hits: list[Hit] = []
+        self._reasons: dict[str, str] = {}
+
+    def take(self, fate: TierFate) -> None:
+        placed = self._placed[fate.id]
+        score = max(0.0, 1.0 - len(self._hits) / 1_000)
+        name = f"tier {fate.tier}, {NAMES[fate.tier].lower()}: {placed.why}"
+        shown = replace(placed.memory, heading_path=(f"{NAMES[fate.tier]}: {placed.why}",))
+        if fate.level is not None:
+            shown = replace(shown, text=self._items[fate.id].at(fate.level))
+        known = self._found.get(fate.id)
+        hit = Hit(
+            memory=shown,
+            score=score,
+            lexical=known.lexical if known else None,
+            vector=known.vector if known else None,
+            lexical_rank=known.lexical_rank if known else None,
+            vector_rank=known.vector_rank if known else None,
+        )
+        self._hits.append(hit)
+        self._reasons[fate.id] = f"{name}; as {fate.level}"
+        if fate.tier == 4:
+            pointer = Pointer(id=fate.id, summary=shown.text, tool="memory_read")
+            self._pointers.append(pointer)
+            return
+        self._candidates.append(
+            Candidate(
+                id=fate.id,
+                source=source_of(shown),
+                score=score,
+                merit=score,
+                type=memory_type(shown),
+                importance=shown.importance,
+                timestamp=shown.created_at,
+            )
+        )
+
+    def offer(self) -> Offer:
+        return Offer(
+            candidates=tuple(self._candidates),
+            pointers=tuple(self._pointers),
+            hits=tuple(self._hits),
+            reasons=self._reasons,
+        )
+
+
+def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
+    told = told_text(memory)
+    text = told[:LEVEL_CHARACTERS]
+    index = memory.index or index_line(text, title=memory.title) or text[:120]
+    if tier == 4 or memory.kind in ("pattern", "workflow"):  # steps and templates are short already
+        return told, memory.summary or text, memory.compressed or text, index
+    if tier == 3:
+        return told, memory.summary or text, memory.compressed or compress(text), index
+    made = make_levels(text, count, title=memory.title)
+    return (
+        told,
+        memory.summary or made.summary,
+        memory.compressed or made.compressed,
+        memory.index or made.index,
+    )
+
+
+def _topics(memories: Sequence[Memory]) -> tuple[Memory, ...]:
+    """What is worth naming: no small results, no preferences, no single messages."""
+    return tuple(
+        memory
+        for memory in memories
+        if memory.kind not in ("preference", "message")
+        and (memory.kind != "tool_result" or memory.metadata.get("large"))
+    )
+
+
+class Parts:
+    """Reads the parts of a context; one that fails is left out and named."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def read(
+        self, name: str, call: Callable[[], T], *, but: tuple[type[Exception], ...] = ()
+    ) -> T | None:
+        """What `call` gives, or nothing when it fails, `but` for these failures."""
+        try:
+            return call()
+        except but:
+            raise
+        except Exception as error:  # noqa: BLE001 - a part that fails is left out (P30)
+            self.problems.append(f"{name} failed: {type(error).__name__}: {error}")
+            return None
+
+
+# ----------------------------------------------------------------------------
+# Do ahead, within a budget of time, what the next turn would have to do first.
+#
+# What takes longer than the budget is not stopped: it goes on in the background
+# and is there for whoever asks next. So a small budget never makes a turn think
+# that memory fails.
+
+
+ASKED = ("task", "error")
+"""What a user will say in these words; of the others only the words are telling."""
+PREDICTED = "predicted memories"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefetched:
+    """What `prefetch` made ready: the memories it expects, the questions answered ahead.
+
+    `found` are memories that speak of what the signals name. `skipped` names
+    what there was no time for.
+    """
+
+    predicted: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    spent_ms: float = 0.0
+    degradations: tuple[str, ...] = ()
+
+
+class Prefetcher:
+    """Makes one memory ready for what its signals announce."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._lanes = Lanes("agentmem-prefetch")
+
+    def run(
+        self, scope: Scope, signals: Sequence[Signal], *, budget_ms: float, config: LoopConfig
+    ) -> Prefetched:
+        """Search for what the signals say, fetch what is predicted, and load what counts tokens.
+
+        Tasks and errors are searched for as if they were asked: a turn that
+        asks the same, with nothing stored in between, is served from the cache
+        (P32). Any other turn finds the embedder and the indexes loaded.
+        """
+        require_number(budget_ms, "budget_ms", low=0)
+        until = time.perf_counter() + budget_ms / 1000
+        parts = Parts()
+        given = self._memory.runtime.tiers.signals_for(signals, scope)
+        fetched = self._try(PREDICTED, partial(self._fetch, scope, given, parts), until, parts)
+        answered: list[str] = []
+        found: dict[str, None] = {}
+        skipped = [] if fetched is not None else [PREDICTED]
+        for signal in given:
+            question = question_of(signal)
+            if not question:
+                continue
+            expect = partial(self._memory.runtime.expect, question, scope, config)
+            recalled = self._try("search", expect, until, parts)
+            if recalled is None or recalled.degradations:
+                skipped.append(signal.value)
+                continue
+            if signal.kind in ASKED:
+                answered.append(signal.value)
+            found |= dict.fromkeys(_relevant(recalled, config))
+        self._try("counting", partial(self._prepare, fetched), until, parts)
+        return Prefetched(
+            predicted=tuple(memory.id for memory, _ in fetched.predicted) if fetched else (),
+            questions=tuple(answered),
+            found=tuple(found),
+            skipped=tuple(skipped),
+            spent_ms=round(budget_ms + 1000 * (time.perf_counter() - until), 3),
+            degradations=tuple(dict.fromkeys(parts.problems)),
+        )
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._lanes.close()
+
+    def _try(self, name: str, call: Callable[[], T], until: float, parts: Parts) -> T | None:
+        """What `call` gives, if there is time and it needs no more than there is."""
+        left = until - time.perf_counter()
+        if left <= 0:
+            return None
+        try:
+            return parts.read(name, partial(self._lanes.run, call, left), but=(TimedOut,))
+        except TimedOut:
+            return None
+
+    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Parts) -> Fetched:
+        return self._memory.runtime.tiers.fetch(scope, signals, parts)
+
+    def _prepare(self, fetched: Fetched | None) -> None:
+        self._memory.runtime.tokenizer("")
+        if fetched is not None:
+            self._memory.runtime.tiers.prepare([memory for memory, _ in fetched.predicted])
+
+
+def _relevant(recalled: Recalled, config: LoopConfig) -> list[str]:
+    """The ids that a turn would be shown."""
+    least, most = config.similarity_threshold, config.top_k
+    return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]

@@ -1,0 +1,369 @@
+"""Workflows from tool calls that worked: the steps that were the same, and what differed.
+
+A run is the goal in the user's words and the calls that succeeded, in order.
+Runs of the same sort of goal with the same tools become one workflow: an
+argument that was the same each time stays, one that differed is a placeholder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from agentmem.base.checks import require_text
+from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.filters import Compare, Selection
+from agentmem.base.types import LEARN_WORKFLOW, Memory, Scope, content_hash
+from agentmem.living.facts import Workflow, from_memory, to_memory_fields
+from agentmem.living.predict import Predictions, pack, unpack
+from agentmem.living.tiers import words_of
+from agentmem.prompt.strip import strip
+from agentmem.stores.derived import DERIVED
+from agentmem.stores.values import Link
+from agentmem.text.clean import clean_line
+from agentmem.text.decode import sound
+
+if TYPE_CHECKING:
+    from agentmem.memory.manager import MemoryManager
+
+
+LEAST_CALLS = 2
+LEAST_RUNS = 2
+MOST_STEPS = 20
+KEPT_RUNS = 60
+"""So many runs that are no workflow yet are remembered, the newest."""
+SAME_GOAL = 0.5
+SAME_STEPS = 0.6
+VALUE_CHARACTERS = 80
+TRIGGER_WORDS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call that worked: its name and its arguments in short, as text by name."""
+
+    tool: str
+    arguments: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        require_text(self.tool, "tool")
+        for name, value in self.arguments.items():
+            require_text(name, "arguments")
+            require_text(value, "arguments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What was wanted, and the calls that succeeded, in order.
+
+    `words` are the telling words of the goal. A run that is kept for later is
+    `hidden`: words and values are digests, and the goal is not there.
+    """
+
+    words: frozenset[str]
+    calls: tuple[Call, ...]
+    goal: str = ""
+
+    def __post_init__(self) -> None:
+        require_text(self.goal, "goal")
+        for word in self.words:
+            require_text(word, "words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """A workflow, and how many runs it was made of."""
+
+    workflow: Workflow
+    runs: int
+
+
+Digest = Callable[[str], str]
+"""Gives the same digest for the same text, and tells nothing else of it."""
+
+
+def read_call(tool: str, arguments: Mapping[str, Any]) -> Call:
+    """A call as it is remembered: values on one line, long ones cut."""
+    return Call(
+        tool=clean_line(sound(str(tool)), limit_characters=100),
+        arguments={
+            clean_line(sound(str(name)), limit_characters=60): _short(value)
+            for name, value in list(arguments.items())[:MOST_STEPS]
+        },
+    )
+
+
+def read_run(goal: str, calls: Iterable[Call]) -> Run | None:
+    """The run of a turn, a call repeated at once counted once; `None` when too few worked."""
+    kept: list[Call] = []
+    for call in calls:
+        if not kept or kept[-1] != call:
+            kept.append(call)
+    words = words_of(goal)
+    if len(kept) < LEAST_CALLS or not words:
+        return None
+    short = clean_line(sound(goal), limit_characters=300)
+    return Run(goal=short, words=frozenset(words), calls=tuple(kept[:MOST_STEPS]))
+
+
+def hide(run: Run, digest: Digest) -> Run:
+    """A run as it is kept: the tools by name, everything else as digests."""
+    return Run(
+        words=frozenset(map(digest, run.words)),
+        calls=tuple(
+            Call(tool=c.tool, arguments={n: digest(v) for n, v in c.arguments.items()})
+            for c in run.calls
+        ),
+    )
+
+
+def alike(one: Run, other: Run) -> bool:
+    """Whether two hidden runs are of the same sort: goals that share words, the same tools."""
+    if not one.words or not other.words:
+        return False
+    shared = len(one.words & other.words) / min(len(one.words), len(other.words))
+    first, second = _tools(one), _tools(other)
+    steps = 2 * len(common(first, second)) / (len(first) + len(second))
+    return shared >= SAME_GOAL and steps >= SAME_STEPS
+
+
+def generalise(run: Run, others: Sequence[Run], *, digest: Digest) -> Workflow:
+    """One workflow of a run and hidden ones that are like it.
+
+    Its steps are the calls every run has, in their order; its trigger the
+    words all goals share. What differed is a placeholder; `details` tell what
+    it stood for this time.
+    """
+    if len(others) + 1 < LEAST_RUNS:
+        raise InvalidInput("others", len(others), "are too few", remedy="One or more are needed.")
+    hidden = hide(run, digest)
+    tools = _tools(run)
+    for other in others:
+        tools = common(tools, _tools(other))
+    aligned = [_align(one, tools) for one in (hidden, *others)]
+    shown = _align(run, tools)
+    names: dict[tuple[str, ...], str] = {}
+    details: dict[str, str] = {}
+    steps = []
+    for at, tool in enumerate(tools):
+        given = [calls[at].arguments for calls in aligned]
+        written = []
+        for name, value in shown[at].arguments.items():
+            values = tuple(arguments.get(name, "") for arguments in given)
+            if len(set(values)) == 1:
+                written.append(f"{name}={value}")
+                continue
+            if values not in names:
+                names[values] = _placeholder(name, names.values())
+                details[names[values]] = f"such as {value}"
+            written.append(f"{name}={names[values]}")
+        steps.append(f"{tool}({', '.join(written)})")
+    details["runs"] = str(len(others) + 1)
+    shared = hidden.words.intersection(*(other.words for other in others))
+    return Workflow(trigger=_trigger(run, shared, digest), steps=tuple(steps), details=details)
+
+
+def learn(
+    run: Run, before: Sequence[Run], *, digest: Digest
+) -> tuple[Learned | None, tuple[Run, ...]]:
+    """What a new run teaches, and the hidden runs to keep from now on.
+
+    When it is like others, the workflow of them all; the runs stay, so that the
+    next one makes it more general.
+    """
+    hidden = hide(run, digest)
+    like = [other for other in before if alike(hidden, other)]
+    kept = (*before, hidden)[-KEPT_RUNS:]
+    if len(like) + 1 < LEAST_RUNS:
+        return None, kept
+    made = generalise(run, like, digest=digest)
+    if len(made.steps) < LEAST_CALLS:
+        return None, kept
+    return Learned(workflow=made, runs=len(like) + 1), kept
+
+
+def same_workflow(one: Workflow, other: Workflow) -> bool:
+    """Whether one takes the other's place: the same tools for the same sort of goal."""
+    ours, theirs = words_of(one.trigger), words_of(other.trigger)
+    shared = len(ours & theirs) / max(1, min(len(ours), len(theirs)))
+    first = [step.partition("(")[0] for step in one.steps]
+    second = [step.partition("(")[0] for step in other.steps]
+    steps = 2 * len(common(first, second)) / max(1, len(first) + len(second))
+    return shared >= SAME_GOAL and steps >= SAME_STEPS
+
+
+def run_to_json(run: Run) -> dict[str, Any]:
+    """A hidden run as JSON values."""
+    return {"words": sorted(run.words), "calls": [[c.tool, dict(c.arguments)] for c in run.calls]}
+
+
+def run_from_json(data: Any) -> Run | None:
+    """What `run_to_json` gave; anything else is none."""
+    try:
+        return Run(
+            words=frozenset(data["words"]),
+            calls=tuple(Call(tool=tool, arguments=dict(given)) for tool, given in data["calls"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def common(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """The longest sequence both have, in order."""
+    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for i in range(len(first) - 1, -1, -1):
+        for j in range(len(second) - 1, -1, -1):
+            lengths[i][j] = (
+                lengths[i + 1][j + 1] + 1
+                if first[i] == second[j]
+                else max(lengths[i + 1][j], lengths[i][j + 1])
+            )
+    found: list[str] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        if first[i] == second[j]:
+            found.append(first[i])
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def _tools(run: Run) -> list[str]:
+    return [call.tool for call in run.calls]
+
+
+def _align(run: Run, tools: Sequence[str]) -> list[Call]:
+    """The calls of a run that are the steps `tools`, the earliest that fit."""
+    calls = iter(run.calls)
+    return [next(call for call in calls if call.tool == tool) for tool in tools]
+
+
+def _trigger(run: Run, shared: frozenset[str], digest: Digest) -> str:
+    """The words of a goal that all goals share, in its order."""
+    words = [
+        word for word in run.goal.split() if any(digest(one) in shared for one in words_of(word))
+    ]
+    return " ".join(words[:TRIGGER_WORDS]).strip(".,;:!?") or run.goal
+
+
+def _placeholder(name: str, taken: Iterable[str]) -> str:
+    known = set(taken)
+    plain = "".join(c if c.isalnum() else "_" for c in name).strip("_").lower() or "value"
+    number = 1
+    while (wanted := f"<{plain}>" if number == 1 else f"<{plain}_{number}>") in known:
+        number += 1
+    return wanted
+
+
+def _short(value: Any) -> str:
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    return clean_line(sound(text), limit_characters=VALUE_CHARACTERS)
+
+
+# ----------------------------------------------------------------------------
+# Learn workflows from turns whose tool calls worked, in the background.
+
+
+MOST_WORKFLOWS = 200
+_SEEN = 20
+"""So many runs are known by their id: a job may be done twice."""
+
+
+class Workflows:
+    """What worked before, for each user and project."""
+
+    def __init__(self, memory: MemoryManager, predictions: Predictions) -> None:
+        self._memory = memory
+        self._predictions = predictions
+
+    def remember(
+        self, goal: str, calls: Sequence[Call], scope: Scope, *, results: Sequence[str] = ()
+    ) -> bool:
+        """Learn from a turn in the background; whether there was anything to learn from.
+
+        `results` are the ids of what the calls gave.
+        """
+        run = read_run(goal, calls)
+        if run is None:
+            return False
+        payload = {
+            "id": self._memory.ids.new(),
+            "goal": run.goal,
+            "said": content_hash(strip(goal)),
+            "results": list(results),
+            "calls": [[call.tool, dict(call.arguments)] for call in run.calls],
+        }
+        return self._memory.worker.submit(LEARN_WORKFLOW, payload, scope=scope)
+
+    def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Do what `remember` asked for."""
+        calls = [Call(tool=tool, arguments=dict(given)) for tool, given in payload["calls"]]
+        run = read_run(str(payload["goal"]), calls)
+        if run is None:
+            return
+        while True:
+            raw = self._predictions.get_kept("runs", scope)
+            kept = _read_kept(raw)
+            seen = [str(one) for one in kept.get("seen", ())]
+            if payload["id"] in seen:
+                return
+            before = [run for run in map(run_from_json, kept.get("runs", ())) if run is not None]
+            learned, after = learn(run, before, digest=self._predictions.digest)
+            if learned is not None:
+                self._link(self._keep(learned, scope), payload, scope)
+            value = {
+                "runs": [run_to_json(one) for one in after],
+                "seen": [*seen, payload["id"]][-_SEEN:],
+            }
+            if self._predictions.replace_kept("runs", raw, pack(value), scope):
+                return  # nobody else learned meanwhile
+
+    def _keep(self, learned: Learned, scope: Scope) -> str:
+        """Remember a workflow, in place of the one it makes more general; gives its id."""
+        fields = to_memory_fields(learned.workflow)
+        whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}
+        metadata = {**fields.metadata, "learned": True}
+        known = self._memory.get_all(kinds=["workflow"], limit=MOST_WORKFLOWS, **whose)
+        for memory in known:
+            if self._is_older(memory, learned.workflow, whose):
+                self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
+                return memory.id
+        added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)
+        return added.ids[0]
+
+    def _link(self, workflow_id: str, payload: Mapping[str, Any], scope: Scope) -> None:
+        """Note of which message and results a workflow has its words: it is erased with them."""
+        store, now = self._memory.store, self._memory.clock.now()
+        where = Compare(field="content_hash", operator="eq", value=str(payload.get("said", "")))
+        said = store.scan(Selection(reader=scope, kinds=("message",), where=where))
+        for source in (*(one.id for one in said), *payload.get("results", ())):
+            link = Link(first_id=workflow_id, second_id=source, relation=DERIVED, created_at=now)
+            with suppress(RecordNotFound):  # erased meanwhile
+                store.links.put(scope, link)
+
+    def _is_older(self, memory: Memory, made: Workflow, whose: Mapping[str, str | None]) -> bool:
+        record = from_memory(memory)
+        own = memory.visibility == "private" and memory.scope == Scope(**whose)
+        return (
+            own
+            and memory.metadata.get("learned") is True
+            and isinstance(record, Workflow)
+            and same_workflow(record, made)
+        )
+
+
+def _read_kept(raw: str | None) -> dict[str, Any]:
+    try:
+        return unpack(raw) if raw else {}
+    except InvalidInput:
+        return {}

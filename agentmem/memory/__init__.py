@@ -1,0 +1,1 @@
+"""MemoryManager and its async face: the only room that wires the others."""

@@ -1,0 +1,456 @@
+"""Remember texts, messages, documents and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from agentmem.base.checks import require_items, require_mapping, require_text
+from agentmem.base.errors import BadVector, ChangedMeanwhile, InvalidInput
+from agentmem.base.filters import Compare, Selection
+from agentmem.base.telemetry import span
+from agentmem.base.types import (
+    EMPTY,
+    PREFERENCES_URL,
+    Document,
+    Memory,
+    Scope,
+    Visibility,
+    content_hash,
+)
+from agentmem.memory.base import Base
+from agentmem.search.intake import (
+    Maker,
+    from_chunks,
+    from_document,
+    from_messages,
+    from_text,
+    prepare_all,
+    require_something,
+    same_message,
+    same_words,
+    scope_of,
+)
+from agentmem.search.results import Added, AddResult
+from agentmem.stores.rules import Sameness, split_new
+from agentmem.stores.values import Entry, Receipt, Source
+
+if TYPE_CHECKING:
+    from agentmem.living.facts import Record
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.embedding import Vectors
+
+
+FEW_CHUNKS = 8
+
+Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document | Record"
+
+
+class Adding(Base):
+    """The calls that remember."""
+
+    def add(self, data: Addable, **options: Any) -> AddResult:
+        """Remember a text, messages, a document or a record; see the call for each."""
+        if isinstance(data, Document):
+            return self.add_document(data, **options)
+        if isinstance(data, str):
+            return self.add_text(data, **options)
+        if isinstance(data, Mapping):
+            return self.add_messages([data], **options)
+        if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+            return self.add_messages(data, **options)
+        from agentmem.living.facts import Record
+
+        if isinstance(data, Record):
+            return self.add_record(data, **options)
+        raise InvalidInput(
+            "data",
+            data,
+            "is nothing to remember",
+            remedy="Pass a str, messages, a Document, or a Fact, Episode, Pattern or Workflow.",
+        )
+
+    def add_text(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        importance: float = 0.5,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember one text as one memory; the same text again adds nothing."""
+        maker = self._maker(whose, visibility, metadata)
+        source_url = PREFERENCES_URL if kind == "preference" else ""
+        memory = from_text(maker, text, kind=kind, importance=importance, source_url=source_url)
+        return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+
+    def add_record(
+        self,
+        record: Record,
+        *,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        importance: float = 0.5,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a `Fact`, `Episode`, `Pattern` or `Workflow`; the same again adds nothing.
+
+        `from_memory` (in `agentmem.living.facts`) reads it back.
+        """
+        from agentmem.living.facts import Record, to_memory_fields
+
+        if not isinstance(record, Record):
+            raise InvalidInput(
+                "record", record, "is no record",
+                remedy="Pass a Fact, Episode, Pattern or Workflow.",
+            )  # fmt: skip
+        fields = to_memory_fields(record)
+        if not fields.title.strip():
+            raise InvalidInput(
+                "record", record, "has no name", remedy="Give its key, title or trigger."
+            )
+        told = {**require_mapping(metadata, "metadata"), **fields.metadata}
+        maker = self._maker(whose, visibility, told)
+        memory = from_text(
+            maker, fields.text, kind=fields.kind, title=fields.title, importance=importance
+        )
+        kept = fields.metadata
+        return self._put_new(
+            maker,
+            [memory],
+            same=lambda m: (
+                m.content_hash,
+                m.kind,
+                all(m.metadata.get(n) == kept[n] for n in kept),
+            ),
+        )
+
+    def add_messages(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        session: str = "",
+        once: bool = False,
+        listen: bool = True,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a conversation, one memory a message; a message already there adds nothing.
+
+        The same words at another time are another message, unless `once`: then
+        what a speaker said before is not kept again. What the user says about
+        themselves in new messages reaches the profile unless `listen` is off (P45).
+        """
+        require_text(session, "session")
+        maker = self._maker(whose, visibility, metadata)
+        memories = from_messages(maker, messages, session=session)
+        same = same_words if once else same_message
+        result = self._put_new(maker, memories, same=same)
+        if listen:
+            new = {item.id for item in result.items if item.event == "ADD"}
+            self._listen([memory for memory in memories if memory.id in new], maker.scope)
+        return result
+
+    def _listen(self, memories: Sequence[Memory], scope: Scope) -> None:
+        """Let what the user says in new messages reach the profile; others' words do not."""
+        own = (scope.user_id, "user", "")
+        said = [m for m in memories if m.origin == "user" and m.speaker in own]
+        if said and scope.user_id is not None:
+            preferences = cast("MemoryManager", self).preferences
+            ordered = sorted(said, key=lambda memory: memory.created_at)
+            preferences.listen(
+                [{"role": "user", "content": memory.text} for memory in ordered],
+                user_id=scope.user_id,
+            )
+
+    def add_document(
+        self,
+        document: Document | str,
+        *,
+        url: str = "",
+        title: str = "",
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember a page in chunks. The same url with other content replaces the page (P6)."""
+        if not isinstance(document, Document):
+            document = Document(text=document, url=url, title=title)
+        maker = self._maker(whose, visibility, metadata)
+        memories = from_document(
+            maker,
+            document,
+            target_tokens=self.settings.chunk_tokens,
+            limit_tokens=self.settings.chunk_limit_tokens,
+        )
+        digest = content_hash(f"{document.title}\n\n{document.text}")
+        return self._replace(maker, memories, digest, title=document.title)
+
+    def add_chunks(
+        self,
+        chunks: Sequence[str],
+        *,
+        url: str,
+        title: str = "",
+        vectors: Vectors | None = None,
+        visibility: Visibility = "private",
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: str | None,
+    ) -> AddResult:
+        """Remember texts already cut, with vectors of the memory's embedder if there are any."""
+        maker = self._maker(whose, visibility, metadata)
+        chunks = require_items(chunks, "chunks", "texts")
+        memories = from_chunks(maker, chunks, url=url, title=title)
+        digest = content_hash("\n\n".join([title, *chunks]))
+        return self._replace(maker, memories, digest, title=title, vectors=vectors)
+
+    def _maker(
+        self, whose: Mapping[str, str | None], visibility: Visibility, metadata: Mapping[str, Any]
+    ) -> Maker:
+        return Maker(
+            scope=scope_of(whose),
+            visibility=visibility,
+            now=self.clock.now(),
+            new_ids=self.ids.take,
+            metadata=metadata,
+        )
+
+    def _put_new(
+        self,
+        maker: Maker,
+        memories: Sequence[Memory],
+        *,
+        same: Sameness,
+    ) -> AddResult:
+        known = self._known(maker.scope, memories)
+        unknown, ids = split_new([Entry(memory=m) for m in memories], known, same)
+        added, degradations = self._put([entry.memory for entry in unknown], same=same)
+        items = [
+            Added(id=there, text=memory.text, event="ADD" if there == memory.id else "NONE")
+            for memory, there in zip(memories, (added.get(i, i) for i in ids), strict=True)
+        ]
+        unchanged = all(item.event == "NONE" for item in items)
+        return AddResult(items=tuple(items), unchanged=unchanged, degradations=degradations)
+
+    def _known(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+        """What this owner may have of `memories` already: known before anything is embedded."""
+        hashes = tuple({memory.content_hash for memory in memories})
+        if not hashes:
+            return []
+        where = Compare(field="content_hash", operator="in", value=hashes)
+        kinds = tuple({memory.kind for memory in memories})
+        return list(self.store.scan(Selection(reader=scope, where=where, kinds=kinds)))
+
+    def _put(
+        self, memories: Sequence[Memory], *, same: Sameness
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Store what nobody added meanwhile: the id that each has, and what went wrong."""
+        if not memories:
+            return {}, ()
+        with span("create_memory", store_id=self.telemetry_id) as told:
+            entries = self._entries(memories)
+            ids = self.store.put_new(entries, same=same)
+            told.found(len(entries))
+        self._judge_later(memories)
+        there = {memory.id: found for memory, found in zip(memories, ids, strict=True)}
+        return there, self._after_write(entries)
+
+    def _replace(
+        self,
+        maker: Maker,
+        memories: Sequence[Memory],
+        digest: str,
+        *,
+        title: str,
+        vectors: Vectors | None = None,
+    ) -> AddResult:
+        source = Source(
+            url=memories[0].source_url,
+            title=title,
+            content_hash=digest,
+            scope=maker.scope,
+            visibility=maker.visibility,
+        )
+        # Known before anything is embedded; a few ready vectors cost less than asking.
+        ready = vectors is not None and len(memories) <= FEW_CHUNKS
+        if not ready and self.store.has_source(source):
+            return AddResult(unchanged=True)
+        with span("upsert_memory", store_id=self.telemetry_id) as told:
+            entries = self._entries(memories, vectors=vectors)
+            report = self.store.replace_source(source, entries, at=maker.now)
+            told.found(len(entries))
+        items = () if report.unchanged else memories
+        return AddResult(
+            items=tuple(Added(id=m.id, text=m.text, event="ADD") for m in items),
+            unchanged=report.unchanged,
+            replaced=report.removed,
+            degradations=self._after_write(entries),
+        )
+
+    def _entries(
+        self, memories: Sequence[Memory], *, vectors: Vectors | None = None
+    ) -> list[Entry]:
+        if vectors is None:
+            made = self.embedding.embed(memories)
+        elif len(vectors) == len(memories):
+            made = self.embedding.given(vectors)
+        else:
+            raise BadVector(f"There are {len(vectors)} vectors for {len(memories)} texts.")
+        return prepare_all(memories, made)
+
+    def _after_write(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        self.index.expect(len(entries), lambda: self.embedding.serving_id)
+        if all(entry.vectors for entry in entries) or not self.embedding.wanted:
+            return ()
+        problem = self.embedding.embed_rest()
+        return (f"not embedded yet: {problem}",) if problem else ()
+
+
+# ----------------------------------------------------------------------------
+# Change, supersede, delete and erase what is remembered.
+
+
+class Changing(Adding):
+    """The calls that change and remove."""
+
+    def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        importance: float | None = None,
+        title: str | None = None,
+        data: str | None = None,
+        **whose: str | None,
+    ) -> Memory:
+        """Change a memory in place; what it said before is in `history`.
+
+        `data` is another name for `text`.
+        """
+        if text is not None and data is not None:
+            raise InvalidInput("data", data, "is text said twice", remedy="Give one of them.")
+        text = data if text is None else text
+        scope = scope_of(whose)
+        require_text(memory_id, "memory_id")
+        if metadata is not None:
+            require_mapping(metadata, "metadata")
+        changes: dict[str, Any] = {
+            name: value
+            for name, value in (
+                ("metadata", metadata), ("importance", importance), ("title", title)
+            )
+            if value is not None
+        }  # fmt: skip
+        if text is not None:
+            changes |= {
+                "text": require_something(text),
+                "content_hash": content_hash(text),
+                "summary": None,
+                "compressed": None,
+                "index": None,
+            }
+        with span("update_memory", store_id=self.telemetry_id, record_id=memory_id):
+            new = self._changed(scope, memory_id, changes)
+        if text is not None:
+            self._judge_later([new])
+        return new
+
+    def _changed(self, scope: Scope, memory_id: str, changes: Mapping[str, Any]) -> Memory:
+        """Change a memory, and what somebody else changed meanwhile stays changed."""
+        while True:
+            old = self.store.get(scope, memory_id)
+            (entry,) = self._entries([replace(old, **changes)])
+            with suppress(ChangedMeanwhile):
+                return self.store.update(scope, entry, at=self.clock.now(), was=old)
+
+    def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
+        """Put a newer statement in a memory's place; the older one stays in the record."""
+        scope = scope_of(whose)
+        now = self.clock.now()
+        old = self.store.get(scope, require_text(memory_id, "memory_id"))
+        new = replace(
+            old,
+            id=self.ids.new(),
+            text=require_something(text),
+            content_hash=content_hash(text),
+            created_at=now,
+            valid_from=now,
+            valid_to=None,
+            summary=None,
+            compressed=None,
+            index=None,
+            supersedes=old.id,
+            superseded_by=None,
+        )
+        with span("update_memory", store_id=self.telemetry_id, record_id=old.id):
+            (entry,) = self._entries([new])
+            kept = self.store.supersede(scope, old.id, entry, at=now)
+        self._judge_later([kept])
+        return kept
+
+    def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
+        """Take memories out of every read; they are kept until `erase` or `purge`."""
+        ids = _ids(memory_id)
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            told.found(len(ids))
+            return self.store.delete(scope_of(whose), ids, at=self.clock.now())
+
+    def delete_all(self, *, filters: Mapping[str, Any] | None = None, **whose: str | None) -> int:
+        """Delete every private memory of this reader, or those that pass `filters`."""
+        selection = replace(self._selection(whose, filters), visibilities=("private",))
+        with span("delete_memory", store_id=self.telemetry_id):
+            return self.store.delete_all(selection, at=self.clock.now())
+
+    def remove_by_source_url(self, url: str, **whose: str | None) -> int:
+        """Delete every chunk of a page."""
+        scope = scope_of(whose)
+        return self.store.remove_by_source_url(scope, require_text(url, "url"), at=self.clock.now())
+
+    def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
+        """Remove memories so that their bytes are in no file of the store (P26).
+
+        Their merged duplicates go with them, and so does what was made of them:
+        facts and preferences that no other message states, and what a tool
+        result was promoted to. What is pinned stays. The receipt's `derived`
+        lists what went.
+        """
+        scope, ids = scope_of(whose), _ids(memory_id)
+        self._settle(scope)
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            self._unlearn(scope, self.store.to_erase(scope, ids))
+            receipt = self.store.erase(scope, ids, at=self.clock.now())
+            told.found(len(receipt.ids))
+        self._forget()
+        return receipt
+
+    def erase_all(
+        self, *, filters: Mapping[str, Any] | None = None, **whose: str | None
+    ) -> Receipt:
+        """Erase every private memory of this reader, deleted ones too, or those `filters` pass.
+
+        What was made of them goes with them, as with `erase`.
+        """
+        selection = replace(
+            self._selection(whose, filters),
+            visibilities=("private",),
+            deleted=True,
+            superseded=True,
+        )
+        self._settle(selection.reader)
+        with span("delete_memory", store_id=self.telemetry_id) as told:
+            gone = self.store.to_erase_all(selection)
+            self._unlearn(selection.reader, gone, everything=selection.is_everything)
+            receipt = self.store.erase_all(selection, at=self.clock.now())
+            told.found(len(receipt.ids))
+        self._forget()
+        return receipt
+
+
+def _ids(memory_id: str | Sequence[str]) -> list[str]:
+    return [memory_id] if isinstance(memory_id, str) else require_items(memory_id, "ids", "ids")

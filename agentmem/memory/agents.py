@@ -1,0 +1,454 @@
+"""What a memory does for a loop: turns, wrappers, preferences, background indexing.
+
+Each call is a door to a module of its own, opened when it is used.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.errors import InvalidInput
+from agentmem.memory.base import Base
+from agentmem.search.intake import Instant, Whose, instant, read_scope, scope_of
+
+if TYPE_CHECKING:
+    from agentmem.agent.runtime import Runtime
+    from agentmem.agent.turn import Turn
+    from agentmem.base.config import LoopConfig
+    from agentmem.base.types import Memory
+    from agentmem.living.consolidate import ConsolidationReport
+    from agentmem.living.learn import Learned
+    from agentmem.living.merge_stores import MergeReport
+    from agentmem.living.models import Model, Spend
+    from agentmem.living.plans import ConsolidationSettings, Contradiction, Resolution
+    from agentmem.living.predict import Prediction, Signal, SignalKind
+    from agentmem.living.preferences import PreferenceStore
+    from agentmem.living.settle import Resolved
+    from agentmem.living.tiers import Prefetched, Shares, TieredContext
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.results import FolderReport, IndexingResult, SearchResults
+    from agentmem.search.retriever import Request
+    from agentmem.sources.background import Worker
+    from agentmem.sources.code import LearnedPatterns
+    from agentmem.sources.imports.load import ImportSummary
+    from agentmem.sources.imports.load import Source as ImportSource
+    from agentmem.stores.rules import JournalEntry, Undone
+
+
+if TYPE_CHECKING:
+    Signals = Sequence[Signal | tuple[str, str]]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+_MAKING = threading.Lock()
+
+
+class Agents(Base):
+    """The calls that serve agent loops."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What the turns of this memory share; made when it is first needed."""
+        if self._runtime is None:
+            from agentmem.agent.runtime import Runtime
+
+            with _MAKING:
+                if self._runtime is None:
+                    keep_up = self._retriever.keep_up
+                    self._runtime = Runtime(cast("MemoryManager", self), keep_up=keep_up)
+        return self._runtime
+
+    @property
+    def worker(self) -> Worker:
+        """The queue for work beside the loop."""
+        self.early_pages.settle()
+        return self.runtime.worker
+
+    @property
+    def preferences(self) -> PreferenceStore:
+        """What users told about themselves."""
+        return self.runtime.preferences
+
+    def turn(
+        self,
+        messages: Sequence[Any],
+        *,
+        model: str = "",
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        scope: Whose = None,
+        config: LoopConfig | None = None,
+        message_id: str = "",
+        trim: bool = False,
+        dry: bool = False,
+        signals: Signals = (),
+        **whose: str | None,
+    ) -> Turn:
+        """One turn of a loop of your own: send `turn.messages`, then say `turn.done(answer)`.
+
+        It never raises because memory failed. With `trim` old messages give
+        way when the window is too small, and `BudgetError` is raised when what
+        must be sent does not fit. `dry` keeps nothing of the turn. `signals`
+        say what is going on (a file that is open, an error seen): what is cited
+        under them is predicted the next time.
+        """
+        from agentmem.agent.turn import Turn
+
+        said: tuple[Signal, ...] = ()
+        if signals != ():
+            from agentmem.living.predict import read_signals
+
+            said = read_signals(signals)
+        return Turn(
+            cast("MemoryManager", self),
+            messages,
+            model=model,
+            tools=tools,
+            scope=read_scope(scope, whose),
+            config=config,
+            message_id=message_id,
+            trim=trim,
+            dry=dry,
+            signals=said,
+        )
+
+    async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:
+        """`turn` for callers that await: it is built on a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.turn, messages, **options)
+
+    def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:
+        """Say what is going on; the turns and predictions of the next two hours know it.
+
+        `kind` is `file`, `branch`, `error`, `time`, `collaborator`, `tool` or `task`.
+        """
+        from agentmem.living.predict import Signal
+
+        self.runtime.predictions.note(Signal(kind=kind, value=value), scope_of(whose))
+
+    def predict(
+        self, signals: Signals = (), limit: int = 10, **whose: str | None
+    ) -> tuple[Prediction, ...]:
+        """The memories most probably needed in this situation, best first, with a confidence."""
+        from agentmem.living.predict import read_signals
+
+        scope = scope_of(whose)
+        require_count(limit, "limit")
+        tiers = self.runtime.tiers
+        given = tiers.signals_for(read_signals(signals), scope)
+        return tuple(self.runtime.predictions.predict(given, scope, limit=limit))
+
+    def prefetch(
+        self,
+        signals: Signals = (),
+        *,
+        budget_ms: float = 200.0,
+        config: LoopConfig | None = None,
+        **whose: str | None,
+    ) -> Prefetched:
+        """Make ready what the next turn will need, within about `budget_ms`.
+
+        Tasks and errors among the signals are searched for ahead: a turn that
+        says the same is served from the cache. The embedder, the indexes and
+        what counts tokens are loaded, so that any other turn is faster too;
+        what takes longer than the budget goes on in the background.
+        """
+        from agentmem.base.config import LoopConfig
+        from agentmem.living.predict import read_signals
+
+        return self.runtime.prefetcher.run(
+            scope_of(whose),
+            read_signals(signals),
+            budget_ms=budget_ms,
+            config=config or LoopConfig(),
+        )
+
+    def assemble_context(
+        self,
+        budget: int = 8_000,
+        *,
+        signals: Signals = (),
+        activity: str = "general",
+        task: str = "",
+        table: Mapping[str, Shares] | None = None,
+        model: str = "",
+        **whose: str | None,
+    ) -> TieredContext:
+        """What is worth knowing now in four tiers, within `budget` tokens of `model` (P36).
+
+        `task` says in words what is being done. `table` gives shares of your
+        own by activity. A part that cannot be read is left out and named in
+        `degradations`.
+        """
+        from agentmem.living.predict import read_signals
+
+        return self.runtime.tiers.assemble(
+            scope_of(whose),
+            budget_tokens=budget,
+            signals=read_signals(signals),
+            activity=activity,
+            task=task,
+            table=table,
+            count=self.runtime.tokenizer(model)[0],
+        )
+
+    def wrap(self, fn: F, **options: Any) -> F:
+        """A chat-completions callable with memory: the same signature, the same return type.
+
+        Sync or async, streaming or not. Each call may say `memory_scope=` and
+        `memory_off=`.
+        """
+        from agentmem.agent.adapters.calls import wrap
+
+        return wrap(cast("MemoryManager", self), fn, **options)
+
+    def wrap_openai(self, client: C, **options: Any) -> C:
+        """An OpenAI client with memory; yours stays as it is."""
+        from agentmem.agent.adapters.openai import wrap_openai
+
+        return wrap_openai(client, cast("MemoryManager", self), **options)
+
+    def wrap_search(self, fn: F, **options: Any) -> F:
+        """A web-search function with memory beside its results."""
+        from agentmem.sources.web.enhanced import wrap_search
+
+        return wrap_search(cast("MemoryManager", self), fn, **options)
+
+    def index_page(
+        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+    ) -> IndexingResult:
+        """Remember a page now, HTML or text; what went wrong is in the result."""
+        return self.runtime.indexer.index_page(content, url, title, **whose)
+
+    def index_page_async(
+        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+    ) -> bool:
+        """Remember a page in the background; returns at once and never raises."""
+        early, sound = self.early_pages, isinstance(content, str | bytes)
+        if sound and (early.busy or self._runtime is None) and not self._closed:
+            early.call(content, url, title, **whose)  # the first must not wait for what it loads
+            return True
+        return self.runtime.indexer.index_page_async(content, url, title, **whose)
+
+    def index_path(self, path: str | Path, **options: Any) -> FolderReport:
+        """Remember a file, or every readable file of a folder."""
+        return self.runtime.indexer.index_path(path, **options)
+
+    def index_url(self, url: str, **options: Any) -> IndexingResult:
+        """Fetch a page and remember it; private addresses are refused unless allowed."""
+        return self.runtime.indexer.index_url(url, **options)
+
+    def learn_patterns(
+        self, path: str | Path, *, languages: bool = True, **whose: str | None
+    ) -> LearnedPatterns:
+        """Remember how code is written in a folder, and which files belong together.
+
+        Python is read as it is; other languages when tree-sitter is installed
+        (`agentmem-loop[code]`). What was learned of the folder before is replaced.
+        """
+        from agentmem.sources.code import learn_patterns
+
+        return learn_patterns(
+            cast("MemoryManager", self), path, scope=scope_of(whose), languages=languages
+        )
+
+    def import_from(
+        self,
+        path: str | Path,
+        source: ImportSource = "auto",
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        **whose: str | None,
+    ) -> ImportSummary:
+        """Add what mem0, Letta, Zep, ChatGPT, Claude or `export_jsonl` exported.
+
+        With a name everything becomes that owner's. What is there already is
+        skipped; what was not taken is counted by reason.
+        """
+        from agentmem.sources.imports.load import import_from
+
+        return import_from(
+            cast("MemoryManager", self),
+            path,
+            source=source,
+            scope=scope_of(whose) if any(whose.values()) else None,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def flush(self, timeout_seconds: float | None = None) -> bool:
+        """Wait for the background work; whether all of it was done in time."""
+        began = time.monotonic()
+        if not (self.under_way.wait(timeout_seconds) and self.early_pages.settle(timeout_seconds)):
+            return False
+
+        def left() -> float | None:
+            if timeout_seconds is None:
+                return None
+            return max(0.0, timeout_seconds - (time.monotonic() - began))
+
+        if self._runtime is not None and not self._runtime.worker.flush(left()):
+            return False
+        return self.embedding.wait(left())
+
+
+# ----------------------------------------------------------------------------
+# What a memory does to keep itself in order: consolidate, undo, contradictions, learning.
+#
+# Each call is a door to a module of its own, opened when it is used.
+
+
+class Living(Base):
+    """The calls that keep a memory small, true and useful."""
+
+    def consolidate(
+        self,
+        *,
+        dry_run: bool = False,
+        settings: ConsolidationSettings | None = None,
+        full: bool = False,
+        model: Model | None = None,
+        spend: Spend | None = None,
+        **whose: str | None,
+    ) -> ConsolidationReport:
+        """Merge, shorten, forget, link and look for contradictions, all in one step (P37).
+
+        `undo(report.journal_id)` takes it back. A dry run changes nothing and
+        reports what a run would do now. Only what changed since the last run
+        is compared again, unless `full`. A `model` (a litellm name or a
+        chat-completions callable) writes shorter summaries and looks at what
+        the rules are not sure of, within `spend`; a dry run asks none.
+        """
+        from agentmem.living.consolidate import Consolidator
+
+        consolidator = Consolidator(cast("MemoryManager", self))
+        return consolidator.run(
+            scope_of(whose),
+            dry_run=dry_run,
+            settings=settings,
+            full=full,
+            model=model,
+            spend=spend,
+        )
+
+    def undo(self, journal_id: str, **whose: str | None) -> Undone:
+        """Take a run or what was learned back; what was changed since stays as it is."""
+        require_text(journal_id, "journal_id")
+        return self.store.journal.undo(scope_of(whose), journal_id, at=self.clock.now())
+
+    def journal(self, limit: int = 20, **whose: str | None) -> tuple[JournalEntry, ...]:
+        """The newest runs that can be undone, and those that were."""
+        return self.store.journal.recent(scope_of(whose), limit=require_count(limit, "limit"))
+
+    def bring_back(self, memory_id: str | Sequence[str], **whose: str | None) -> JournalEntry:
+        """Let memories that were forgotten or put away be found again; `undo` takes it back."""
+        from agentmem.living.consolidate import bring_back
+
+        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        return bring_back(cast("MemoryManager", self), scope_of(whose), ids)
+
+    def contradictions(
+        self, *, open_only: bool = True, **whose: str | None
+    ) -> tuple[Contradiction, ...]:
+        """Memories that cannot both be true, oldest first; the resolved ones on request."""
+        from agentmem.living.settle import Settler
+
+        settler = Settler(cast("MemoryManager", self))
+        return settler.all(scope_of(whose), open_only=open_only)
+
+    def contradiction(self, contradiction: str, **whose: str | None) -> Contradiction:
+        """One contradiction by its id, or the beginning of it."""
+        from agentmem.living.settle import Settler
+
+        return Settler(cast("MemoryManager", self)).get(scope_of(whose), contradiction)
+
+    def resolve(
+        self, contradiction: str, resolution: Resolution, *, note: str = "", **whose: str | None
+    ) -> Resolved:
+        """Say what is true: `a_wins`, `b_wins`, `both_valid` or `merged`.
+
+        The side that does not hold is superseded, and kept; `undo` with the
+        result's `journal_id` opens the contradiction again.
+        """
+        from agentmem.living.settle import Settler
+
+        settler = Settler(cast("MemoryManager", self))
+        return settler.resolve(scope_of(whose), contradiction, resolution, note=note)
+
+    def learn(
+        self,
+        data: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        model: Model | None = None,
+        spend: Spend | None = None,
+        dry_run: bool = False,
+        **whose: str | None,
+    ) -> Learned:
+        """Keep the facts, decisions and fixes that a user's text or turns state, in one step.
+
+        A later value for the same key takes the earlier one's place (P38).
+        Turns of others than the user teach nothing. `undo(result.journal_id)`
+        takes it all back; a dry run changes nothing. A `model` (a litellm name
+        or a chat-completions callable) finds what the rules miss, within
+        `spend`; what it proposes is kept only if the text says it (L11). What
+        users say about themselves reaches their profile too (P45); that is
+        taken back with `preferences.undo`.
+        """
+        from agentmem.living.learn import Learner
+
+        memory = cast("MemoryManager", self)
+        learner, scope = Learner(memory), scope_of(whose)
+        said = learner.read(scope, data)
+        learned = learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
+        if scope.user_id is not None and not dry_run:
+            ordered = sorted(said, key=lambda one: one.at)
+            own: list[dict[str, Any]] = [{"role": "user", "content": one.text} for one in ordered]
+            memory.preferences.listen(own, user_id=scope.user_id)
+        return learned
+
+    def history_of(
+        self, key: str, *, as_of: Instant = None, **whose: str | None
+    ) -> tuple[Memory, ...]:
+        """Every value that a key ("API limit") ever had, earliest first; or the one as of then."""
+        from agentmem.living.learn import Learner
+
+        learner = Learner(cast("MemoryManager", self))
+        return learner.history(scope_of(whose), key, as_of=instant(as_of, "as_of"))
+
+    def merge_from(
+        self, path: str | Path | None = None, *, user_id: str | None = None, into: str | None = None
+    ) -> MergeReport:
+        """Take in another store (`path`), or give a copy of `user_id`'s memories to `into`.
+
+        Nothing is lost and the other side stays as it is. What both have is
+        kept once; where they disagree the report says what was done.
+        """
+        from agentmem.living.merge_stores import StoreMerger
+
+        merger = StoreMerger(cast("MemoryManager", self))
+        if path is None:
+            return merger.merge_user(user_id, into)
+        if user_id is not None or into is not None:
+            raise InvalidInput(
+                "path", str(path), "and users are two different merges", remedy="Pass one of them."
+            )
+        from agentmem.stores.sqlite.store import SqliteStore
+
+        if not Path(path).is_file():
+            raise InvalidInput("path", str(path), "is no store", remedy="Name a store's file.")
+        with SqliteStore(path) as other:
+            report = merger.merge_store(other)
+        if report.added and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
+
+    def find(self, request: Request) -> SearchResults:
+        """What a search finds that was put together already."""
+        return self._retriever.search(request)

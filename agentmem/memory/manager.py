@@ -1,0 +1,257 @@
+"""The everyday API: one object that wires store, indexes and embedder, and decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from agentmem.base.checks import require_count, require_path, require_text
+from agentmem.base.config import SearchMode
+from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.base.telemetry import span
+from agentmem.base.types import Memory
+from agentmem.memory.adding import Changing
+from agentmem.memory.agents import Agents, Living
+from agentmem.memory.base import Base
+from agentmem.search.embedding import Progress
+from agentmem.search.intake import Instant, prepare, scope_of
+from agentmem.search.results import Memories, SearchResults, Stats
+from agentmem.search.retriever import Request
+from agentmem.stores.values import VerifyReport, Version
+
+if TYPE_CHECKING:
+    from agentmem.stores.jsonl import ImportReport
+
+
+# ----------------------------------------------------------------------------
+# Find and read what is remembered.
+
+
+class Reading(Base):
+    """The calls that find and read."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        mode: SearchMode | None = None,
+        filters: Mapping[str, Any] | None = None,
+        kinds: Sequence[str] | None = None,
+        source_url: str | None = None,
+        session: str | None = None,
+        since: Instant = None,
+        until: Instant = None,
+        as_of: Instant = None,
+        explain: bool = False,
+        cold: bool | None = None,
+        limit: int | None = None,
+        **whose: str | None,
+    ) -> SearchResults:
+        """The memories that answer `query`, best first, none below `threshold` (P1).
+
+        `limit` is another name for `top_k`. A query without words finds nothing.
+        Memories that were put away are searched when the others do not answer
+        well, always with `cold=True` and never with `cold=False`.
+        """
+        if top_k is not None and limit is not None:
+            raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
+        wanted = top_k if top_k is not None else limit
+        settings = self.settings
+        request = Request(
+            query=query,
+            selection=self._selection(
+                whose,
+                filters,
+                kinds=kinds,
+                source_url=source_url,
+                session=session,
+                since=since,
+                until=until,
+                as_of=as_of,
+            ),
+            top_k=settings.top_k if wanted is None else wanted,
+            threshold=settings.similarity_threshold if threshold is None else threshold,
+            mode=mode or settings.search_mode,
+            explain=explain,
+            cold=cold,
+            now=self.clock.now(),
+        )
+        with span("search_memory", query=query, store_id=self.telemetry_id) as told:
+            found = self._retriever.search(request)
+            told.found(
+                len(found),
+                [{"id": h.memory.id, "score": h.score, "content": h.memory.text} for h in found]
+                if told.wants_records
+                else (),
+            )
+        return found
+
+    def get(self, memory_id: str, **whose: str | None) -> Memory:
+        """The memory with this id; `RecordNotFound` if this reader has none."""
+        return self.store.get(scope_of(whose), require_text(memory_id, "memory_id"))
+
+    def get_all(
+        self,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        kinds: Sequence[str] | None = None,
+        limit: int = 100,
+        superseded: bool = False,
+        forgotten: bool = False,
+        as_of: Instant = None,
+        **whose: str | None,
+    ) -> Memories:
+        """Up to `limit` memories of this reader, newest first; the forgotten ones on request."""
+        selection = self._selection(whose, filters, kinds=kinds, as_of=as_of)
+        selection = replace(selection, superseded=superseded, forgotten=forgotten)
+        return Memories(self.store.recent(selection, limit=require_count(limit, "limit")))
+
+    def recent(self, limit: int = 10, **whose: str | None) -> Memories:
+        """The newest memories of this reader."""
+        return self.get_all(limit=limit, **whose)  # type: ignore[arg-type]  # the rest are names
+
+    def search_by_source_url(self, url: str, **whose: str | None) -> Memories:
+        """Every chunk of a page, in its order."""
+        found = self.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
+        return Memories(found)
+
+    def history(self, memory_id: str, **whose: str | None) -> tuple[Version, ...]:
+        """What a memory said before each change, oldest first."""
+        return self.store.history(scope_of(whose), require_text(memory_id, "memory_id"))
+
+
+# ----------------------------------------------------------------------------
+# Look after a memory as a whole.
+
+
+_log = logging.getLogger(__name__)
+_LATE_SECONDS = 5.0
+
+
+class Upkeep(Base):
+    """The calls that keep a memory healthy, move it and close it."""
+
+    def sync(self) -> None:
+        """Make everything durable and save the indexes beside the store."""
+        self.store.upkeep.sync(at=self.clock.now())
+        if self.settings.save_indexes:
+            self.index.save(self.embedding.serving_id)
+
+    def get_stats(self, **whose: str | None) -> Stats:
+        """How much there is, how it is indexed, and what is wrong; of one reader if named."""
+        scope = scope_of(whose) if any(whose.values()) else None
+        return Stats(store=self.store.upkeep.stats(scope), embedding=self.embedding.state)
+
+    def reembed(self, *, progress: Progress | None = None) -> int:
+        """Make every missing vector now; an interrupted run goes on where it stopped (P29)."""
+        return self.embedding.fill_gaps(progress=progress)
+
+    def verify(self) -> VerifyReport:
+        """Read and check everything."""
+        return self.store.upkeep.verify()
+
+    def vacuum(self) -> None:
+        """Give unused space back."""
+        self.store.upkeep.vacuum()
+
+    def backup(self, path: str | Path) -> None:
+        """Write a consistent copy of the store while it is in use."""
+        self.store.upkeep.backup(Path(require_path(path)))
+
+    def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
+        """Write one JSON object a memory; of one reader if named. Gives how many there are."""
+        from agentmem.stores.jsonl import export_jsonl
+
+        scope = scope_of(whose) if any(whose.values()) else None
+        return export_jsonl(self.store, path, scope=scope, vectors=vectors)
+
+    def import_jsonl(
+        self,
+        path: str | Path,
+        *,
+        skip_bad_lines: bool = False,
+        own_words: bool = False,
+        as_exported: bool = False,
+        **whose: str | None,
+    ) -> ImportReport:
+        """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
+
+        Everything becomes the caller's: private, of origin "import", preferences
+        as facts. `own_words` says that the user's statements and preferences in
+        the file are their own and stays so. `as_exported` is for moving a store
+        you trust: every owner, visibility, origin and kind as the file has them.
+        Missing vectors are made afterwards, in the background if the settings
+        say so.
+        """
+        from agentmem.stores.jsonl import import_jsonl
+
+        if as_exported and (own_words or any(whose.values())):
+            raise InvalidInput(
+                "as_exported", True, "keeps every owner and kind as they are in the file",
+                remedy="Leave the name and own_words out, or as_exported.",
+            )  # fmt: skip
+        owner = None if as_exported else scope_of(whose)
+        report = import_jsonl(
+            self.store,
+            path,
+            analyse=prepare,
+            scope=owner,
+            own_words=own_words,
+            skip_bad_lines=skip_bad_lines,
+        )
+        if report.imported and owner is not None:  # of everybody's, consolidation looks at it
+            self.judge_later(owner)
+        if report.imported and self.settings.embed_in_background:
+            self.embedding.fill_gaps_in_background()
+        return report
+
+    def close(self) -> None:
+        """Save what can be saved and close; again is harmless.
+
+        A turn that was stopped while it was built is let finish: it keeps what
+        the user said.
+        """
+        if self._closed:
+            return
+        self.under_way.wait(_LATE_SECONDS)
+        self.early_pages.settle(_LATE_SECONDS)
+        self._closed = True
+        if self._runtime is not None:
+            self._runtime.close()
+        self.embedding.close()
+        if self.settings.save_indexes:
+            self._save_quietly()
+        self.index.close()
+        if "_cold_retriever" in self.__dict__:
+            self._cold_retriever.index.close()
+        self.store.close()
+
+    def _save_quietly(self) -> None:
+        try:
+            if self.index.worth_saving:
+                self.index.save(self.embedding.serving_id)
+        except (AgentMemError, OSError) as error:
+            _log.warning(
+                "The indexes could not be saved; they are built at the next open: %s", error
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class MemoryManager(Reading, Changing, Upkeep, Agents, Living):
+    """A memory.
+
+    Every call may say whose memory is meant with `user_id`, `project_id`,
+    `agent_id` and `run_id`; somebody not named is the one user of a memory
+    without users. What is returned, counted, changed or ranked is only what
+    that reader may see (P24).
+    """

@@ -1,0 +1,93 @@
+"""Open a memory: names become objects here and nowhere below."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from agentmem.base.checks import require_path
+from agentmem.base.config import Settings, default_path
+from agentmem.base.errors import InvalidInput
+from agentmem.base.protocols import Clock, Embedder
+from agentmem.memory.manager import MemoryManager
+from agentmem.search.embedders.base import DEFAULT, load_embedder
+from agentmem.search.retriever import Reranker
+from agentmem.stores.values import Restored
+
+
+def open(  # noqa: A001 - `agentmem.open` is what users type
+    path: str | os.PathLike[str] | None = None,
+    *,
+    embedder: str | Embedder | None = DEFAULT,
+    clock: Clock | None = None,
+    rerank: str | Reranker | None = None,
+    **settings: Any,
+) -> MemoryManager:
+    """The memory at `path`, or the one in the user's data folder.
+
+    Nothing is created before the first write. `":memory:"` keeps everything in
+    this process. `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER",
+    "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
+    search by words alone. `rerank` is "cross-encoder:FOLDER" or any callable that
+    scores memories from 0 to 1 for a question. Further settings are those of
+    `Settings`.
+    """
+    unknown = [name for name in settings if name not in Settings.__slots__]
+    if unknown:
+        raise InvalidInput(
+            unknown[0], settings[unknown[0]], "is no setting",
+            remedy=f"Known settings: {', '.join(Settings.__slots__)}.",
+        )  # fmt: skip
+    checked = Settings(**settings)
+    chosen = load_embedder(embedder) if isinstance(embedder, str) else _usable(embedder)
+    if isinstance(rerank, str):
+        from agentmem.search.rerank import load_reranker
+
+        rerank = load_reranker(rerank)
+    elif rerank is not None and not callable(rerank):
+        raise InvalidInput(
+            "rerank", rerank, "cannot be called", remedy="Pass a name or a callable."
+        )
+    from agentmem.stores.sqlite.store import IN_MEMORY, SqliteStore
+
+    file = None
+    if path != IN_MEMORY:
+        file = default_path() if path is None else Path(require_path(path))
+        if not file.name:
+            raise InvalidInput(
+                "path", str(path), "names no file", remedy="Name the store's own file."
+            )
+    return MemoryManager(
+        SqliteStore(file or IN_MEMORY, durability=checked.durability),
+        embedder=chosen,
+        clock=clock,
+        settings=checked,
+        path=file,
+        rerank=rerank,
+        load_embedder=load_embedder,
+    )
+
+
+def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Restored:
+    """Put a backup in the place of the store at `path`, or of the one in the user's data folder.
+
+    The backup is read and checked first. `StoreBusy` while anybody has the store
+    open. What stood there is set aside under another name, its log included, and
+    the backup itself stays as it is.
+    """
+    from agentmem.stores.sqlite.restore import restore as put_in_place
+
+    file = default_path() if path is None else Path(require_path(path))
+    return put_in_place(Path(require_path(backup)), file)
+
+
+def _usable(embedder: Embedder | None) -> Embedder | None:
+    """`embedder`, if it can be asked; its model is not loaded to find out."""
+    asked = ("embed_documents", "embed_query")
+    if embedder is not None and not all(callable(getattr(embedder, a, None)) for a in asked):
+        raise InvalidInput(
+            "embedder", embedder, "is no embedder",
+            remedy=f"Pass a name, or an object with id, {' and '.join(asked)}.",
+        )  # fmt: skip
+    return embedder

@@ -1,0 +1,1 @@
+"""The model that is asked: a name or a callable made one, or the extractive one."""

@@ -1,0 +1,679 @@
+"""The model that needs none: it answers by quoting the reference message."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
+from math import sqrt
+from typing import Any, Literal
+
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.config import EXTRACTIVE
+from agentmem.base.errors import InvalidInput, MalformedBlock
+from agentmem.base.lazy import compile_late
+from agentmem.data import read_lists
+from agentmem.prompt.block import STUB, ContextBlock, parse_context
+from agentmem.prompt.build import is_only_asked
+from agentmem.prompt.messages import is_reference, last_question
+from agentmem.prompt.query import read_queries
+from agentmem.prompt.strip import strip
+from agentmem.text.clean import show_quote
+from agentmem.text.detect import hear
+from agentmem.text.messages import Reply, text_of
+from agentmem.text.sentences import sentences
+from agentmem.text.terms import STOP_WORDS, analyse, analyse_query, idf
+
+# ----------------------------------------------------------------------------
+# What kind of answer a question wants, and whether a sentence looks like one.
+
+
+AnswerKind = Literal["when", "count", "money", "who", "where", "why", "how", "what", "any"]
+
+_ASKED: tuple[tuple[AnswerKind, str], ...] = (
+    (
+        "money",
+        (
+            r"\bhow (?:much|expensive)\b.{0,60}\b(?:cost|pay|paid|price|charge|spend|spent|earn"
+            r"|worth|fee|salary|raise[ds]?|budget)|\bwhat (?:is|was|are|were|does|did)\b.{0,40}"
+            r"\b(?:price|cost|fee|salary|budget|revenue)\b"
+        ),
+    ),
+    (
+        "when",
+        (
+            r"\b(?:since |until |by )?when\b|\b(?:what|which) (?:day|date|week|month|year|time"
+            r"|century|decade|season)\b|\bhow (?:long ago|recently|soon|early|late)\b"
+        ),
+    ),
+    (
+        "count",
+        (
+            r"\bhow (?:many|much|often|long|old|far|big|tall|high|deep|large|heavy|fast|wide|hot"
+            r"|cold|strong|frequently)\b|\bwhat (?:number|percentage|percent|share|fraction"
+            r"|proportion|rate|age|size|height|length|weight|speed|distance|temperature|version"
+            r"|score|amount|population|port)\b|\b(?:population|height|length|speed|size|age"
+            r"|version|limit|rate|port number|phone number|temperature) of\b"
+        ),
+    ),
+    (
+        "where",
+        r"\bwhere\b|\b(?:what|which) (?:city|country|place|town|state|location|region)\b",
+    ),
+    (
+        "why",
+        r"\bwhy\b|\bwhat (?:caused|causes|made|makes|led|motivated|inspired)\b|\breasons?\b",
+    ),
+    ("who", r"\bwho(?:se|m)?\b|\b(?:what|which) (?:person|people|author|team|company|band)\b"),
+    ("how", r"^\W*how\b|\bhow (?:do|does|did|can|to|should|is|are|was|were)\b"),
+    ("what", r"\b(?:what|which)\b"),
+)
+_QUESTION_KINDS = tuple((kind, compile_late(asked, re.IGNORECASE)) for kind, asked in _ASKED)
+
+_MONTH = (
+    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+_NUMBER_WORD = (
+    r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty"
+    r"|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|once|twice|half"
+    r"|several|couple"
+)
+_ANSWER_MARKS: dict[str, tuple[tuple[re.Pattern[str], float], ...]] = {
+    kind: tuple((compile_late(pattern, flags), worth) for pattern, flags, worth in marks)
+    for kind, marks in {
+        "when": (
+            ((rf"\b(?:1\d|20)\d\d\b|\b\d{{4}}-\d\d|\b(?:{_MONTH})\.? \d|\d(?:st|nd|rd|th)? (?:of )?"
+             rf"(?:{_MONTH})\b"), re.IGNORECASE, 1.0),
+            ((r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past|previous) "
+             r"(?:\w+ )?(?:week|weekend|month|year|night|spring|summer|autumn|fall|winter|\w+day)"
+             r"|\w+day\b|century|recently|just|\d\d?:\d\d|\d ?[ap]\.?m)\b"), re.IGNORECASE, 0.7),
+            (rf"\b(?:{_MONTH})\b|\b(?:since|during|after|before|until) ", re.IGNORECASE, 0.3),
+        ),
+        "count": (
+            (r"\d", 0, 1.0),
+            (rf"\b(?:{_NUMBER_WORD})\b", re.IGNORECASE, 0.7),
+            (r"\b(?:one|every|each|always|never|often|usually|daily|weekly|all|none)\b",
+             re.IGNORECASE, 0.3),
+        ),
+        "money": (
+            ((r"[$€£¥₹]\s?\d|\d[\d.,]*\s?(?:[kmb]\b|million|billion|thousand)?\s?(?:dollars?|euros?"
+             r"|pounds?|usd|eur|gbp|yen|rupees?|cents?|[€£¥₹])"), re.IGNORECASE, 1.0),
+            (r"\d|\b(?:free|gratis)\b", re.IGNORECASE, 0.5),
+        ),
+        "who": (
+            (r"(?<=[a-z,;] )[\"“]?[A-Z][a-z]+(?: [A-Z][\w.]*)+|^(?:[A-Z][\w.]+ ){2,3}[a-z]",
+             0, 0.7),
+            (r"\bby [A-Z]|\b(?:Mr|Mrs|Ms|Dr|Prof)\b", 0, 0.4),
+            ((r"\b(?:mother|father|mom|mum|dad|sister|brother|friends?|wife|husband|son|daughter"
+             r"|grand\w+|aunt|uncle|cousin|colleague|boss|team|founder|author|director|president"
+             r"|teacher|family|kids?)\b"), re.IGNORECASE, 0.4),
+            (r"(?<=[a-z,;] )[A-Z][a-z]+", 0, 0.3),
+        ),
+        "where": (
+            (r"\b(?:in|at|near|from|to|outside|around|of|on) (?:the )?[A-Z]\w+", 0, 0.8),
+            ((r"\b(?:located|based|lives?|moved|headquarter\w*|situated|born in|street|avenue|north"
+             r"|south|east|west|city|town|village|country|province|county|island|coast|park|beach"
+             r"|border|between|home|school"
+             r"|office|caf[eé]|shelter|museum|shop|store|folder|directory|file)\b"),
+             re.IGNORECASE, 0.4),
+            (r"\b(?:in|at|on|near|inside|under) (?:the|a|an|our|my|his|her|their) \w", 0, 0.4),
+        ),
+        "why": (
+            ((r"\b(?:because|since|due to|owing to|thanks to|as a result|so that|in order to"
+             r"|therefore|reasons?|caused?|led to|leads to|results? (?:in|from)|why|inspired"
+             r"|motivat\w+|wanted to|hence|thus|helps?|so i|makes?|made)\b"), re.IGNORECASE, 0.9),
+            (r"\bto \w+|\bfor \w+|\bso\b", re.IGNORECASE, 0.2),
+        ),
+        "how": (
+            ((r"\b(?:by \w+ing|using|use|run|with|through|via|first|then|steps?|install|set|click"
+             r"|open|add|call|pass|must|should|can|need to)\b"), re.IGNORECASE, 0.5),
+            (r"`[^`]+`", 0, 0.3),
+        ),
+        "what": (
+            (r"\b(?:is|are|was|were|means?|refers? to|called|known as|named|consists? of) ",
+             0, 0.3),
+        ),
+    }.items()
+}  # fmt: skip
+
+
+def answer_kinds(question: str) -> tuple[AnswerKind, ...]:
+    """What `question` asks for, the first thing asked first; `("any",)` when it does not say."""
+    found = [
+        (match.start(), kind)
+        for kind, pattern in _QUESTION_KINDS
+        if (match := pattern.search(question))
+    ]
+    if not found:
+        return ("any",)
+    kinds = [kind for _, kind in found]
+    # "How much does it cost" is a count as well as money; "what" is in nearly all of them.
+    return tuple(dict.fromkeys(kinds[:2]))
+
+
+def answer_likeness(sentence: str, kinds: tuple[AnswerKind, ...]) -> float:
+    """How much `sentence` looks like such an answer, 0 to 1; 0 when nothing is known of it."""
+    best = 0.0
+    for rank, kind in enumerate(kinds):
+        marks = _ANSWER_MARKS.get(kind, ())
+        worth = sum(value for pattern, value in marks if pattern.search(sentence))
+        best = max(best, min(1.0, worth) * (1.0 if rank == 0 else 0.5))
+    return best
+
+
+# ----------------------------------------------------------------------------
+# An answer made of the sources' own best sentences, with the number of each source.
+#
+# What stands in for a model when there is none: each sentence of the sources is
+# scored by the words it shares with the question (rare ones count more), by what
+# stands around it (title, heading, the sentences beside it), and by whether it
+# looks like the answer asked for (a date for "when", a number for "how many").
+# Measured by benchmarks/extractive.py; see docs/decisions/0012-web-search.md.
+
+
+MOST_CHARACTERS = 400_000
+"""Of all sources together so much is read, the first ones first: an answer stays instant."""
+LONGEST_SENTENCE = 600
+MAX_QUESTION_CHARACTERS = 2_000
+
+NOTHING_FOUND = "None of the sources answers this."
+
+# Fitted on half of the questions of benchmarks/extractive.py, rounded.
+_NEIGHBOUR = 0.35
+_TITLE = 0.8
+_HEADING = 0.5
+_SOURCE = 0.25
+_AFTER_QUESTION = 0.8
+_LIKENESS = 0.35
+# A date or a number is told from other words for sure; a name or a reason is guessed.
+_SURE = frozenset({"when", "count", "money"})
+_SURE_LIKENESS = 0.7
+_PHRASE = 0.25
+_IS_QUESTION = 0.6
+_NEAR_WORD = 0.8
+_LEAST_COVERAGE = 0.25
+_LEAST_SHARE = 0.35
+_SAME = 0.7
+_LENGTH = 0.25
+_COMMON = 0.7
+_SAME_SOURCE = 0.85
+
+_LINE_ITEM = compile_late(r"\n(?=\s*(?:[-*+•·|#>]|\d{1,3}[.)]\s))")
+_AFTER_HEADING = compile_late(r"^[ \t]*#{1,6}[ \t][^\n]*(\n)", re.MULTILINE)
+_HEADING_LINE = compile_late(r"#{1,6}\s+\S|[^\n.!?:;,]{1,80}\Z")
+_QUESTION_END = compile_late(r"[?？؟][\"'”’)\]»*_\s]*\Z")
+_WORDS = compile_late(r"\w")
+# Who says a paragraph says all its sentences: "Ada: I moved. It was in May."
+_LABEL = compile_late(r"([^\W\d][\w.'’ -]{0,40}):\s+\S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractSource:
+    """A numbered text to answer from."""
+
+    index: int
+    text: str
+    title: str = ""
+    date: date | None = None
+
+    def __post_init__(self) -> None:
+        require_count(self.index, "index", least=1)
+        require_text(self.text, "text")
+        require_text(self.title, "title")
+        if self.date is not None and not isinstance(self.date, date | datetime):
+            raise InvalidInput("date", self.date, "is not a date", remedy="Pass a date or None.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedSentence:
+    """One sentence of the answer: `quote` is `source.text[start:end]`, to the letter."""
+
+    index: int
+    quote: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedAnswer:
+    """The best sentences, each with the number of its source; `found` is False when none fits.
+
+    `text` shows the sentences with their markup taken apart (`show_quote`);
+    without any it says that nothing was found.
+    """
+
+    text: str
+    sentences: tuple[ExtractedSentence, ...] = ()
+    found: bool = False
+
+
+def extract_answer(
+    question: str, sources: Sequence[ExtractSource], *, most_sentences: int = 3
+) -> ExtractedAnswer:
+    """The sentences of `sources` that answer `question` best, the best first, with [n] marks.
+
+    At most `most_sentences`, fewer when the others fit much worse or say the
+    same. A question that shares too little with every sentence is not
+    answered: `found` is False and there are no sentences. The order of
+    `sources` decides only between equals.
+    """
+    require_text(question, "question")
+    require_count(most_sentences, "most_sentences", least=1)
+    for source in sources:
+        if not isinstance(source, ExtractSource):
+            raise InvalidInput(
+                "sources", source, "is not an ExtractSource", remedy="Wrap it in ExtractSource(…)."
+            )
+    units = list(_units(sources))
+    asked = dict(analyse_query(question[:MAX_QUESTION_CHARACTERS]))
+    if not units or not asked:
+        return ExtractedAnswer(text=NOTHING_FOUND)
+    scored = _score(question, asked, units, sources)
+    chosen = _choose(scored, most_sentences)
+    if not chosen:
+        return ExtractedAnswer(text=NOTHING_FOUND)
+    found = tuple(
+        ExtractedSentence(
+            index=sources[unit.place].index,
+            quote=sources[unit.place].text[unit.start : unit.end],
+            start=unit.start,
+            end=unit.end,
+            score=round(score, 6),
+        )
+        for score, unit in chosen
+    )
+    return ExtractedAnswer(text=write_answer(found), sentences=found, found=True)
+
+
+def write_answer(found: Sequence[ExtractedSentence]) -> str:
+    """The sentences as one text, the number of its source behind each."""
+    return " ".join(f"{show_quote(part.quote)} [{part.index}]" for part in found)
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A sentence with its place; `heading` and `above` are what stands over and before it."""
+
+    place: int
+    start: int
+    end: int
+    terms: list[str]
+    heading: list[str]
+    is_question: bool
+    order: int
+
+
+def _units(sources: Sequence[ExtractSource]) -> Iterator[_Unit]:
+    left = MOST_CHARACTERS
+    for place, source in enumerate(sources):
+        text = source.text[:left]
+        left -= len(text)
+        heading: list[str] = []
+        order = 0
+        for start, end in _spans(text):
+            shown = text[start:end]
+            terms = analyse(shown)
+            if not terms:
+                continue
+            label = _LABEL.match(shown) if _opens_paragraph(text, start) else None
+            if label:
+                heading = analyse(label[1])
+            elif _is_heading(text, start, end):
+                heading = terms
+                if shown.lstrip().startswith("#"):
+                    continue
+            yield _Unit(
+                place=place,
+                start=start,
+                end=end,
+                terms=terms,
+                heading=heading if heading is not terms else [],
+                is_question=_QUESTION_END.search(shown) is not None,
+                order=order,
+            )
+            order += 1
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Sentences; list items, table rows and headings apart; what has no end cut at a blank."""
+    for first, last in sentences(text):
+        start = first
+        breaks = {match.start() for match in _LINE_ITEM.finditer(text, first, last)}
+        breaks |= {match.start(1) for match in _AFTER_HEADING.finditer(text, first, last)}
+        for end in (*sorted(breaks), last):
+            yield from _pieces(text, start, end)
+            start = end
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        cut = end
+        if end - start > LONGEST_SENTENCE:
+            limit = start + LONGEST_SENTENCE
+            cut = max(text.rfind("\n", start + 1, limit), start)
+            if cut - start < LONGEST_SENTENCE // 3:
+                cut = max(text.rfind(" ", start + 1, limit), start)
+            if cut - start < LONGEST_SENTENCE // 3:
+                cut = limit
+        piece = text[start:cut]
+        bare = piece.strip()
+        if bare and _WORDS.search(bare):
+            first = start + piece.index(bare)
+            yield first, first + len(bare)
+        start = cut
+
+
+def _is_heading(text: str, start: int, end: int) -> bool:
+    """A line of its own before a blank line, or one marked with #, without a sentence's end."""
+    if not _HEADING_LINE.match(text[start:end]):
+        return False
+    return text[start] == "#" or (text[end : end + 2] == "\n\n" and "\n" not in text[start:end])
+
+
+def _opens_paragraph(text: str, start: int) -> bool:
+    return start == 0 or text[start - 1] == "\n"
+
+
+@dataclass(slots=True)
+class _Scored:
+    score: float
+    coverage: float
+    unit: _Unit
+
+
+def _score(
+    question: str,
+    asked: dict[str, float],
+    units: list[_Unit],
+    sources: Sequence[ExtractSource],
+) -> list[_Scored]:
+    kinds = answer_kinds(question)
+    ordered = list(asked)
+    common = _common_terms()
+    asked = {term: weight * (_COMMON if term in common else 1.0) for term, weight in asked.items()}
+    vectors = _matches(asked, units)
+    frequency = {term: sum(term in vector for vector in vectors) for term in ordered}
+    worth = {term: asked[term] * idf(frequency[term], len(units)) for term in ordered}
+    total = sum(worth.values()) or 1.0
+    mean_length = sum(len(unit.terms) for unit in units) / len(units)
+    in_source = _source_shares(vectors, units, worth, total, sources)
+    titles = [set(analyse(source.title)) & set(ordered) for source in sources]
+    bigrams = set(itertools.pairwise(ordered))
+    scored: list[_Scored] = []
+    for at, (unit, vector) in enumerate(zip(units, vectors, strict=True)):
+        own = {term: share * worth[term] for term, share in vector.items()}
+        length = 1.0 - _LENGTH + _LENGTH * len(unit.terms) / mean_length
+        base = sum(own.values()) / (total * sqrt(length))
+        context = _context(at, units, vectors, worth=worth, titles=titles, own=own)
+        score = base + context / total + _SOURCE * in_source[unit.place]
+        if bigrams:
+            pairs = set(zip(unit.terms, unit.terms[1:], strict=False))
+            score += _PHRASE * len(bigrams & pairs) / len(bigrams)
+        coverage = (sum(own.values()) + context) / total
+        if at and _follows(units[at - 1], unit) and units[at - 1].is_question:
+            before = sum(share * worth[t] for t, share in vectors[at - 1].items()) / total
+            score += _AFTER_QUESTION * before
+            coverage = max(coverage, _AFTER_QUESTION * before)
+        source = sources[unit.place]
+        likeness = answer_likeness(source.text[unit.start : unit.end], kinds)
+        score *= 1.0 + (_SURE_LIKENESS if kinds[0] in _SURE else _LIKENESS) * likeness
+        if unit.is_question:
+            score *= 1.0 - _IS_QUESTION
+        if len(unit.terms) < 3:
+            score *= 0.7
+        scored.append(_Scored(score=score, coverage=coverage, unit=unit))
+    return scored
+
+
+def _matches(asked: dict[str, float], units: list[_Unit]) -> list[dict[str, float]]:
+    """Which of the asked terms each sentence holds: 1 for the term, less for a word close to it."""
+    vocabulary = {term for unit in units for term in unit.terms}
+    near: dict[str, str] = {}
+    for term in vocabulary.difference(asked):
+        for wanted in asked:
+            if say_alike(term, wanted) or _is_near(term, wanted):
+                near[term] = wanted
+                break
+    vectors: list[dict[str, float]] = []
+    for unit in units:
+        vector: dict[str, float] = {}
+        for term in unit.terms:
+            if term in asked:
+                vector[term] = 1.0
+            elif term in near:
+                vector.setdefault(near[term], _NEAR_WORD)
+        vectors.append(vector)
+    return vectors
+
+
+def _is_near(term: str, wanted: str) -> bool:
+    """Of one family by their beginning: "inventor" and "invent"."""
+    if term[0] != wanted[0] or not (term.isalpha() and wanted.isalpha()):
+        return False
+    short, long = sorted((term, wanted), key=len)
+    if len(short) < 4 or len(long) - len(short) > 4:
+        return False
+    same = next(
+        (i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
+    )
+    return same >= 4 and same >= len(short) - 1 and same >= 0.6 * len(long)
+
+
+def _source_shares(
+    vectors: list[dict[str, float]],
+    units: list[_Unit],
+    worth: dict[str, float],
+    total: float,
+    sources: Sequence[ExtractSource],
+) -> list[float]:
+    """How much of the question each source holds somewhere."""
+    held: list[dict[str, float]] = [{} for _ in sources]
+    for unit, vector in zip(units, vectors, strict=True):
+        for term, share in vector.items():
+            held[unit.place][term] = max(share, held[unit.place].get(term, 0.0))
+    return [sum(share * worth[term] for term, share in one.items()) / total for one in held]
+
+
+def _context(
+    at: int,
+    units: list[_Unit],
+    vectors: list[dict[str, float]],
+    *,
+    worth: dict[str, float],
+    titles: list[set[str]],
+    own: dict[str, float],
+) -> float:
+    """What title, heading and the sentences beside it add: terms the sentence itself lacks."""
+    unit = units[at]
+    around: dict[str, float] = {}
+    for neighbour in (at - 1, at + 1):
+        if 0 <= neighbour < len(units) and _follows(
+            units[min(at, neighbour)], units[max(at, neighbour)]
+        ):
+            share = _NEIGHBOUR if neighbour < at else _NEIGHBOUR / 2
+            for term, value in vectors[neighbour].items():
+                around[term] = max(around.get(term, 0.0), share * value)
+    for terms, share in ((titles[unit.place], _TITLE), (unit.heading, _HEADING)):
+        for term in terms:
+            if term in worth:
+                around[term] = max(around.get(term, 0.0), share)
+    return sum(share * worth[term] for term, share in around.items() if term not in own)
+
+
+def _follows(before: _Unit, after: _Unit) -> bool:
+    return before.place == after.place
+
+
+def _choose(scored: list[_Scored], most_sentences: int) -> list[tuple[float, _Unit]]:
+    ranked = sorted(scored, key=lambda one: (-one.score, one.unit.place, one.unit.start))
+    best = next((one for one in ranked if one.coverage >= _LEAST_COVERAGE), None)
+    if best is None:
+        return []
+    least = _LEAST_SHARE * best.score
+    waiting = [one for one in ranked if one is not best and one.score >= least]
+    chosen = [best]
+    while waiting and len(chosen) < most_sentences:
+        quoted = {one.unit.place for one in chosen}
+        # A second sentence of one source often scores for the words of the first.
+        following = max(
+            waiting, key=lambda one: one.score * (_SAME_SOURCE if one.unit.place in quoted else 1.0)
+        )
+        waiting.remove(following)
+        if not any(_says_the_same(following.unit, known.unit) for known in chosen):
+            chosen.append(following)
+    return [(one.score, one.unit) for one in chosen]
+
+
+def _says_the_same(first: _Unit, second: _Unit) -> bool:
+    one, other = set(first.terms) - STOP_WORDS, set(second.terms) - STOP_WORDS
+    if {term for term in one ^ other if any(map(str.isdigit, term))}:
+        return False  # another number is another statement
+    return len(one & other) >= _SAME * max(1, min(len(one), len(other))) and (
+        len(one & other) >= 0.5 * len(one | other)
+    )
+
+
+def say_alike(one: str, other: str) -> bool:
+    """Whether two terms, as `analyse` gives them, are forms of one verb or say nearly the same.
+
+    "choose" and "chose" are, and "tall" and "height".
+    """
+    families = _families()
+    return one in families and not families[one].isdisjoint(families.get(other, ()))
+
+
+@cache
+def _families() -> dict[str, frozenset[int]]:
+    """The families of words that each term belongs to, by their number."""
+    lists = read_lists("answer_words.txt")
+    table: dict[str, set[int]] = {}
+    for number, family in enumerate([*lists["irregular"], *lists["alike"]]):
+        for word in family.split():
+            for term in analyse(word)[:1]:
+                table.setdefault(term, set()).add(number)
+    return {term: frozenset(numbers) for term, numbers in table.items()}
+
+
+@cache
+def _common_terms() -> frozenset[str]:
+    words = " ".join(read_lists("answer_words.txt")["common"]).split()
+    return frozenset(term for word in words for term in analyse(word))
+
+
+NOTHING = "Nothing in memory answers this."
+NOTED = "Noted."
+TOLD = "You told me: "
+ASKING = frozenset(
+    {
+        "who", "whom", "whose", "what", "which", "when", "where", "why", "how", "tell", "show",
+        "explain", "describe", "list", "find", "give", "say", "summarise", "summarize",
+        "compare", "search", "look", "know", "wonder", "wondering", "want", "need", "please",
+        "help"
+    }
+)  # fmt: skip
+_WORD = re.compile(r"\w+")
+
+
+class ExtractiveModel:
+    """Answers with the best sentences of the reference message and their numbers.
+
+    What the user said earlier in the conversation is not in that message, and
+    is quoted too. It reads nothing else and invents nothing; where there is no
+    answer it says so.
+    """
+
+    name = EXTRACTIVE
+
+    async def __call__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        tools_off: bool = False,
+        on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
+        response_format: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        text = answer_from(messages)
+        if on_chunk is not None:
+            told = on_chunk(text)
+            if told is not None:
+                await told
+        return Reply(text=text, model=self.name, finish_reason="stop")
+
+
+def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The answer to the last question that the reference message or the user's own words hold."""
+    given = [dict(message) for message in messages]
+    if is_told(given):
+        return NOTED
+    block = find_block(given) or ContextBlock()
+    sources = [
+        ExtractSource(index=at, text=source.text, title=source.title, date=source.retrieved)
+        for at, source in enumerate(block.related_knowledge, start=1)
+    ]
+    said = [
+        ExtractSource(index=at, text=text)
+        for at, text in enumerate(earlier_statements(given), start=len(sources) + 1)
+    ]
+    profile = [
+        ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
+    ]
+    questions = read_queries(given)
+    for question in questions[:1]:  # the others may hold words of the message before
+        found = extract_answer(question, [*sources, *said])
+        if found.found and found.sentences[0].index > len(sources):
+            return TOLD + show_quote(found.sentences[0].quote)
+    for question in questions:
+        found = extract_answer(question, sources)
+        if found.found:
+            return found.text
+    for question in questions:
+        told = extract_answer(question, profile)
+        if told.found:
+            lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
+            return TOLD + "; ".join(dict.fromkeys(lines))
+    asked = last_question(given)
+    return NOTED if asked is not None and is_statement(text_of(given[asked])) else NOTHING
+
+
+def earlier_statements(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """What the user said before the last question and did not ask, the newest first."""
+    asked = last_question(messages)
+    texts = [
+        strip(text_of(message)).strip()
+        for message in messages[: asked or 0]
+        if message.get("role") == "user" and text_of(message) != STUB
+    ]
+    return [text for text in reversed(texts) if text and not is_only_asked(text)]
+
+
+def is_statement(text: str) -> bool:
+    """Whether a text says something rather than asks for it, as far as its form tells."""
+    words = _WORD.findall(text.casefold())
+    ends = text.rstrip().endswith((".", "!", "。"))
+    return ends and "?" not in text and len(words) > 2 and not ASKING & {words[0], *words[1:6]}
+
+
+def is_told(messages: Sequence[dict[str, Any]]) -> bool:
+    """Whether the user last said something about themselves and asked nothing."""
+    asked = last_question(messages)
+    if asked is None:
+        return False
+    said = text_of(messages[asked])
+    return "?" not in said and bool(hear(strip(said)).stated)
+
+
+def find_block(messages: Sequence[dict[str, Any]]) -> ContextBlock | None:
+    """The last reference message as a block, or none."""
+    for message in reversed(messages):
+        if is_reference(message):
+            try:
+                return parse_context(text_of(message))
+            except MalformedBlock:
+                return None
+    return None

@@ -1,0 +1,1 @@
+"""What goes into a prompt: messages, block, fill, injection, stripping, citations. Pure."""

@@ -1,0 +1,869 @@
+"""One sort, one fill, and how many tokens each part of a prompt may have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+from agentmem.base.checks import require_count, require_number, require_text, require_unit
+from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import EMPTY, Hit, Level, Memory, Message, cognitive_type, require_instant
+from agentmem.text.messages import Part, media_kind
+
+# ----------------------------------------------------------------------------
+# The content package: anything that may enter a prompt, counted once, and its score.
+
+
+Content = str | Message | tuple[Message, ...]
+"""A text, a message or content part as the caller has it, or messages that belong together."""
+
+UNKNOWN = 0.5
+"""Stands in for a relevance or a date nobody knows: neither good nor bad."""
+RECENCY_DAYS = 30.0
+_SECONDS_A_DAY = 86_400.0
+_LARGEST_WEIGHT = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentPackage:
+    """One thing that may enter a prompt, with its tokens counted once.
+
+    `can_drop=False` makes it fixed: it is always sent, whole. `min_tokens`
+    allows a text to be cut down to that many tokens where the fill is given a
+    way to cut; `None` means all or nothing. Types are an open set of strings.
+    """
+
+    id: str
+    type: str
+    content: Content
+    tokens: int
+    importance: float = 0.5
+    relevance: float | None = None
+    timestamp: datetime | None = None
+    can_drop: bool = True
+    priority: int = 5
+    min_tokens: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "type"):
+            if not require_text(getattr(self, name), name):
+                raise InvalidText(name, "", "is empty", remedy=f"Give the package a {name}.")
+        _require_content(self.content)
+        require_count(self.tokens, "tokens")
+        require_unit(self.importance, "importance")
+        if self.relevance is not None:
+            require_unit(self.relevance, "relevance")
+        require_instant(self.timestamp, "timestamp")
+        if not isinstance(self.can_drop, bool):
+            raise InvalidInput(
+                "can_drop", self.can_drop, "is not a bool", remedy="Pass True or False."
+            )
+        if require_count(self.priority, "priority", least=1) > 10:
+            raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
+        if self.min_tokens is not None and require_count(self.min_tokens, "min_tokens") > (
+            self.tokens
+        ):
+            raise InvalidNumber(
+                "min_tokens",
+                self.min_tokens,
+                f"is above the package's {self.tokens} tokens",
+                remedy="Use None for all or nothing.",
+            )
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidInput("metadata", self.metadata, "is not a mapping", remedy="Pass a dict.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreWeights:
+    """How much each part counts towards the score; only the proportions matter."""
+
+    priority: float = 0.4
+    importance: float = 0.3
+    relevance: float = 0.2
+    recency: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("priority", "importance", "relevance", "recency"):
+            require_number(getattr(self, name), name, low=0.0, high=_LARGEST_WEIGHT)
+        if self.total == 0.0:
+            raise InvalidNumber(
+                "weights", 0, "are all zero", remedy="Give at least one part a weight above 0."
+            )
+
+    @property
+    def total(self) -> float:
+        return math.fsum((self.priority, self.importance, self.relevance, self.recency))
+
+
+DEFAULT_WEIGHTS = ScoreWeights()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreParts:
+    """What the score is made of, each from 0 to 1, before weighting."""
+
+    priority: float
+    importance: float
+    relevance: float
+    recency: float
+
+
+def recency(timestamp: datetime | None, *, now: datetime) -> float:
+    """exp(−days/30): 1 now, about 0.37 after a month.
+
+    A moment in the future counts as now. Without a timestamp the answer is 0.5,
+    the value of about three weeks.
+    """
+    if timestamp is None:
+        return UNKNOWN
+    days = max(0.0, (now - timestamp).total_seconds() / _SECONDS_A_DAY)
+    return math.exp(-days / RECENCY_DAYS)
+
+
+def score_parts(package: ContentPackage, *, now: datetime) -> ScoreParts:
+    """The four parts: priority is divided by ten, an unknown relevance is 0.5."""
+    return ScoreParts(
+        priority=package.priority / 10,
+        importance=float(package.importance),
+        relevance=UNKNOWN if package.relevance is None else float(package.relevance),
+        recency=recency(package.timestamp, now=now),
+    )
+
+
+def score(
+    package: ContentPackage, *, now: datetime, weights: ScoreWeights = DEFAULT_WEIGHTS
+) -> float:
+    """The weighted mean of the package's parts, from 0 to 1 (P15)."""
+    return weigh(score_parts(package, now=now), weights)
+
+
+def weigh(parts: ScoreParts, weights: ScoreWeights = DEFAULT_WEIGHTS) -> float:
+    """The weighted mean of the parts."""
+    # fsum rounds once, so the sum can neither pass the total nor fall when a part grows.
+    weighted = math.fsum(
+        (
+            weights.priority * parts.priority,
+            weights.importance * parts.importance,
+            weights.relevance * parts.relevance,
+            weights.recency * parts.recency,
+        )
+    )
+    return weighted / weights.total
+
+
+def require_now(now: object) -> datetime:
+    """`now` if it is a datetime with a time zone."""
+    if not isinstance(now, datetime):
+        raise InvalidInput("now", now, "is not a datetime", remedy="Pass the moment, in UTC.")
+    require_instant(now, "now")
+    return now
+
+
+def _require_content(content: object) -> None:
+    if isinstance(content, str):
+        require_text(content, "content")
+        return
+    if isinstance(content, Mapping):
+        return
+    if isinstance(content, tuple) and all(isinstance(part, Mapping) for part in content):
+        return
+    raise InvalidInput(
+        "content",
+        content,
+        "is neither a text, a message nor a tuple of messages",
+        remedy="Pass a str, a dict or a tuple of dicts.",
+    )
+
+
+BASE_KNOWLEDGE_TOKENS = 2_000
+PREFERENCE_TOKENS = 500
+KNOWLEDGE_SHARE = 0.3
+_SHARE_UNITS = 1_000_000
+
+Shrink = Callable[[str, int], str]
+"""Cuts a text to at most so many tokens, or to nothing; `truncate_at_sentence` fits."""
+Outcome = Literal["fixed", "kept", "cut", "dropped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBudgets:
+    """What each part may have, with every number on the way (P4).
+
+    `available_tokens` is negative when the window cannot hold system prompt,
+    question and reserve; the budgets are then 0. `history_tokens` is what is
+    left for the conversation when preferences and knowledge use all of theirs.
+    """
+
+    window_tokens: int
+    system_tokens: int
+    query_tokens: int
+    reserve_tokens: int
+    available_tokens: int
+    preference_tokens: int
+    base_knowledge_tokens: int
+    knowledge_share: float
+    knowledge_tokens: int
+    history_tokens: int
+
+
+def calculate_token_budgets(
+    *,
+    window_tokens: int,
+    system_tokens: int,
+    query_tokens: int,
+    reserve_tokens: int,
+    preference_tokens: int = PREFERENCE_TOKENS,
+    base_knowledge_tokens: int = BASE_KNOWLEDGE_TOKENS,
+    knowledge_share: float = KNOWLEDGE_SHARE,
+) -> TokenBudgets:
+    """The budgets for one request.
+
+    The whole preference budget is deducted before the knowledge budget, also
+    when the preferences turn out shorter: the knowledge budget then stays the
+    same from turn to turn, and what preferences leave goes to the history.
+    """
+    for name, value in (
+        ("window_tokens", window_tokens),
+        ("system_tokens", system_tokens),
+        ("query_tokens", query_tokens),
+        ("reserve_tokens", reserve_tokens),
+    ):
+        require_count(value, name)
+    available = window_tokens - system_tokens - query_tokens - reserve_tokens
+    preference = min(require_count(preference_tokens, "preference_tokens"), max(0, available))
+    knowledge = calculate_knowledge_budget(
+        available,
+        base_tokens=base_knowledge_tokens,
+        preference_tokens=preference,
+        share=knowledge_share,
+    )
+    return TokenBudgets(
+        window_tokens=window_tokens,
+        system_tokens=system_tokens,
+        query_tokens=query_tokens,
+        reserve_tokens=reserve_tokens,
+        available_tokens=available,
+        preference_tokens=preference,
+        base_knowledge_tokens=base_knowledge_tokens,
+        knowledge_share=knowledge_share,
+        knowledge_tokens=knowledge,
+        history_tokens=max(0, available - preference - knowledge),
+    )
+
+
+def calculate_knowledge_budget(
+    available_tokens: int,
+    *,
+    base_tokens: int = BASE_KNOWLEDGE_TOKENS,
+    preference_tokens: int = 0,
+    share: float = KNOWLEDGE_SHARE,
+) -> int:
+    """min(base, share × (available − preference budget)), rounded down, never negative.
+
+    `available_tokens` may be negative, which gives 0. The share is read to six
+    decimals and applied in whole numbers, so no rounding error costs a token.
+    """
+    require_count(base_tokens, "base_tokens")
+    require_count(preference_tokens, "preference_tokens")
+    require_number(share, "share", low=0.0, high=1.0)
+    left = _whole_number(available_tokens, "available_tokens") - preference_tokens
+    return max(0, min(base_tokens, left * round(share * _SHARE_UNITS) // _SHARE_UNITS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a package, and why.
+
+    `sent` is the package as it goes out: the same, a cut one, or `None`.
+    """
+
+    package: ContentPackage
+    outcome: Outcome
+    reason: str
+    sent: ContentPackage | None = None
+    score: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that go out."""
+        return self.sent.tokens if self.sent else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    """The outcome of a fill: every package's fate, in the order they were tried."""
+
+    limit_tokens: int
+    fates: tuple[Fate, ...]
+
+    @property
+    def kept(self) -> tuple[ContentPackage, ...]:
+        """The packages to send, fixed ones first, then by score."""
+        return tuple(fate.sent for fate in self.fates if fate.sent)
+
+    @property
+    def dropped(self) -> tuple[ContentPackage, ...]:
+        return tuple(fate.package for fate in self.fates if not fate.sent)
+
+    @property
+    def used_tokens(self) -> int:
+        return sum(fate.tokens for fate in self.fates)
+
+    @property
+    def left_tokens(self) -> int:
+        return self.limit_tokens - self.used_tokens
+
+
+def fill(
+    packages: Iterable[ContentPackage],
+    limit_tokens: int,
+    *,
+    now: datetime,
+    weights: ScoreWeights = DEFAULT_WEIGHTS,
+    shrink: Shrink | None = None,
+    count: TokenCounter | None = None,
+) -> BudgetReport:
+    """Fixed packages, then the best-scored ones that fit in `limit_tokens` (P14).
+
+    A package too large for what is left is dropped; smaller ones after it are
+    still tried. Equal scores are tried in the order of their ids. If the fixed
+    packages alone do not fit, `FixedContentTooLarge` is raised.
+
+    With `shrink` (and `count`, to know what the result costs), a text with
+    `min_tokens` that does not fit whole is cut to what is left, and dropped
+    only if that would leave fewer than `min_tokens`, or nothing. Without it,
+    and for content that is not text, it is all or nothing.
+    """
+    require_count(limit_tokens, "limit_tokens")
+    require_now(now)
+    if shrink is not None and count is None:
+        raise InvalidInput("count", None, "is missing", remedy="Pass count= beside shrink=.")
+    listed = list_packages(packages)
+    fixed = sorted((p for p in listed if not p.can_drop), key=_tie_key)
+    needed = sum(package.tokens for package in fixed)
+    if needed > limit_tokens:
+        raise FixedContentTooLarge(
+            needed_tokens=needed,
+            limit_tokens=limit_tokens,
+            items=tuple(f"{p.id} {p.tokens:,}" for p in sorted(fixed, key=lambda p: -p.tokens)),
+        )
+    fates = [Fate(package=p, outcome="fixed", reason="fixed: always sent", sent=p) for p in fixed]
+    left = limit_tokens - needed
+    for value, package in _ranked(listed, now=now, weights=weights):
+        fate = _try(package, left, value=value, shrink=shrink, count=count)
+        fates.append(fate)
+        left -= fate.tokens
+    return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+
+
+def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+    """`packages` as a list, refused if anything else is in it."""
+    listed = list(packages)
+    for package in listed:
+        if not isinstance(package, ContentPackage):
+            raise InvalidInput(
+                "packages", package, "holds something else", remedy="Pass ContentPackage values."
+            )
+    return listed
+
+
+def _try(
+    package: ContentPackage,
+    left: int,
+    *,
+    value: float,
+    shrink: Shrink | None,
+    count: TokenCounter | None,
+) -> Fate:
+    if package.tokens <= left:
+        reason = f"kept: needs {package.tokens:,}, {left:,} left"
+        return Fate(package=package, outcome="kept", reason=reason, sent=package, score=value)
+    reason = f"did not fit: needs {package.tokens:,}, {left:,} left"
+    if package.min_tokens is not None:
+        cut = _cut(package, left, shrink=shrink, count=count)
+        if cut:
+            reason = f"cut from {package.tokens:,} to {cut.tokens:,}: {left:,} left"
+            return Fate(package=package, outcome="cut", reason=reason, sent=cut, score=value)
+        reason = f"did not fit: needs {package.tokens:,}, at least {package.min_tokens:,}, "
+        reason += f"{left:,} left"
+    return Fate(package=package, outcome="dropped", reason=reason, score=value)
+
+
+def _cut(
+    package: ContentPackage, left: int, *, shrink: Shrink | None, count: TokenCounter | None
+) -> ContentPackage | None:
+    text, least = package.content, package.min_tokens
+    if shrink is None or count is None or not isinstance(text, str) or least is None:
+        return None
+    # What the package costs beyond its text (a wrapper) stays when the text is cut.
+    overhead = max(0, package.tokens - require_count(count(text), "count(text)"))
+    room = left - overhead
+    if room <= 0 or left < least:
+        return None
+    shorter = require_text(shrink(text, room), "shrink(text, limit)")
+    tokens = require_count(count(shorter), "count(text)") + overhead
+    if not shorter.strip() or not least <= tokens <= left:
+        return None
+    return replace(package, content=shorter, tokens=tokens)
+
+
+def _ranked(
+    packages: list[ContentPackage], *, now: datetime, weights: ScoreWeights
+) -> list[tuple[float, ContentPackage]]:
+    scored = [(score(p, now=now, weights=weights), p) for p in packages if p.can_drop]
+    ids = [package.id for _, package in scored]
+    if len(ids) == len(set(ids)):
+        return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))
+    return sorted(scored, key=lambda pair: (-pair[0], *_tie_key(pair[1])))
+
+
+def _tie_key(package: ContentPackage) -> tuple[str, int, str]:
+    """Ids should differ; where they do not, the order must still not depend on the input's."""
+    return (package.id, package.tokens, repr(package))
+
+
+def _whole_number(value: object, name: str) -> int:
+    return require_count(value, name, least=-(10**30))
+
+
+# ----------------------------------------------------------------------------
+# Turn memories, messages, media, tool results and preferences into packages.
+#
+# What a type means is one row of a table, so a new type is a new row and the
+# fill stays as it is:
+#
+#     type               priority  fixed  component
+#     system-prompt          10     yes   system_prompt
+#     message-current        10     yes   current_message
+#     tool-schema            10     yes   tool_schemas
+#     overhead               10     yes   other
+#     message-recent          9           recent_messages
+#     preference              9           preferences
+#     memory-semantic         8           memories
+#     memory-procedural       7           memories
+#     memory-episodic         6           memories
+#     tool-result             5           tool_results
+#     media-*                 3           media
+#     anything else           5           other
+#
+# Preferences stand beside recent messages: they hold whatever the question is,
+# within their own budget. A stored tool result stands below the memories, since
+# its text can be read again by its id.
+
+
+MessageCounter = Callable[[Message], int]
+"""The tokens of a whole message: role, names, calls and media included."""
+MediaCounter = Callable[[Part], int]
+"""The tokens of one media part."""
+
+COMPONENTS = (
+    "system_prompt",
+    "tool_schemas",
+    "preferences",
+    "memories",
+    "recent_messages",
+    "tool_results",
+    "media",
+    "current_message",
+    "other",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeRule:
+    """What a package type means: where it is accounted for and how firmly it stands."""
+
+    component: str = "other"
+    priority: int = 5
+    can_drop: bool = True
+
+    def __post_init__(self) -> None:
+        if not require_text(self.component, "component"):
+            raise InvalidText("component", "", "is empty", remedy="Name a component.")
+        if require_count(self.priority, "priority", least=1) > 10:
+            raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
+        if not isinstance(self.can_drop, bool):
+            raise InvalidInput(
+                "can_drop", self.can_drop, "is not a bool", remedy="Pass True or False."
+            )
+
+
+Types = Mapping[str, TypeRule]
+
+TYPES: Types = MappingProxyType(
+    {
+        "system-prompt": TypeRule(component="system_prompt", priority=10, can_drop=False),
+        "message-current": TypeRule(component="current_message", priority=10, can_drop=False),
+        "tool-schema": TypeRule(component="tool_schemas", priority=10, can_drop=False),
+        "overhead": TypeRule(component="other", priority=10, can_drop=False),
+        "message-*": TypeRule(component="recent_messages", priority=9),
+        "preference": TypeRule(component="preferences", priority=9),
+        "memory-semantic": TypeRule(component="memories", priority=8),
+        "memory-procedural": TypeRule(component="memories", priority=7),
+        "memory-*": TypeRule(component="memories", priority=6),
+        "tool-result": TypeRule(component="tool_results", priority=5),
+        "media-*": TypeRule(component="media", priority=3),
+    }
+)
+_OTHER = TypeRule()
+
+
+def rule_for(type: str, types: Types = TYPES) -> TypeRule:  # noqa: A002  # the field's own name
+    """The rule of a type: its own row, else its family's (`memory-*`), else "other"."""
+    family = type.split("-", 1)[0] + "-*"
+    return types.get(type) or types.get(family) or _OTHER
+
+
+def with_types(extra: Types, types: Types = TYPES) -> Types:
+    """A table that knows `extra` too; a row given again replaces the old one."""
+    return MappingProxyType({**types, **extra})
+
+
+def make_package(
+    type: str,  # noqa: A002  # the field's own name
+    content: Content,
+    *,
+    id: str,  # noqa: A002  # the field's own name
+    tokens: int,
+    types: Types = TYPES,
+    importance: float = 0.5,
+    relevance: float | None = None,
+    timestamp: datetime | None = None,
+    min_tokens: int | None = None,
+    metadata: Mapping[str, Any] = EMPTY,
+) -> ContentPackage:
+    """A package of any type, with the priority and firmness its type has in the table."""
+    rule = rule_for(require_text(type, "type"), types)
+    return ContentPackage(
+        id=id,
+        type=type,
+        content=content,
+        tokens=tokens,
+        importance=importance,
+        relevance=relevance,
+        timestamp=timestamp,
+        can_drop=rule.can_drop,
+        priority=rule.priority,
+        min_tokens=None if min_tokens is None else _at_most(min_tokens, tokens),
+        metadata=metadata,
+    )
+
+
+def package_memory(
+    found: Hit | Memory,
+    *,
+    count: TokenCounter,
+    level: Level = "full",
+    overhead_tokens: int = 0,
+    min_tokens: int | None = None,
+    types: Types = TYPES,
+) -> ContentPackage:
+    """A memory as `memory-semantic`, `-procedural` or `-episodic`, by its kind.
+
+    A hit's score is its relevance; a bare memory has none. `overhead_tokens`
+    is what the wrapper around each memory costs. `min_tokens` is lowered to
+    the memory's own size where that is smaller.
+    """
+    memory, relevance = _memory_of(found)
+    text = memory.at_level(level)
+    return make_package(
+        f"memory-{cognitive_type(memory.kind)}",
+        text,
+        id=memory.id,
+        tokens=_counted(count, text) + require_count(overhead_tokens, "overhead_tokens"),
+        types=types,
+        importance=memory.importance,
+        relevance=relevance,
+        timestamp=memory.created_at,
+        min_tokens=min_tokens,
+        metadata={"kind": memory.kind, "source_url": memory.source_url, "title": memory.title},
+    )
+
+
+def package_preference(
+    preference: Hit | Memory,
+    *,
+    count: TokenCounter,
+    overhead_tokens: int = 0,
+    types: Types = TYPES,
+) -> ContentPackage:
+    """A stored preference. Its relevance is left unknown: it holds for every question."""
+    memory, _ = _memory_of(preference)
+    return make_package(
+        "preference",
+        memory.text,
+        id=memory.id,
+        tokens=_counted(count, memory.text) + require_count(overhead_tokens, "overhead_tokens"),
+        types=types,
+        importance=memory.importance,
+        timestamp=memory.created_at,
+        metadata={"kind": memory.kind},
+    )
+
+
+def package_tool_result(
+    text: str,
+    *,
+    id: str,  # noqa: A002  # the field's own name
+    count: TokenCounter,
+    importance: float = 0.5,
+    relevance: float | None = None,
+    timestamp: datetime | None = None,
+    min_tokens: int | None = None,
+    types: Types = TYPES,
+) -> ContentPackage:
+    """A stored tool result or its stand-in, by its text."""
+    return make_package(
+        "tool-result",
+        text,
+        id=id,
+        tokens=_counted(count, require_text(text, "text")),
+        types=types,
+        importance=importance,
+        relevance=relevance,
+        timestamp=timestamp,
+        min_tokens=min_tokens,
+    )
+
+
+def package_media(
+    part: Part,
+    *,
+    id: str,  # noqa: A002  # the field's own name
+    count_media: MediaCounter,
+    importance: float = 0.5,
+    relevance: float | None = None,
+    timestamp: datetime | None = None,
+    types: Types = TYPES,
+) -> ContentPackage:
+    """A media part as `media-image`, `-audio`, `-video` or `-file`."""
+    kind = media_kind(part)
+    if kind is None:
+        raise InvalidInput(
+            "part",
+            part,
+            "is not a media part",
+            remedy="Pass a content part such as {'type': 'image_url', 'image_url': {...}}.",
+        )
+    return make_package(
+        f"media-{kind}",
+        part,
+        id=id,
+        tokens=count_media(part),
+        types=types,
+        importance=importance,
+        relevance=relevance,
+        timestamp=timestamp,
+    )
+
+
+def _memory_of(found: Hit | Memory) -> tuple[Memory, float | None]:
+    if isinstance(found, Hit):
+        return found.memory, found.score
+    if isinstance(found, Memory):
+        return found, None
+    raise InvalidInput(
+        "memory", found, "is neither a Memory nor a Hit", remedy="Pass what a search returned."
+    )
+
+
+def _counted(count: TokenCounter, text: str) -> int:
+    return require_count(count(text), "count(text)")
+
+
+def _at_most(min_tokens: int, tokens: int) -> int:
+    return min(require_count(min_tokens, "min_tokens"), tokens)
+
+
+# ----------------------------------------------------------------------------
+# Where the tokens of a prompt go: per component, as a value and as JSON.
+
+
+NEARLY_FULL_PERCENT = 80
+
+WarningCode = Literal["over_budget", "nearly_full", "no_memories"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeUse:
+    """How many tokens and items of one package type there are."""
+
+    type: str
+    tokens: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentUse:
+    """One component of a prompt, with its types from the largest down."""
+
+    name: str
+    by_type: tuple[TypeUse, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum(use.tokens for use in self.by_type)
+
+    @property
+    def items(self) -> int:
+        return sum(use.items for use in self.by_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetWarning:
+    """Something the caller may want to act on."""
+
+    code: WarningCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a prompt uses of a window, component by component.
+
+    `reserved_tokens` are kept free for the answer; `percent` is of what is
+    available without them. An over-budget prompt has a negative `remaining`.
+    """
+
+    window_tokens: int
+    reserved_tokens: int
+    components: tuple[ComponentUse, ...] = ()
+    memories_asked: int = 0
+
+    def __post_init__(self) -> None:
+        require_count(self.window_tokens, "window_tokens")
+        require_count(self.memories_asked, "memories_asked")
+        if require_count(self.reserved_tokens, "reserved_tokens") > self.window_tokens:
+            raise InvalidNumber(
+                "reserved_tokens",
+                self.reserved_tokens,
+                f"is larger than the window of {self.window_tokens:,}",
+                remedy="Lower the reserve or use a model with a larger window.",
+            )
+
+    @property
+    def available_tokens(self) -> int:
+        return self.window_tokens - self.reserved_tokens
+
+    @property
+    def used_tokens(self) -> int:
+        return sum(component.tokens for component in self.components)
+
+    @property
+    def remaining_tokens(self) -> int:
+        return self.available_tokens - self.used_tokens
+
+    @property
+    def percent(self) -> float:
+        """Used of available, to one decimal; of one token where none is available."""
+        return round(100 * self.used_tokens / max(1, self.available_tokens), 1)
+
+    @property
+    def over_budget(self) -> bool:
+        return self.remaining_tokens < 0
+
+    @property
+    def warnings(self) -> tuple[BudgetWarning, ...]:
+        found: list[BudgetWarning] = []
+        if self.over_budget:
+            text = f"Over budget by {-self.remaining_tokens:,} tokens."
+            found.append(BudgetWarning(code="over_budget", text=text))
+        elif 100 * self.used_tokens > NEARLY_FULL_PERCENT * self.available_tokens:
+            text = f"Over {NEARLY_FULL_PERCENT} % of the budget is used."
+            found.append(BudgetWarning(code="nearly_full", text=text))
+        if self.memories_asked and not self.component("memories").items:
+            text = f"No memories are in the prompt, though {self.memories_asked:,} were asked for."
+            found.append(BudgetWarning(code="no_memories", text=text))
+        return tuple(found)
+
+    def component(self, name: str) -> ComponentUse:
+        """A component by its name; an empty one if nothing of it is in the prompt."""
+        return next((c for c in self.components if c.name == name), ComponentUse(name=name))
+
+
+def tally(
+    packages: Iterable[ContentPackage],
+    *,
+    window_tokens: int,
+    reserved_tokens: int,
+    memories_asked: int = 0,
+    types: Types = TYPES,
+) -> Budget:
+    """The budget of these packages. A package of several messages counts as that many items.
+
+    The eight usual components are always listed, also when empty; others
+    only when something is in them.
+    """
+    used: dict[str, dict[str, tuple[int, int]]] = {
+        name: {} for name in COMPONENTS if name != "other"
+    }
+    for package in packages:
+        component = used.setdefault(rule_for(package.type, types).component, {})
+        tokens, items = component.get(package.type, (0, 0))
+        together = len(package.content) if isinstance(package.content, tuple) else 1
+        component[package.type] = (tokens + package.tokens, items + together)
+    return Budget(
+        window_tokens=window_tokens,
+        reserved_tokens=reserved_tokens,
+        memories_asked=memories_asked,
+        components=tuple(
+            ComponentUse(
+                name=name,
+                by_type=tuple(
+                    TypeUse(type=kind, tokens=tokens, items=items)
+                    for kind, (tokens, items) in sorted(
+                        by_type.items(), key=lambda pair: (-pair[1][0], pair[0])
+                    )
+                ),
+            )
+            for name, by_type in used.items()
+        ),
+    )
+
+
+def budget_to_dict(budget: Budget) -> dict[str, Any]:
+    """The budget as plain JSON values; the keys are listed in docs/budgets.md."""
+    return {
+        "window_tokens": budget.window_tokens,
+        "reserved_tokens": budget.reserved_tokens,
+        "available_tokens": budget.available_tokens,
+        "used_tokens": budget.used_tokens,
+        "remaining_tokens": budget.remaining_tokens,
+        "percent": budget.percent,
+        "over_budget": budget.over_budget,
+        "memories_asked": budget.memories_asked,
+        "components": {
+            component.name: {
+                "tokens": component.tokens,
+                "items": component.items,
+                "by_type": {
+                    use.type: {"tokens": use.tokens, "items": use.items}
+                    for use in component.by_type
+                },
+            }
+            for component in budget.components
+        },
+        "warnings": [{"code": w.code, "text": w.text} for w in budget.warnings],
+    }
+
+
+def fates_to_list(fates: Iterable[Fate]) -> list[dict[str, Any]]:
+    """Every package's fate as plain JSON values."""
+    return [
+        {
+            "id": fate.package.id,
+            "type": fate.package.type,
+            "outcome": fate.outcome,
+            "reason": fate.reason,
+            "score": fate.score,
+            "tokens": fate.package.tokens,
+            "sent_tokens": fate.tokens,
+        }
+        for fate in fates
+    ]

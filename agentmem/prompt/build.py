@@ -1,0 +1,802 @@
+"""Build the block of one turn within a hard token limit (P16).
+
+The profile comes first and from its own budget, whatever the query (P11);
+then knowledge by strict score order, then pointers, then the summary. What is
+counted is the message pair as it will be sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal, TypeVar
+
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.config import Framing, ReferenceRole
+from agentmem.base.errors import InvalidInput
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import EMPTY, Hit, Memory, cognitive_type, served_text
+from agentmem.prompt.block import (
+    ContextBlock,
+    Pointer,
+    Source,
+    clean_pointer,
+    clean_profile_line,
+    clean_source,
+    render_body,
+    render_knowledge,
+    render_line,
+    render_pointer,
+    render_profile_line,
+    render_source,
+    seal,
+    source_of,
+    speaker_label,
+)
+from agentmem.prompt.budget import (
+    ContentPackage,
+    ScoreParts,
+    calculate_token_budgets,
+    recency,
+    rule_for,
+    weigh,
+)
+from agentmem.prompt.cite import Citation
+from agentmem.prompt.inject import reference_messages
+from agentmem.prompt.messages import read_conversation
+from agentmem.text.clean import clean_text, escape_text
+from agentmem.text.sentences import sentences, truncate_at_sentence
+from agentmem.text.terms import STOP_WORDS
+
+# ----------------------------------------------------------------------------
+# Fill the knowledge section by strict order of relevance, with a reason for every candidate.
+#
+# No less relevant source is in while a more relevant one is out (P7), and only
+# the last one may be cut, at a sentence end (P8). What is counted is the section
+# as it will be sent: heading, citations and escapes included.
+
+
+Truncate = Callable[[str, int, TokenCounter], str]
+"""`truncate_at_sentence(text, limit_tokens, count)`."""
+
+T = TypeVar("T")
+Rank = tuple[float, float, float]
+Outcome = Literal["included", "cut", "dropped"]
+RELEVANCE_DECIMALS = 2
+"""Finer differences of relevance say nothing; there importance and age decide."""
+
+# No tokenizer has tokens longer than this, so a longer text need not be read to know it is large.
+CHARACTERS_A_TOKEN = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A source that may be shown: a package of `type` whose relevance is `score`.
+
+    `merit` is its composite score, which decides between sources that are
+    equally relevant.
+    """
+
+    id: str
+    source: Source
+    score: float
+    merit: float = 0.0
+    type: str = "memory-episodic"
+    importance: float = 0.5
+    timestamp: datetime | None = None
+
+    def __post_init__(self) -> None:
+        require_text(self.id, "id")
+        require_number(self.score, "score")
+        require_number(self.merit, "merit")
+        if not isinstance(self.source, Source):
+            raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of one candidate, and why. `tokens` is 0 for what was never counted."""
+
+    id: str
+    outcome: Outcome
+    reason: str
+    tokens: int = 0
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeFill:
+    """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
+
+    Both are in the order they are shown in, and so are their `ids`. `fates` has
+    every candidate, best first; `packages` are those that are
+    shown, as the whole request accounts for them. `text` is the whole section as it
+    is sent, and `tokens` what it costs.
+    """
+
+    ids: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    shown: tuple[Source, ...] = ()
+    fates: tuple[Fate, ...] = ()
+    packages: tuple[ContentPackage, ...] = ()
+    tokens: int = 0
+    text: str = ""
+
+
+def fill_knowledge(
+    candidates: Iterable[Candidate],
+    limit_tokens: int,
+    *,
+    count: TokenCounter,
+    truncate: Truncate,
+    total_found: int = 0,
+) -> KnowledgeFill:
+    """The best candidates whose section has at most `limit_tokens` tokens.
+
+    The order is that of `in_order`, whatever the order of the input.
+    `total_found` is what "Showing X of Y" names as Y when more was found than
+    is given here.
+    """
+    require_count(limit_tokens, "limit_tokens")
+    ordered = in_order(candidates)
+    total = max(len(ordered), require_count(total_found, "total_found"))
+    margin = 0
+    while True:
+        fill = _fill(ordered, limit_tokens - margin, count, truncate, total)
+        if not fill.sources:
+            return fill
+        tokens = count(fill.text)
+        if tokens <= limit_tokens:
+            return replace(fill, tokens=tokens)
+        # The parts cost less than the whole with this counter: leave that much more room.
+        margin = max(2 * margin, margin + tokens - limit_tokens)
+
+
+def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Best first, whatever order and whatever ids they came with (P40).
+
+    Relevance decides, to the second decimal (P7); among equals the merit, then
+    what is left of the relevance, then what they say.
+    """
+    return sort_ranked(
+        candidates,
+        rank=lambda c: rank_key(c.score, c.merit),
+        content=lambda c: (*content_key(c.source), c.id),
+    )
+
+
+def sort_ranked(
+    items: Iterable[T], *, rank: Callable[[T], Rank], content: Callable[[T], tuple[str, ...]]
+) -> list[T]:
+    """Sorted by `rank`, and equals by `content`, which is worked out for them alone."""
+    found: list[T] = []
+    for _, group in groupby(sorted(items, key=rank), key=rank):
+        equals = list(group)
+        found += sorted(equals, key=content) if len(equals) > 1 else equals
+    return found
+
+
+def rank_key(relevance: float, merit: float) -> Rank:
+    """What puts the more relevant first, and of equally relevant ones the one of more merit."""
+    return (-round(relevance, RELEVANCE_DECIMALS), -merit, -relevance)
+
+
+def content_key(source: Source) -> tuple[str, ...]:
+    """What a source says, without the id it happens to have."""
+    return (
+        source.url, source.text, source.title, source.section, source.kind, source.speaker,
+        source.origin, source.retrieved.isoformat(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A candidate that is shown: as it came or cut, and as it is rendered."""
+
+    candidate: Candidate
+    source: Source
+    shown: Source
+
+
+def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
+    """The places of chosen candidates in the order they are shown, given the best first.
+
+    What was said comes first, the newest day before older ones, so that a new
+    value stands before the one it replaced, and within a day as it was said;
+    then pages and the like, the best first.
+    """
+    places = list(enumerate(candidates))
+    said = [(at, one) for at, one in places if speaker_label(one[1]) is not None]
+
+    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[int, float, int]:
+        at, (candidate, source) = place
+        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
+        return -source.retrieved.toordinal(), moment, at
+
+    ordered = [at for at, _ in sorted(said, key=by_day)]
+    return ordered + sorted({at for at, _ in places} - set(ordered))
+
+
+def _fill(
+    ordered: list[Candidate], limit_tokens: int, count: TokenCounter, truncate: Truncate, total: int
+) -> KnowledgeFill:
+    left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
+    widest = len(ordered)
+    days: set[date] = set()
+    kept: list[_Kept] = []
+    fates: list[Fate] = []
+    packages: list[ContentPackage] = []
+    for at, candidate in enumerate(ordered, start=1):
+        whole = None
+        tokens = 0
+        if len(candidate.source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
+            whole = clean_source(candidate.source)
+            tokens = count(f"{render_piece(whole, widest, days)}\n")
+        if whole is not None and tokens <= left:
+            left -= tokens
+            if speaker_label(whole) is not None:
+                days.add(whole.retrieved)
+            kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
+            fates.append(_fate(candidate, "included", "fits", tokens))
+            packages.append(_package(candidate, tokens))
+            continue
+        part, tokens_cut = _cut(candidate.source, widest, left, count, truncate)
+        if part is not None:
+            kept.append(_Kept(candidate=candidate, source=part, shown=clean_source(part)))
+            sentence = sum(1 for _ in sentences(part.text))
+            reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
+            fates.append(_fate(candidate, "cut", reason, tokens_cut))
+            packages.append(_package(candidate, tokens_cut))
+        else:
+            reason = f"not even one sentence fits in the {max(left, 0):,} tokens left"
+            fates.append(_fate(candidate, "dropped", reason, tokens))
+        rest = "a source with a higher score was the last to fit"
+        fates += [_fate(later, "dropped", rest, 0) for later in ordered[at:]]
+        break
+    kept = [kept[at] for at in arrange((one.candidate, one.shown) for one in kept)]
+    return KnowledgeFill(
+        ids=tuple(one.candidate.id for one in kept),
+        sources=tuple(one.source for one in kept),
+        shown=tuple(one.shown for one in kept),
+        fates=tuple(fates),
+        packages=tuple(packages),
+        text=render_knowledge([one.shown for one in kept], total),
+    )
+
+
+def render_piece(source: Source, index: int, days: Collection[date]) -> str:
+    """What a cleaned source adds to a section that has lines of these days."""
+    label = speaker_label(source)
+    if label is None:
+        return render_source(source, index)
+    line = render_line(source, index, label)
+    return line if source.retrieved in days else f"{source.retrieved.isoformat()}\n{line}"
+
+
+def _cut(
+    source: Source, index: int, left: int, count: TokenCounter, truncate: Truncate
+) -> tuple[Source | None, int]:
+    """The longest part of whole sentences that fits with its citation, and its cost."""
+    empty = clean_source(replace(source, text="", cut=True))
+    room = left - count(f"{render_source(empty, index)}\n")
+    while room > 0:
+        text = truncate(source.text, room, lambda part: count(escape_text(clean_text(part))))
+        if not text:
+            return None, 0
+        if len(text) < len(source.text):
+            part = replace(source, text=text, cut=True)
+            tokens = count(f"{render_source(clean_source(part), index)}\n")
+            if tokens <= left:
+                return part, tokens
+            room -= tokens - left
+        else:
+            room -= 1 + room // 8
+    return None, 0
+
+
+def _package(candidate: Candidate, tokens: int) -> ContentPackage:
+    """What is shown of a candidate, which was chosen already and cannot be dropped again."""
+    return ContentPackage(
+        id=candidate.id,
+        type=candidate.type,
+        content="",
+        tokens=tokens,
+        importance=candidate.importance,
+        relevance=min(max(candidate.score, 0.0), 1.0),
+        timestamp=candidate.timestamp,
+        can_drop=False,
+        priority=rule_for(candidate.type).priority,
+    )
+
+
+def _fate(candidate: Candidate, outcome: Outcome, reason: str, tokens: int) -> Fate:
+    return Fate(
+        id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score
+    )
+
+
+Item = TypeVar("Item", str, Pointer)
+MessageCounter = Callable[[Sequence[dict[str, Any]]], int]
+"""What messages cost as they are sent, with whatever a provider adds to each."""
+
+MESSAGE_OVERHEAD_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltBlock:
+    """The block of a turn, ready to be injected, and what became of everything offered.
+
+    `block` is as shown (cleaned). Where nothing fits, `block` and `text` are
+    `None` and the fates still say why.
+    """
+
+    block: ContextBlock | None = None
+    text: str | None = None
+    tokens: int = 0
+    profile: tuple[Fate, ...] = ()
+    knowledge: KnowledgeFill = field(default_factory=KnowledgeFill)
+    pointers: tuple[Fate, ...] = ()
+
+
+def build_block(
+    *,
+    secret: bytes,
+    limit_tokens: int,
+    count: TokenCounter,
+    user_profile: Sequence[str] = (),
+    profile_tokens: int | None = None,
+    candidates: Iterable[Candidate] = (),
+    knowledge_tokens: int | None = None,
+    total_found: int = 0,
+    working_memory: Sequence[Pointer] = (),
+    summary: str = "",
+    framing: Framing = "pair",
+    role: ReferenceRole = "assistant",
+    count_messages: MessageCounter | None = None,
+    truncate: Truncate = truncate_at_sentence,
+) -> BuiltBlock:
+    """The best block whose messages have at most `limit_tokens` tokens, wrapper included.
+
+    `profile_tokens` and `knowledge_tokens` are the most those sections may
+    take; left out, each may take what there is. Without `count_messages` a
+    message costs its content, its role and `MESSAGE_OVERHEAD_TOKENS`.
+    """
+    require_count(limit_tokens, "limit_tokens")
+    for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
+        if value is not None:
+            require_count(value, name)
+    require_text(summary, "summary")
+    counted = remembering(count)
+    cost = count_messages or (lambda messages: message_tokens(messages, counted))
+    offered = tuple(candidates)
+
+    def sealed(block: ContextBlock, knowledge: str = "") -> tuple[str, int]:
+        text = seal(render_body(block, knowledge=knowledge), secret=secret)
+        return text, cost(reference_messages(text, framing=framing, role=role))
+
+    frame = empty_frame(secret)
+    frame_tokens = cost(reference_messages(frame, framing=framing, role=role))
+    margin = profile_margin = 0
+    while True:
+        left = max(0, limit_tokens - frame_tokens - profile_margin)
+        most = left if profile_tokens is None else min(left, profile_tokens)
+        lines, profile, spent = _fill_section(
+            user_profile,
+            most,
+            "user_profile",
+            count=counted,
+            show=clean_profile_line,
+            render=render_profile_line,
+            cut=lambda line, room: truncate(
+                line, room, lambda part: counted(f"{render_profile_line(part)}\n")
+            ),
+        )
+        left = max(0, left - spent - margin)
+        most = left if knowledge_tokens is None else min(left, knowledge_tokens)
+        knowledge = fill_knowledge(
+            offered, most, count=counted, truncate=truncate, total_found=total_found
+        )
+        left -= knowledge.tokens
+        kept, pointers, spent = _fill_section(
+            working_memory,
+            left,
+            "working_memory",
+            count=counted,
+            show=clean_pointer,
+            render=render_pointer,
+        )
+        left -= spent
+        block = ContextBlock(
+            user_profile=lines,
+            related_knowledge=knowledge.shown,
+            working_memory=kept,
+            summary=_fit_summary(summary, left, counted, truncate),
+            total_found=max(len(offered), total_found) if knowledge.shown else 0,
+        )
+        built = BuiltBlock(profile=profile, knowledge=knowledge, pointers=pointers)
+        if block.empty:
+            return built
+        text, tokens = sealed(block, knowledge.text)
+        if tokens <= limit_tokens:
+            return replace(
+                built, block=replace(block, total_tokens=tokens), text=text, tokens=tokens
+            )
+        # The whole cost more than its parts with this counter: leave that much more room,
+        # at the profile's expense only when nothing else is left.
+        over = tokens - limit_tokens
+        if knowledge.shown or kept or block.summary:
+            margin = max(2 * margin, margin + over)
+        else:
+            profile_margin = max(2 * profile_margin, profile_margin + over)
+
+
+@lru_cache(maxsize=64)
+def empty_frame(secret: bytes) -> str:
+    """A block with nothing in it: what every block costs at least."""
+    return seal(render_body(ContextBlock()), secret=secret)
+
+
+def message_tokens(messages: Sequence[dict[str, Any]], count: TokenCounter) -> int:
+    """What text messages cost: content, role and a few tokens that frame each."""
+    return sum(
+        count(message["content"]) + count(message["role"]) + MESSAGE_OVERHEAD_TOKENS
+        for message in messages
+    )
+
+
+def remembering(count: TokenCounter) -> TokenCounter:
+    """`count` that counts each text once; the memory goes when the result does."""
+    known: dict[str, int] = {}
+
+    def counted(text: str, /) -> int:
+        tokens = known.get(text)
+        if tokens is None:
+            tokens = known[text] = count(text)
+        return tokens
+
+    return counted
+
+
+def _fill_section(
+    items: Sequence[Item],
+    limit_tokens: int,
+    tag: str,
+    *,
+    count: TokenCounter,
+    show: Callable[[Item], Item],
+    render: Callable[[Item], str],
+    cut: Callable[[Item, int], Item] | None = None,
+) -> tuple[tuple[Item, ...], tuple[Fate, ...], int]:
+    """The items that fit in order, what became of each, and what the section costs.
+
+    One that is too large is passed over; smaller ones after it are still tried.
+    Where none fits, `cut` may make the first that it can fit.
+    """
+    kept: list[Item] = []
+    fates: list[Fate] = []
+    spent = count(f"<{tag}>\n</{tag}>\n") if items else 0
+    for item in items:
+        name = item if isinstance(item, str) else item.id
+        shown = show(item)
+        tokens = count(f"{render(shown)}\n")
+        if shown == "":
+            fates.append(Fate(id=name, outcome="dropped", reason="nothing visible in it"))
+        elif spent + tokens <= limit_tokens:
+            spent += tokens
+            kept.append(shown)
+            fates.append(Fate(id=name, outcome="included", reason="fits", tokens=tokens))
+        else:
+            left = max(0, limit_tokens - spent)
+            reason = f"does not fit in the {left:,} tokens left"
+            fates.append(Fate(id=name, outcome="dropped", reason=reason, tokens=tokens))
+    if cut is not None and not kept:
+        for at, item in enumerate(items):
+            part = cut(show(item), max(0, limit_tokens - spent))
+            tokens = count(f"{render(part)}\n")
+            if _says_something(part) and spent + tokens <= limit_tokens:
+                fates[at] = Fate(id=fates[at].id, outcome="cut", reason="cut to fit", tokens=tokens)
+                return (part,), tuple(fates), spent + tokens
+    return tuple(kept), tuple(fates), spent if kept else 0
+
+
+def _says_something(item: str | Pointer) -> bool:
+    return isinstance(item, str) and any(map(str.isalnum, item))
+
+
+def _fit_summary(summary: str, limit_tokens: int, count: TokenCounter, truncate: Truncate) -> str:
+    if not summary:
+        return ""
+    tag = "conversation_summary"
+    left = limit_tokens - count(f"<{tag}>\n</{tag}>\n")
+    if left <= 0:
+        return ""
+    return clean_text(truncate(summary, left, lambda part: count(escape_text(clean_text(part)))))
+
+
+# ----------------------------------------------------------------------------
+# Write the block of a turn without counting a token, where all of it fits for certain.
+#
+# Short memories in a large budget are the usual case. What a text costs at most
+# is known from its length; while that is within every limit, nothing has to be
+# left out, and the exact counts can wait until somebody asks for them.
+
+
+AtMost = Callable[[str], int]
+"""No less than the tokens of a text, however they are counted, and no less than its length."""
+
+MESSAGE_TOKENS = 8
+"""More than any provider frames a message with."""
+
+
+def write_whole(
+    *,
+    secret: bytes,
+    limit_tokens: int,
+    at_most: AtMost,
+    user_profile: Sequence[str] = (),
+    profile_tokens: int,
+    candidates: Sequence[Candidate] = (),
+    knowledge_tokens: int,
+    total_found: int = 0,
+    working_memory: Sequence[Pointer] = (),
+    framing: Framing = "pair",
+    role: ReferenceRole = "assistant",
+) -> str | None:
+    """The text that `build_block` gives for the same, or None where something might not fit."""
+    if sum(len(one.source.text) for one in candidates) > min(knowledge_tokens, limit_tokens):
+        return None  # seen at a glance, before anything is cleaned
+    lines = tuple(filter(None, map(clean_profile_line, user_profile)))
+    best = [(one, clean_source(one.source)) for one in in_order(candidates)]
+    shown = [best[at][1] for at in arrange(best)]
+    total = max(len(shown), total_found)
+    sources = [render_piece(source, len(shown), ()) for source in shown]
+    pointers = tuple(map(clean_pointer, working_memory))
+    block = ContextBlock(
+        user_profile=lines,
+        related_knowledge=tuple(shown),
+        working_memory=pointers,
+        total_found=total if shown else 0,
+    )
+    if block.empty:
+        return None
+    section = render_knowledge(shown, total) if shown else ""
+    text = seal(render_body(block, knowledge=section), secret=secret)
+    profile = _most("user_profile", map(render_profile_line, lines), at_most)
+    pointed = _most("working_memory", map(render_pointer, pointers), at_most)
+    knowledge = 0
+    if shown:
+        parts = at_most(render_knowledge((), total)) + sum(at_most(f"{one}\n") for one in sources)
+        knowledge = max(parts, at_most(section))
+
+    def cost(sent: str) -> int:
+        return sum(
+            at_most(message["content"]) + at_most(message["role"]) + MESSAGE_TOKENS
+            for message in reference_messages(sent, framing=framing, role=role)
+        )
+
+    fits = (
+        profile <= profile_tokens
+        and knowledge <= knowledge_tokens
+        and cost(empty_frame(secret)) + profile + knowledge + pointed <= limit_tokens
+        and cost(text) <= limit_tokens
+    )
+    return text if fits else None
+
+
+def _most(tag: str, rendered: Iterable[str], at_most: AtMost) -> int:
+    """What a section of these lines costs at most; nothing without any."""
+    lines = sum(at_most(f"{line}\n") for line in rendered)
+    return lines + at_most(f"<{tag}>\n</{tag}>\n") if lines else 0
+
+
+# ----------------------------------------------------------------------------
+# How much of a request the block may take.
+
+
+FRAME_TOKENS = 250
+"""More than the block's own lines cost with any counter; what is not used is not taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How many tokens the block may take, and its knowledge section.
+
+    A `full` room is as large as the settings allow: messages that cost less
+    would not make it larger.
+    """
+
+    limit_tokens: int = 0
+    knowledge_tokens: int = 0
+    full: bool = False
+
+
+def room_for(
+    *,
+    window_tokens: int,
+    reserve_tokens: int,
+    system_tokens: int,
+    query_tokens: int,
+    other_tokens: int,
+    preference_budget: int,
+    knowledge_budget: int,
+    working_budget: int,
+) -> Room:
+    """The room beside messages that cost so much; `other_tokens` are those that have to stay."""
+    budgets = calculate_token_budgets(
+        window_tokens=window_tokens,
+        system_tokens=system_tokens,
+        query_tokens=query_tokens,
+        reserve_tokens=reserve_tokens,
+        preference_tokens=preference_budget,
+        base_knowledge_tokens=knowledge_budget,
+    )
+    free = budgets.available_tokens - other_tokens
+    wanted = budgets.preference_tokens + budgets.knowledge_tokens + working_budget + FRAME_TOKENS
+    return Room(
+        limit_tokens=max(0, min(free, wanted)),
+        knowledge_tokens=budgets.knowledge_tokens,
+        full=(
+            free >= wanted
+            and budgets.preference_tokens == preference_budget
+            and budgets.knowledge_tokens == knowledge_budget
+        ),
+    )
+
+
+# ----------------------------------------------------------------------------
+# Choose from what was recalled what is offered to the block, and number what it shows.
+
+
+QUOTE_CHARACTERS = 200
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What is offered to the block, as knowledge and as pointers; the rest, and why.
+
+    `related` counts what could have been offered as knowledge but for `top_k`;
+    `merits` are the composite scores of everything that was looked at.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    passed_over: tuple[tuple[Hit, str], ...] = ()
+    related: int = 0
+    merits: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+
+
+def choose(
+    hits: Sequence[Hit],
+    messages: Iterable[Any],
+    *,
+    top_k: int,
+    threshold: float,
+    now: datetime,
+    factors: Mapping[str, float] = EMPTY,
+) -> Chosen:
+    """What of `hits` is offered to the block.
+
+    Preferences have their own section. What the conversation says already is
+    not said again. Of the rest the `top_k` best at or above the threshold, in
+    the order of their scores times `factors`; between equally relevant ones
+    the composite score decides, by kind, importance and age (P40).
+    """
+    conversation = read_conversation(messages)
+    candidates: list[Candidate] = []
+    pointers: list[Pointer] = []
+    passed_over: list[tuple[Hit, str]] = []
+    related = 0
+    weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
+    merits = {hit.memory.id: merit_of(hit.memory, weighed[hit.memory.id], now=now) for hit in hits}
+    ordered = sort_ranked(
+        hits,
+        rank=lambda hit: rank_key(weighed[hit.memory.id], merits[hit.memory.id]),
+        content=lambda hit: (*content_key(_source(hit.memory)), hit.memory.id),
+    )
+    for hit in ordered:
+        memory = hit.memory
+        if memory.kind == "preference":
+            passed_over.append((hit, "a preference: it stands in the profile"))
+        elif hit.score < threshold:
+            passed_over.append((hit, f"below the threshold {threshold:g}"))
+        elif is_own_question(memory):
+            passed_over.append((hit, "a question, which answers nothing"))
+        elif memory.kind == "message" and hit.lexical is None and not says_something(memory.text):
+            passed_over.append((hit, "says nothing without what stands around it"))
+        elif conversation.says(memory.text):
+            passed_over.append((hit, "already in the conversation"))
+        elif len(candidates) + len(pointers) >= top_k:
+            passed_over.append((hit, f"over top_k {top_k}"))
+            related += memory.kind != "tool_result"
+        elif memory.kind == "tool_result" and memory.metadata.get("large"):
+            pointers.append(
+                Pointer(
+                    id=memory.id,
+                    tool=str(memory.metadata.get("name", "")),
+                    tokens=int(memory.metadata.get("tokens", 0)),
+                    summary=memory.at_level("summary"),
+                )
+            )
+        else:
+            score = weighed[memory.id]
+            candidates.append(
+                Candidate(
+                    id=memory.id,
+                    source=_source(memory),
+                    score=score,
+                    merit=merits[memory.id],
+                    type=memory_type(memory),
+                    importance=memory.importance,
+                    timestamp=memory.created_at,
+                )
+            )
+    return Chosen(
+        candidates=tuple(candidates),
+        pointers=tuple(pointers),
+        passed_over=tuple(passed_over),
+        related=len(candidates) + related,
+        merits=merits,
+    )
+
+
+def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
+    """The composite score of a memory that is so relevant (P15)."""
+    return weigh(
+        ScoreParts(
+            priority=rule_for(memory_type(memory)).priority / 10,
+            importance=memory.importance,
+            relevance=min(max(relevance, 0.0), 1.0),
+            recency=recency(memory.created_at, now=now),
+        )
+    )
+
+
+def _source(memory: Memory) -> Source:
+    return source_of(memory, served_text(memory))
+
+
+def memory_type(memory: Memory) -> str:
+    """What a memory is as a package: `memory-semantic`, `-episodic` or `-procedural`."""
+    return f"memory-{cognitive_type(memory.kind)}"
+
+
+def says_something(text: str) -> bool:
+    """Whether a text holds a word that means something, or a number."""
+    return any(
+        word.isdigit() or (len(word) > 1 and word not in STOP_WORDS)
+        for word in _WORD.findall(text.casefold())
+    )
+
+
+def is_own_question(memory: Memory) -> bool:
+    """Whether a memory is something the user once asked: it answers nothing."""
+    return memory.kind == "message" and memory.origin == "user" and is_only_asked(memory.text)
+
+
+def is_only_asked(text: str) -> bool:
+    """Whether every sentence of a text is a question."""
+    parts = [text[start:end].rstrip() for start, end in sentences(text)]
+    return bool(parts) and all(part.endswith(("?", "？", "؟")) for part in parts)
+
+
+def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
+    """One citation a source in the block, under the number it has there."""
+    known = {hit.memory.id for hit in hits}
+    fill = built.knowledge
+    return tuple(
+        Citation(
+            index=at,
+            source="memory",
+            url=source.url,
+            title=source.title,
+            quote=source.text[:QUOTE_CHARACTERS],
+            date=source.retrieved,
+            memory_id=memory_id if memory_id in known else "",
+        )
+        for at, (source, memory_id) in enumerate(zip(fill.shown, fill.ids, strict=True), start=1)
+    )

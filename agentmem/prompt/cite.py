@@ -1,0 +1,558 @@
+"""Number sources, print them, and check the numbers an answer cites (P12).
+
+A page that both the web search and the memory found is one citation and says
+so. In an answer, `[1]`, `[1, 2]`, `[1-3]`, `【1】`, `[^1]`, `[Source 1]` and links
+such as `[1](https://…)` are citations; `(1)` is not, since lists and asides
+look the same, and nothing inside code is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Literal, get_args
+
+from agentmem.base.checks import require_choice, require_count, require_text
+from agentmem.base.errors import InvalidInput
+from agentmem.base.lazy import compile_late
+from agentmem.base.types import require_instant
+from agentmem.text.regions import Span, code_spans, cover
+
+SourceKind = Literal["web", "memory", "both"]
+CitationStyle = Literal["text", "markdown", "json"]
+
+LABELS: dict[str, str] = {
+    "web": "Web Source",
+    "memory": "Knowledge Base",
+    "both": "Web Source, also in the Knowledge Base",
+}
+LONGEST_URL = 2_000
+WIDEST_RANGE = 1_000
+
+_INVISIBLE = compile_late(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]+"
+)
+_MARKDOWN = compile_late(r"([\\`*_{}\[\]()<>#+\-.!|~&:@^=\"'$])")
+_WEB_URL = compile_late(r"https?://[^\s/?#]+", re.IGNORECASE)
+_URL_PARTS = compile_late(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
+_TRACKING = compile_late(
+    r"(?:utm_\w+|gclid|fbclid|msclkid|mc_[ce]id|igshid)(?:=|\Z)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Something that was found and may be cited, before it has a number."""
+
+    source: SourceKind
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    date: date | None = None
+    memory_id: str = ""
+
+    def __post_init__(self) -> None:
+        require_choice(self.source, get_args(SourceKind), "source")
+        for name in ("url", "title", "quote", "memory_id"):
+            require_text(getattr(self, name), name)
+        _require_date(self.date)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """A numbered source; `more_memory_ids` are further memories of the same page."""
+
+    index: int
+    source: SourceKind
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    date: date | None = None
+    memory_id: str = ""
+    more_memory_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_count(self.index, "index", least=1)
+        require_choice(self.source, get_args(SourceKind), "source")
+        for name in ("url", "title", "quote", "memory_id"):
+            require_text(getattr(self, name), name)
+        for memory_id in self.more_memory_ids:
+            require_text(memory_id, "more_memory_ids")
+        _require_date(self.date)
+
+    @property
+    def label(self) -> str:
+        """Where it came from, in the words shown to people."""
+        return LABELS[self.source]
+
+
+def number_sources(found: Iterable[Source], *, start: int = 1) -> tuple[Citation, ...]:
+    """One citation a page, numbered from `start` in the order of their first appearance.
+
+    Two sources are the same page when `page_key` of their urls agrees; where
+    one has no url, when their memory ids do; with neither, when title and quote
+    do. The first one's title, quote and date stand; what it left empty a later
+    one fills.
+    """
+    require_count(start, "start", least=1)
+    numbered: list[Citation] = []
+    places: dict[tuple[str, ...], int] = {}
+    for source in found:
+        if not isinstance(source, Source):
+            raise InvalidInput("found", source, "is not a Source", remedy="Wrap it in Source(…).")
+        place = _place(numbered, places, source)
+        if place is None:
+            place = len(numbered)
+            numbered.append(_cite(source, start + place))
+        else:
+            numbered[place] = _join(numbered[place], source)
+        for key in _keys(source):
+            places.setdefault(key, place)
+    return tuple(numbered)
+
+
+def page_key(url: str) -> str:
+    """What two addresses of one page share: no scheme, fragment, default port or tracking."""
+    match = _URL_PARTS.match(url.strip())
+    if match is None:
+        return url.strip()
+    scheme, host, path, query = match.groups(default="")
+    host = host.rpartition("@")[2].lower()
+    host = re.sub(r":(?:80|443)\Z", "", host).removeprefix("www.")
+    kept = [part for part in query[1:].split("&") if part and not _TRACKING.match(part)]
+    prefix = "" if scheme.lower() in ("", "http", "https") else scheme.lower() + ":"
+    return prefix + host + path.rstrip("/") + ("?" + "&".join(kept) if kept else "")
+
+
+def find_citation(citations: Sequence[Citation], source: Source) -> Citation | None:
+    """The citation `source` became, or None."""
+    places: dict[tuple[str, ...], int] = {}
+    for place, citation in enumerate(citations):
+        for key in _keys(citation):
+            places.setdefault(key, place)
+    found = _place(citations, places, source)
+    return None if found is None else citations[found]
+
+
+def format_citations(citations: Sequence[Citation], style: CitationStyle = "text") -> str:
+    """The list of sources under "Web Source" and "Knowledge Base"; empty for none.
+
+    Titles and quotes are one line each and cannot be read as markup, a further
+    source or a heading. In text, square brackets become round ones; Markdown
+    escapes them and links only http addresses; JSON keeps every character.
+    """
+    require_choice(style, get_args(CitationStyle), "style")
+    require_distinct(citations)
+    if style == "json":
+        return json.dumps([_as_json(citation) for citation in citations], ensure_ascii=False)
+    lines: list[str] = []
+    for heading, kinds in (("Web Source", ("web", "both")), ("Knowledge Base", ("memory",))):
+        listed = [citation for citation in citations if citation.source in kinds]
+        if listed:
+            lines += [""] if lines else []
+            lines += [f"**{heading}**", ""] if style == "markdown" else [heading]
+            write = _markdown_line if style == "markdown" else _text_line
+            lines += [write(citation) for citation in listed]
+    return "\n".join(lines)
+
+
+def require_distinct(citations: Sequence[Citation]) -> None:
+    """Refuse two citations with one number: nobody could tell which one is cited."""
+    seen: set[int] = set()
+    for citation in citations:
+        if not isinstance(citation, Citation):
+            raise InvalidInput(
+                "citations", citation, "holds no Citation", remedy="Use number_sources()."
+            )
+        if citation.index in seen:
+            raise InvalidInput(
+                "citations",
+                citation.index,
+                "use a number twice",
+                remedy="Number them together with number_sources().",
+            )
+        seen.add(citation.index)
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without characters that are not seen or change direction."""
+    return " ".join(_INVISIBLE.sub(" ", text).split())
+
+
+def safe_url(url: str) -> str:
+    """`url` with everything percent-encoded that could end it or be read as markup."""
+    kept = "".join(
+        character
+        if character.isalnum() or character in "-._~:/?#@!$&*+,;=%"
+        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8"))
+        for character in clean(url)
+    )
+    return kept if len(kept) <= LONGEST_URL else ""
+
+
+def _require_date(value: date | None) -> None:
+    if isinstance(value, datetime):
+        require_instant(value, "date")
+    elif value is not None and not isinstance(value, date):
+        raise InvalidInput(
+            "date", value, "is not a date", remedy="Pass a date or an aware datetime."
+        )
+
+
+def _keys(source: Source | Citation) -> list[tuple[str, ...]]:
+    """What identifies the page of `source`, the surest first."""
+    more = source.more_memory_ids if isinstance(source, Citation) else ()
+    ids = [("memory", memory_id) for memory_id in (source.memory_id, *more) if memory_id]
+    if source.url.strip():
+        return [("url", page_key(source.url)), *ids]
+    return list(ids) or [("text", source.title, source.quote)]
+
+
+def _place(
+    citations: Sequence[Citation], places: dict[tuple[str, ...], int], source: Source
+) -> int | None:
+    for key in _keys(source):
+        place = places.get(key)
+        if place is None:
+            continue
+        # One memory under two addresses is two pages; under one or none it is one.
+        if key[0] == "memory" and source.url.strip() and citations[place].url:
+            continue
+        return place
+    return None
+
+
+def _cite(source: Source, index: int) -> Citation:
+    return Citation(
+        index=index,
+        source=source.source,
+        url=source.url.strip(),
+        title=source.title,
+        quote=source.quote,
+        date=source.date,
+        memory_id=source.memory_id,
+    )
+
+
+def _join(known: Citation, source: Source) -> Citation:
+    ids = dict.fromkeys((known.memory_id, *known.more_memory_ids, source.memory_id))
+    memory_id, *more = [memory_id for memory_id in ids if memory_id] or [""]
+    return replace(
+        known,
+        source=known.source if known.source == source.source else "both",
+        url=known.url or source.url.strip(),
+        title=known.title or source.title,
+        quote=known.quote or source.quote,
+        date=known.date or source.date,
+        memory_id=memory_id,
+        more_memory_ids=tuple(more),
+    )
+
+
+def _day(citation: Citation) -> str:
+    if citation.date is None:
+        return ""
+    return date(citation.date.year, citation.date.month, citation.date.day).isoformat()
+
+
+def _notes(citation: Citation) -> list[str]:
+    both = ["also in the Knowledge Base"] if citation.source == "both" else []
+    return [note for note in (_day(citation), *both) if note]
+
+
+def _text_line(citation: Citation) -> str:
+    def plain(text: str) -> str:
+        return clean(text).translate(str.maketrans("[]【】", "()()"))
+
+    title = plain(citation.title)
+    url = safe_url(citation.url)
+    parts = [part for part in (title, url) if part] or [plain(citation.memory_id) or "untitled"]
+    line = f"[{citation.index}] " + " – ".join(parts)
+    if notes := _notes(citation):
+        line += f" ({', '.join(notes)})"
+    quote = plain(citation.quote)
+    return f'{line}\n    "{quote}"' if quote else line
+
+
+def _markdown_line(citation: Citation) -> str:
+    def escaped(text: str) -> str:
+        return _MARKDOWN.sub(r"\\\1", clean(text))
+
+    url = safe_url(citation.url)
+    title = escaped(citation.title) or escaped(url) or escaped(citation.memory_id) or "untitled"
+    if _WEB_URL.match(url):
+        address = url.replace("&", "&amp;")  # Markdown reads entities in addresses too
+        title = f"[{title}](<{address}>)"
+    elif citation.title and url:
+        title = f"{title} {escaped(url)}"
+    line = f"- \\[{citation.index}\\] {title}"
+    if notes := _notes(citation):
+        line += f" ({', '.join(notes)})"
+    quote = escaped(citation.quote)
+    return f"{line}: “{quote}”" if quote else line
+
+
+def _as_json(citation: Citation) -> dict[str, object]:
+    return {
+        "index": citation.index,
+        "source": citation.source,
+        "label": citation.label,
+        "title": citation.title,
+        "url": citation.url,
+        "quote": citation.quote,
+        "date": _day(citation),
+        "memory_ids": [
+            memory_id for memory_id in (citation.memory_id, *citation.more_memory_ids) if memory_id
+        ],
+    }
+
+
+# ----------------------------------------------------------------------------
+# Find the numbers an answer cites, keep those that exist, remove the rest (P12).
+
+
+_NUMBER = r"\d{1,9}"
+_ITEM = rf"{_NUMBER}(?:\s?[-–—‑]\s?{_NUMBER})?"
+_NAMED = r"(?:(?:web |knowledge )?(?:sources?|base|citations?|refs?\.?|references?)\s?:?\s?#?|[#^])"
+_LIST = rf"{_NAMED}?{_ITEM}(?:\s?(?:[,;，、&]|and)\s?{_NAMED}?{_ITEM}){{0,50}}"
+_URL = rf"(?:[^()\s]|\([^()\s]{{0,200}}\)){{0,{LONGEST_URL}}}"
+_MARK = compile_late(
+    rf"(?m:^) {{0,3}}\[\^?(?P<defined>{_NUMBER})"
+    rf"\]:[ \t]+<?(?P<target>(?:https?://|www\.)[^\s>]{{1,{LONGEST_URL}}})"
+    rf"[^\n]{{0,300}}"
+    rf"|(?P<image>!)?[\[［]\s?(?P<list>{_LIST})\s?[\]］]"
+    rf"(?P<link>\(\s?<?(?P<url>{_URL})>?(?:\s+(?:\"[^\"\n]{{0,300}}\"|'[^'\n]{{0,300}}'))?\s?\))?"
+    rf"|【\s?(?P<lens>{_LIST})(?:†[^【】\n]{{0,80}})?\s?】",
+    re.IGNORECASE,
+)
+_RANGE = compile_late(rf"({_NUMBER})(?:\s?[-–—‑]\s?({_NUMBER}))?")
+_SENTENCE_END = compile_late(r"[.!?…。！？।؟]+[\"'”’)\]»*_]*(?=\s|\Z|[\[【［])|[。！？।؟]+|\n+")
+_ABBREVIATION = compile_late(
+    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|etc|approx|no|fig|al|cf|st)|\b[a-z])\Z", re.IGNORECASE
+)
+_SPACE_BEFORE = compile_late(r"[ \t]+\Z")
+_NEEDS_NO_BLANK = compile_late(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
+_NEAR = compile_late(r"[ \t]{0,3}")
+_PASSES = 20
+_LETTER = compile_late(r"[^\W\d_]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The citations that the characters `start` to `end` of the resolved text stand for."""
+
+    start: int
+    end: int
+    indexes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedAnswer:
+    """An answer in which every number cited exists.
+
+    `cited` are its sources in the order they are first cited, `unused` those
+    it never cites, `missing` the numbers that were removed because no source
+    has them, `wrong_links` the addresses that were taken off a number because
+    its source has another one. `uncited_sentences` are those without a number,
+    code and headings aside.
+    """
+
+    text: str
+    cited: tuple[Citation, ...] = ()
+    unused: tuple[Citation, ...] = ()
+    missing: tuple[int, ...] = ()
+    wrong_links: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    uncited_sentences: tuple[str, ...] = ()
+
+
+def resolve_citations(answer: str, citations: Sequence[Citation]) -> ResolvedAnswer:
+    """`answer` without the numbers that no citation has, and what the others stand for.
+
+    Marks whose numbers all exist stay byte for byte. Of a mixed one the
+    existing numbers stay (`[1, 9]` becomes `[1]`); one without any goes,
+    together with the blank before it and the address behind it. A link on a
+    number keeps its address only when it is the source's own. Code is left
+    alone.
+    """
+    require_text(answer, "answer")
+    require_distinct(citations)
+    by_index = {citation.index: citation for citation in citations}
+    missing: dict[int, None] = {}
+    wrong: dict[str, None] = {}
+    written = _rewrite(answer, by_index, missing, wrong)
+    # Taking out a mark may join what stood around it to another: "[1[9]2]".
+    for _ in range(_PASSES):
+        if written.unchanged:
+            break
+        written = _rewrite(written.text(), by_index, missing, wrong)
+    else:
+        written = _rewrite(_unbracketed(written.text(), by_index), by_index, missing, wrong)
+    text = written.text()
+    cited = dict.fromkeys(index for mark in written.marks for index in mark.indexes)
+    return ResolvedAnswer(
+        text=text,
+        cited=tuple(by_index[index] for index in cited),
+        unused=tuple(citation for citation in citations if citation.index not in cited),
+        missing=tuple(missing),
+        wrong_links=tuple(wrong),
+        marks=tuple(written.marks),
+        uncited_sentences=tuple(_uncited(text, written.marks)),
+    )
+
+
+def cited_numbers(answer: str) -> tuple[int, ...]:
+    """Every number `answer` cites, in order and once each; of a wide range both ends."""
+    require_text(answer, "answer")
+    numbers: dict[int, None] = {}
+    for match in _marks(answer):
+        for first, last in _ranges(match["list"] or match["lens"] or match["defined"]):
+            inside = range(first, last + 1) if last - first < WIDEST_RANGE else (first, last)
+            numbers.update(dict.fromkeys(inside))
+    return tuple(numbers)
+
+
+class _Writer:
+    """Text written piece by piece, with the places of the marks in it."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self.marks: list[Mark] = []
+        self.unchanged = True
+
+    def copy(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._length += len(text)
+
+    def mark(self, text: str, indexes: Sequence[int]) -> None:
+        start = self._length
+        self.copy(text)
+        self.marks.append(Mark(start=start, end=self._length, indexes=tuple(indexes)))
+
+    def drop_blank(self, following: str) -> None:
+        """Take back the blank before a removed mark where none is needed."""
+        self.unchanged = False
+        if self._parts and _NEEDS_NO_BLANK.match(following):
+            last = self._parts.pop()
+            kept = _SPACE_BEFORE.sub("", last[-50:])
+            self._length -= len(last[-50:]) - len(kept)
+            self._parts.append(last[:-50] + kept)
+
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+def _rewrite(
+    answer: str, by_index: dict[int, Citation], missing: dict[int, None], wrong: dict[str, None]
+) -> _Writer:
+    """One pass over the marks of `answer`; what had to go is added to `missing` and `wrong`."""
+    writer = _Writer()
+    position = 0
+    for match in _marks(answer):
+        writer.copy(answer[position : match.start()])
+        position = match.end()
+        kept, lost = _existing(match["list"] or match["lens"] or match["defined"], by_index)
+        missing.update(dict.fromkeys(lost))
+        url = match["url"] if match["link"] else match["target"]
+        own = url is None or any(page_key(url) == page_key(by_index[i].url) for i in kept)
+        if kept and not own:
+            wrong[url] = None
+        if kept and own and not lost:
+            writer.mark(match[0], kept)
+        elif kept and not match["defined"]:
+            writer.unchanged = False
+            writer.mark("[" + ", ".join(map(str, kept)) + "]", kept)
+        else:
+            writer.drop_blank(answer[position : position + 1])
+    writer.copy(answer[position:])
+    return writer
+
+
+def _unbracketed(answer: str, by_index: dict[int, Citation]) -> str:
+    """`answer` with round brackets around numbers that do not exist: no mark can come of them."""
+    rounded = str.maketrans("[]［］【】", "()()()")
+    parts: list[str] = []
+    position = 0
+    for match in _marks(answer):
+        if _existing(match["list"] or match["lens"] or match["defined"], by_index)[1]:
+            parts += (answer[position : match.start()], match[0].translate(rounded))
+            position = match.end()
+    return "".join((*parts, answer[position:]))
+
+
+def _marks(answer: str) -> Iterator[re.Match[str]]:
+    """The citation marks outside of code; images with a number for a name are none."""
+    code = code_spans(answer)
+    starts = [start for start, _ in code]
+    position = 0
+    while match := _MARK.search(answer, position):
+        place = bisect_right(starts, match.start()) - 1
+        if place >= 0 and match.start() < code[place][1]:
+            position = code[place][1]
+            continue
+        position = match.end()
+        if match["image"] is None or match["link"] is None:
+            yield match
+
+
+def _ranges(listed: str) -> Iterator[Span]:
+    for match in _RANGE.finditer(listed):
+        first, last = int(match[1]), int(match[2] or match[1])
+        yield min(first, last), max(first, last)
+
+
+def _existing(listed: str, by_index: dict[int, Citation]) -> tuple[list[int], list[int]]:
+    """Of the numbers in a mark those that exist and those that do not."""
+    kept: dict[int, None] = {}
+    lost: dict[int, None] = {}
+    for first, last in _ranges(listed):
+        if last - first < WIDEST_RANGE:
+            inside: Sequence[int] = range(first, last + 1)
+        else:
+            inside = sorted({first, last, *(i for i in by_index if first <= i <= last)})
+        for index in inside:
+            (kept if index in by_index else lost)[index] = None
+    return list(kept), list(lost)
+
+
+def _uncited(text: str, marks: Sequence[Mark]) -> Iterator[str]:
+    prose = cover(text, code_spans(text), " ")
+    cursor = 0
+    for start, end in _sentences(text, marks):
+        while cursor < len(marks) and marks[cursor].end <= start:
+            cursor += 1
+        if cursor < len(marks) and marks[cursor].start < end:
+            continue
+        sentence = text[start:end].strip()
+        if _LETTER.search(prose, start, end) and not sentence.startswith("#"):
+            yield sentence
+
+
+def _sentences(text: str, marks: Sequence[Mark]) -> Iterator[Span]:
+    """Sentences with the marks that directly follow their full stop."""
+    start = cursor = 0
+    for match in _SENTENCE_END.finditer(text):
+        if match.start() < start:
+            continue
+        if match[0] == "." and _ABBREVIATION.search(
+            text, max(start, match.start() - 8), match.start()
+        ):
+            continue
+        end = match.end()
+        while cursor < len(marks) and marks[cursor].start < end:
+            cursor += 1
+        following = cursor
+        while following < len(marks) and _NEAR.fullmatch(text, end, marks[following].start):
+            end = marks[following].end
+            following += 1
+        yield start, end
+        start = end
+    if start < len(text):
+        yield start, len(text)

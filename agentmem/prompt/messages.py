@@ -1,0 +1,241 @@
+"""A conversation, read once: checked messages, where the user asks, and what in it is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from agentmem.base.errors import InvalidMessage
+from agentmem.base.lazy import Lazy
+from agentmem.base.types import BEGIN_LINE, normalise
+from agentmem.prompt.block import STUB, is_rendered
+from agentmem.text.messages import (
+    call_ids,
+    is_question,
+    is_result,
+    makes_calls,
+    parts_of,
+    require_message,
+    result_ids,
+    text_of,
+)
+
+_BEGIN = BEGIN_LINE.partition("{")[0]
+_FIRST = (_BEGIN[0], STUB[0])
+"""What the texts of ours begin with; most messages need no second look."""
+_SPEAKERS = ("user", "assistant", "system", "developer")
+_CARRIERS = ("assistant", "user")
+"""Who may say a reference: the roles that `inject` gives it."""
+
+
+class Conversation(Sequence[dict[str, Any]]):
+    """Chat messages as dicts of our own, and what every step of a turn asks about them.
+
+    `asked` is where the user spoke last: not a tool's result, not our stub; None
+    where nobody asks. Raises InvalidMessage for what no provider would take.
+    Nobody may change the messages: `copies` gives those that go out.
+    """
+
+    __slots__ = ("_odd", "_ours", "_place", "_suspects", "_texts", "asked", "messages")
+
+    def __init__(self, messages: Iterable[Any] = ()) -> None:
+        kept: list[dict[str, Any]] = []
+        odd: list[int] = []
+        suspects: list[int] = []
+        for at, message in enumerate(messages):
+            # Nearly all are two keys and a plain text, of which nothing else is to be found out.
+            if type(message) is dict and len(message) == 2:
+                content = message.get("content")
+                if type(content) is str and message.get("role") in _SPEAKERS:
+                    kept.append(message.copy() if content.isascii() else as_dict(message, at))
+                    if content[:1] in _FIRST:
+                        suspects.append(at)
+                    continue
+            kept.append(as_dict(message, at))
+            odd.append(at)
+            suspects.append(at)
+        self.messages = tuple(kept)
+        self._odd = tuple(odd)
+        self._suspects = tuple(suspects)
+        self.asked = last_question(kept)
+        self._ours = Lazy(self._find_ours)
+        self._place = Lazy(self._find_place)
+        self._texts = Lazy(self._find_texts)
+
+    @overload
+    def __getitem__(self, at: int, /) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> tuple[dict[str, Any], ...]: ...
+    def __getitem__(self, at: int | slice, /) -> Any:
+        return self.messages[at]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.messages)
+
+    @property
+    def question(self) -> dict[str, Any] | None:
+        """The message in which the user spoke last."""
+        return None if self.asked is None else self.messages[self.asked]
+
+    @property
+    def place(self) -> int:
+        """Where a reference goes: before the question, and never between a call and its result."""
+        return self._place.value
+
+    @property
+    def ours(self) -> frozenset[int]:
+        """The places before the question of what memory added, in this turn or an earlier one.
+
+        A lone reference that directly follows a user's message may be the
+        model's answer, a copy of what it was shown: that is not ours, since to
+        drop an answer is worse than to send an old block again.
+        """
+        return self._ours.value
+
+    def prefix_hash(self) -> int:
+        """A number that tells conversations up to the question apart, in this process, nearly
+        always: whoever takes two for the same compares them too."""
+        end = 0 if self.asked is None else self.asked + 1
+        contents = [message.get("content") for message in self.messages[:end]]
+        return hash(tuple([c if type(c) is str else repr(c) for c in contents]))
+
+    def copies(self) -> list[dict[str, Any]]:
+        """The messages for somebody who may change them."""
+        return [message.copy() for message in self.messages]
+
+    def without_old_references(self, *, keep_earlier: bool) -> Conversation:
+        """The messages that go out beside a new reference; itself where none is ours.
+
+        With `keep_earlier` only those of this turn go.
+        """
+        gone = self.references_to_replace(keep_earlier=keep_earlier)
+        if not gone:
+            return self
+        return Conversation(m for at, m in enumerate(self.messages) if at not in gone)
+
+    def references_to_replace(self, *, keep_earlier: bool) -> frozenset[int]:
+        """The places whose messages a new reference takes the place of."""
+        if not self.ours or not keep_earlier:
+            return self.ours
+        return _run_up_to(self.place, self.ours) | _run_up_to(self.asked or 0, self.ours)
+
+    def says(self, text: str) -> bool:
+        """Whether a message says exactly this, but for white space at the ends of lines."""
+        wanted = normalise(text)
+        return any(
+            normalise(said) == wanted for said in self._texts.value.get(_first_word(wanted), ())
+        )
+
+    # -- worked out when asked for -------------------------------------------------------
+
+    def _find_texts(self) -> dict[str, list[str]]:
+        """What is said, by how it begins: to bring all of it to one form would take too long."""
+        found: dict[str, list[str]] = {}
+        for message in self.messages:
+            content = message.get("content")
+            if content:
+                text = content if type(content) is str else text_of(message)
+                found.setdefault(_first_word(text), []).append(text)
+        return found
+
+    def _find_place(self) -> int:
+        asked = self.asked or 0
+        waiting: dict[str, int] = {}
+        answered: set[str] = set()
+        for at in self._odd:
+            message = self.messages[at]
+            if at >= asked:
+                answered.update(result_ids(message))
+                continue
+            for call in call_ids(message):
+                waiting[call] = at
+            for call in result_ids(message):
+                waiting.pop(call, None)
+        unanswered = [at for call, at in waiting.items() if call in answered]
+        if asked and is_result(self.messages[asked]) and makes_calls(self.messages[asked - 1]):
+            unanswered.append(asked - 1)
+        return min(unanswered, default=asked)
+
+    def _find_ours(self) -> frozenset[int]:
+        asked, place, messages = self.asked or 0, self.place, self.messages
+        suspects = [at for at in self._suspects if at < asked]
+        ours = {at for at in suspects if is_stub(messages[at])}
+        for at in suspects:
+            if not is_reference(messages[at]):
+                continue
+            this_turn = at + 1 in (asked, place)
+            stubbed = at - 1 in ours and is_stub(messages[at - 1])
+            answer = at > 0 and at - 1 not in ours and is_question(messages[at - 1])
+            if this_turn or stubbed or (is_question(messages[at + 1]) and not answer):
+                ours.add(at)
+        return frozenset(ours)
+
+
+def read_conversation(messages: Iterable[Any]) -> Conversation:
+    """`messages` as a conversation; one that is one already is not read again."""
+    return messages if isinstance(messages, Conversation) else Conversation(messages)
+
+
+def last_question(messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """Where the user spoke last: not a tool's result, not our stub."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if is_question(message) and not is_result(message) and not is_stub(message):
+            return at
+    return None
+
+
+def is_stub(message: Mapping[str, Any]) -> bool:
+    """Whether the message is the constant `user` turn of our pair."""
+    return message.get("role") == "user" and _only_text(message) == STUB
+
+
+def is_reference(message: Mapping[str, Any]) -> bool:
+    """Whether the message is one rendered block and nothing else."""
+    content = message.get("content")
+    if type(content) is str and not content.startswith(_BEGIN):
+        return False
+    return message.get("role") in _CARRIERS and is_rendered(_only_text(message))
+
+
+def as_dict(message: Any, at: int) -> dict[str, Any]:
+    """The message at `at` as a dict of its own, checked."""
+    if not isinstance(message, Mapping):
+        dump = getattr(message, "model_dump", None)
+        if not callable(dump):
+            raise InvalidMessage(
+                f"messages[{at}]",
+                message,
+                "is not a mapping",
+                remedy="Pass dicts with role and content, or objects with model_dump().",
+            )
+        message = dump(exclude_none=True)
+    return dict(require_message(message, f"messages[{at}]"))
+
+
+def _first_word(text: str) -> str:
+    """How a text begins, whatever white space stands before it; the same for equal contents."""
+    start = (text if text.isascii() else normalise(text)).lstrip()[:20].split(None, 1)
+    return start[0] if start else ""
+
+
+def _run_up_to(end: int, ours: frozenset[int]) -> frozenset[int]:
+    """The unbroken run of our messages that ends right before `end`."""
+    start = end
+    while start - 1 in ours:
+        start -= 1
+    return frozenset(range(start, end))
+
+
+def _only_text(message: Mapping[str, Any]) -> str:
+    """The text of a message that has text alone, else nothing."""
+    content = message.get("content")
+    if type(content) is str:
+        return "" if makes_calls(message) else content
+    parts = parts_of(message)
+    if len(parts) != 1 or makes_calls(message):
+        return ""
+    return text_of(message)

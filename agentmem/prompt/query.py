@@ -1,0 +1,55 @@
+"""What to search for, read from a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentmem.prompt.messages import last_question, read_conversation
+from agentmem.prompt.strip import strip
+from agentmem.text.messages import text_of
+from agentmem.text.sentences import sentences
+from agentmem.text.terms import analyse_query
+
+READ_CHARACTERS = 4_000
+"""Of a longer message the beginning and the end are read: that is where people ask."""
+MOST_SENTENCES = 3
+FEW_WORDS = 3
+"""A question with fewer telling words leans on what was said before it."""
+
+
+def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
+    """The queries for the last thing the user said, the most important first.
+
+    The whole message; the one before and it, when it has too few words of its
+    own ("and why?"); and, when it has several sentences, the questions among
+    them or else the last ones: one half of a compound question must not hide
+    what the other half finds. Nothing for a message without words.
+    """
+    conversation = read_conversation(messages)
+    asked = conversation.asked
+    if asked is None:
+        return ()
+    whole = _read(conversation[asked])
+    if not whole:
+        return ()
+    queries = [whole]
+    if len(analyse_query(whole)) < FEW_WORDS:
+        before = last_question(conversation[:asked])
+        earlier = _read(conversation[before]) if before is not None else ""
+        if earlier:
+            queries.append(f"{earlier} {whole}")
+    parts = [whole[start:end].strip() for start, end in sentences(whole)]
+    parts = [part for part in parts if analyse_query(part)]
+    if len(parts) > 1:
+        questions = [part for part in parts if part.endswith(("?", "？", "؟"))]
+        queries += questions[:MOST_SENTENCES] or parts[-MOST_SENTENCES:]
+    return tuple(dict.fromkeys(queries))
+
+
+def _read(message: Mapping[str, Any]) -> str:
+    text = strip(text_of(message)).strip()
+    if len(text) <= READ_CHARACTERS:
+        return text
+    half = READ_CHARACTERS // 2
+    return f"{text[:half]} {text[-half:]}"

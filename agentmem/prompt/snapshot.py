@@ -1,0 +1,518 @@
+"""The trace of one built context: what was looked at, what went in, what was left out and why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from agentmem.base.errors import InvalidInput
+from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text, utc
+from agentmem.prompt.budget import ContentPackage
+from agentmem.prompt.build import BuiltBlock
+from agentmem.prompt.fill import ContextPlan
+from agentmem.text.secrets import without_keys
+
+Decision = Literal["kept", "cut", "dropped"]
+Section = Literal["knowledge", "profile", "working", "history", "media", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One thing that was offered to a context. Scores are `None` where a leg did not see it.
+
+    `rank` is its place in the fused order, from 1; `merit` the composite score that
+    decides between equally relevant ones. `reason` is written for people.
+    `text` is the whole text that was offered, also when less of it went in;
+    `url` to `speaker` are what its citation shows, so that the fill can be
+    replayed to the token. `fixed` says that no setting would have changed its
+    fate: it is in the conversation already, say, or stands in the profile.
+    """
+
+    id: str
+    section: Section
+    decision: Decision
+    reason: str
+    kind: str = ""
+    title: str = ""
+    text: str = ""
+    tokens: int = 0
+    rank: int | None = None
+    score: float | None = None
+    merit: float | None = None
+    lexical: float | None = None
+    vector: float | None = None
+    lexical_rank: int | None = None
+    vector_rank: int | None = None
+    boosts: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    url: str = ""
+    origin: str = ""
+    retrieved: str = ""
+    heading: str = ""
+    speaker: str = ""
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """How much of the window one component took."""
+
+    name: str
+    tokens: int
+    items: int
+
+
+LATE_STEPS = frozenset({"count", "plan", "trace"})
+"""Steps that nothing that is sent waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came back from the model, once it is known."""
+
+    answer: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    duration_ms: float | None = None
+    usage: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything about one built context; `outcome` is added after the model's answer.
+
+    `settings` are those the context was built with, so that the plan can be
+    replayed with others. `message` is the reference message as it was sent.
+    `knowledge_limit` is the most the knowledge section could have had whatever
+    its budget (worked out from the parts where it is not said); `total_found`
+    what "Showing X of Y" named as Y.
+    """
+
+    id: str
+    message_id: str
+    created_at: datetime
+    scope: Scope
+    model: str
+    query: str
+    window_tokens: int
+    reserve_tokens: int
+    estimated_tokens: int
+    settings: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    parts: tuple[Part, ...] = ()
+    looked_at: tuple[Looked, ...] = ()
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    degradations: tuple[str, ...] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    cached: bool = False
+    outcome: Outcome | None = None
+    knowledge_limit: int | None = None
+    total_found: int = 0
+
+    @property
+    def kept(self) -> tuple[Looked, ...]:
+        """What went in, whole or cut."""
+        return tuple(looked for looked in self.looked_at if looked.decision != "dropped")
+
+    @property
+    def build_ms(self) -> float:
+        """How long the request waited for it; what was counted afterwards took nobody's time."""
+        return sum(spent for name, spent in self.timings_ms.items() if name not in LATE_STEPS)
+
+    @property
+    def room_tokens(self) -> int:
+        """What the prompt may have: the window without what is reserved for the answer."""
+        return max(0, self.window_tokens - self.reserve_tokens)
+
+    @property
+    def usage(self) -> float | None:
+        """The share of that room the prompt takes; `None` where there is no room."""
+        return self.estimated_tokens / self.room_tokens if self.room_tokens else None
+
+    @property
+    def estimate_error(self) -> float | None:
+        """How far the estimate was off what the provider counted, as a share of it."""
+        actual = self.outcome.prompt_tokens if self.outcome else None
+        return (self.estimated_tokens - actual) / actual if actual else None
+
+
+def looked_at(
+    memory: Memory, *, section: Section, decision: Decision, reason: str, **scores: Any
+) -> Looked:
+    """The trace of a memory that was offered; `scores` are the other fields of `Looked`."""
+    fields: dict[str, Any] = {
+        "text": memory.text,
+        "kind": memory.kind,
+        "title": memory.title,
+        "url": memory.source_url,
+        "origin": memory.origin,
+        "retrieved": utc(memory.created_at).date().isoformat(),
+        "heading": " › ".join(memory.heading_path),
+        "speaker": memory.speaker,
+    }
+    return Looked(
+        id=memory.id, section=section, decision=decision, reason=reason, **(fields | scores)
+    )
+
+
+# ----------------------------------------------------------------------------
+# The trace of a built context: what was looked at, and where the tokens went.
+
+
+def packages_of(built: BuiltBlock) -> list[ContentPackage]:
+    """The reference message as fixed packages, one for each thing it shows and one for its frame.
+
+    It was cut to its own budget already; together they cost what it costs.
+    """
+    if built.text is None:
+        return []
+    shown = [
+        *built.knowledge.packages,
+        *(
+            ContentPackage(id=fate.id, type=kind, content="", tokens=fate.tokens, can_drop=False)
+            for kind, fates in (("preference", built.profile), ("tool-result", built.pointers))
+            for fate in fates
+            if fate.outcome != "dropped"
+        ),
+    ]
+    frame = built.tokens - sum(package.tokens for package in shown)
+    return [
+        *shown,
+        ContentPackage(
+            id="reference", type="overhead", content="", tokens=max(0, frame), can_drop=False
+        ),
+    ]
+
+
+def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
+    """The components that the request is made of."""
+    if plan is None:
+        return ()
+    return tuple(
+        Part(name=use.name, tokens=use.tokens, items=use.items)
+        for use in plan.budget.components
+        if use.items
+    )
+
+
+def looked_at_knowledge(
+    hits: Sequence[Hit],
+    passed_over: Sequence[tuple[Hit, str]],
+    built: BuiltBlock,
+    *,
+    factors: Mapping[str, float] = EMPTY,
+    reasons: Mapping[str, str] = EMPTY,
+    merits: Mapping[str, float] = EMPTY,
+) -> list[Looked]:
+    """What was found, with its scores and fate; tool results that are pointed to are `working`.
+
+    `reasons` say why something was offered that no search found.
+    """
+    passed_by = {hit.memory.id: reason for hit, reason in passed_over}
+    fates = {fate.id: fate for fate in (*built.knowledge.fates, *built.pointers)}
+    pointers = {fate.id for fate in built.pointers}
+    looked = []
+    for rank, hit in enumerate(hits, start=1):
+        memory = hit.memory
+        fate = fates.get(memory.id)
+        outcome = "dropped" if fate is None else fate.outcome
+        passed = passed_by.get(memory.id, "")
+        offered = f"{reasons[memory.id]}; " if memory.id in reasons else ""
+        looked.append(
+            looked_at(
+                memory,
+                section="working" if memory.id in pointers else "knowledge",
+                decision="kept" if outcome == "included" else outcome,
+                reason=passed or offered + (fate.reason if fate else "no room for a block"),
+                text=served_text(memory),
+                tokens=0 if fate is None else fate.tokens,
+                rank=rank,
+                score=hit.score,
+                merit=merits.get(memory.id),
+                lexical=hit.lexical,
+                vector=hit.vector,
+                lexical_rank=hit.lexical_rank,
+                vector_rank=hit.vector_rank,
+                boosts=_boosts(factors.get(memory.id, 1.0)),
+                fixed=bool(passed) and not passed.startswith(("below", "over")),
+            )
+        )
+    return looked
+
+
+def _boosts(factor: float) -> Mapping[str, float]:
+    """What being cited or passed over does to the score, as a part of it."""
+    return EMPTY if factor == 1.0 else {"use": factor - 1.0}
+
+
+def looked_at_profile(
+    profile: Sequence[Memory], built: BuiltBlock, *, heard: Collection[str] = ()
+) -> list[Looked]:
+    """The preferences that were offered, and which of them had room; `heard` came just now."""
+    looked = []
+    for at, memory in enumerate(profile):
+        fate = built.profile[at] if at < len(built.profile) else None
+        outcome = "dropped" if fate is None else fate.outcome
+        reason = "no room for a block" if fate is None else fate.reason
+        looked.append(
+            looked_at(
+                memory,
+                section="profile",
+                decision="kept" if outcome == "included" else outcome,
+                reason=f"{reason}; heard in this turn" if memory.id in heard else reason,
+                tokens=0 if fate is None else fate.tokens,
+            )
+        )
+    return looked
+
+
+def looked_at_messages(plan: ContextPlan | None) -> list[Looked]:
+    """The messages and media that had to stay behind."""
+    if plan is None:
+        return []
+    return [
+        Looked(
+            id=fate.package.id,
+            section="media" if fate.package.type.startswith("media-") else "history",
+            decision="dropped",
+            reason=fate.reason,
+            kind=fate.package.type,
+            tokens=fate.package.tokens,
+        )
+        for fate in plan.report.fates
+        if fate.sent is None
+    ]
+
+
+# ----------------------------------------------------------------------------
+# Snapshots as JSON values, and packed for keeping: texts that repeat stand apart, by hash.
+#
+# Writing never fails: a number that is not finite becomes `None`, a letter that
+# is not Unicode text becomes a question mark, a setting that is not JSON its
+# text. For everything else reading gives back what was written (N1).
+
+
+VERSION = 1
+TEXT_PREFIX = "text:"
+MESSAGE_PREFIX = "message:"
+SAID_PREFIX = "said:"
+ERASED_TEXT = "(erased)"
+_SHARED_CHARACTERS = 80
+"""Shorter texts cost more to share than to repeat."""
+_DEEPEST = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedText:
+    """A text that snapshots point to by `id`; `memory_id` is whose text it is."""
+
+    id: str
+    memory_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A snapshot as it is kept. `mentions` names memories, shared texts and the message.
+
+    What was said in its turn is added to them by `said_mention` once it is remembered.
+    """
+
+    data: Mapping[str, Any]
+    mentions: tuple[str, ...]
+    shared: tuple[SharedText, ...]
+
+
+def to_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """`snapshot` as JSON values, every field; never raises for a Snapshot."""
+    written = {name: _plain(getattr(snapshot, name)) for name in _SIMPLE}
+    return {
+        "version": VERSION,
+        **written,
+        "created_at": utc(snapshot.created_at).isoformat(),
+        "scope": {name: _plain(getattr(snapshot.scope, name)) for name in Scope.__slots__},
+        "parts": [_fields_of(part) for part in snapshot.parts],
+        "looked_at": [_fields_of(looked) for looked in snapshot.looked_at],
+        "outcome": None if snapshot.outcome is None else _fields_of(snapshot.outcome),
+    }
+
+
+def from_fields(written: Mapping[str, Any]) -> Snapshot:
+    """The snapshot `to_fields` wrote; fields of a newer version are left out, bad ones refused."""
+    try:
+        values = {name: written[name] for name in _SIMPLE if name in written}
+        for name in ("settings", "timings_ms"):
+            values[name] = _frozen(values.get(name) or {})
+        for name in ("warnings", "degradations"):
+            values[name] = tuple(map(str, values.get(name) or ()))
+        created_at = datetime.fromisoformat(written["created_at"])
+        if created_at.utcoffset() is None:
+            raise ValueError("created_at has no time zone")
+        outcome = written.get("outcome")
+        return Snapshot(
+            created_at=created_at,
+            scope=Scope(**(written.get("scope") or {})),
+            parts=tuple(Part(**_known(Part, part)) for part in written.get("parts") or ()),
+            looked_at=tuple(map(_looked, written.get("looked_at") or ())),
+            outcome=None if outcome is None else outcome_from_fields(outcome),
+            **values,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput("snapshot", str(error), "cannot be read") from None
+
+
+def outcome_to_fields(outcome: Outcome) -> dict[str, Any]:
+    """`outcome` as JSON values."""
+    return _fields_of(outcome)
+
+
+def outcome_from_fields(written: Mapping[str, Any]) -> Outcome:
+    """The outcome `outcome_to_fields` wrote."""
+    values = _known(Outcome, written)
+    return Outcome(**(values | {"usage": _frozen(values.get("usage") or {})}))
+
+
+def pack(snapshot: Snapshot) -> Packed:
+    """`snapshot` with its longer memory texts taken out, to be kept once for all snapshots.
+
+    A shared text belongs to one user and one memory, so that it is erased with
+    either and never shown to anybody else.
+    """
+    data = to_fields(snapshot)
+    shared: dict[str, SharedText] = {}
+    for looked in data["looked_at"]:
+        text = looked["text"]
+        if len(text) < _SHARED_CHARACTERS:
+            continue
+        key = _text_id(data["scope"]["user_id"], looked["id"], text)
+        shared[key] = SharedText(id=key, memory_id=looked["id"], text=text)
+        del looked["text"]
+        looked["text_id"] = key
+    for looked in data["looked_at"]:
+        for name in [
+            name for name, default in _LOOKED_DEFAULTS.items() if looked.get(name) == default
+        ]:
+            del looked[name]
+    ids = dict.fromkeys(looked["id"] for looked in data["looked_at"])
+    message = [MESSAGE_PREFIX + data["message_id"]] if data["message_id"] else []
+    return Packed(data=data, mentions=(*ids, *shared, *message), shared=tuple(shared.values()))
+
+
+def said_mention(memory_id: str) -> str:
+    """How the trace of a turn names a memory of what was said in it."""
+    return SAID_PREFIX + memory_id
+
+
+def unpack(data: Mapping[str, Any], texts: Mapping[str, str]) -> Snapshot:
+    """The snapshot that was packed; a shared text that is gone reads `(erased)`."""
+    try:
+        looked_at = [
+            {**looked, "text": texts.get(looked["text_id"], ERASED_TEXT)}
+            if "text_id" in looked
+            else looked
+            for looked in data["looked_at"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise InvalidInput("snapshot", str(error), "cannot be read") from None
+    return from_fields({**data, "looked_at": looked_at})
+
+
+def text_ids(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The shared texts a packed snapshot points to."""
+    looked_at = data.get("looked_at") or ()
+    return tuple(dict.fromkeys(looked["text_id"] for looked in looked_at if "text_id" in looked))
+
+
+def without_texts_of(snapshot: Snapshot, erased: frozenset[str]) -> Snapshot:
+    """`snapshot` as it may be kept after these memories were erased: nothing that quotes them."""
+    if not any(looked.id in erased for looked in snapshot.looked_at):
+        return snapshot
+    outcome = snapshot.outcome
+    return replace(
+        snapshot,
+        query=ERASED_TEXT,
+        message=ERASED_TEXT,
+        looked_at=tuple(looked for looked in snapshot.looked_at if looked.id not in erased),
+        warnings=(*snapshot.warnings, "a memory was erased before this was written"),
+        outcome=None if outcome is None else replace(outcome, answer=ERASED_TEXT),
+    )
+
+
+def without_keys_of(snapshot: Snapshot) -> Snapshot:
+    """`snapshot` as it may be kept: what went wrong without the keys that providers repeat."""
+    told = {
+        name: tuple(map(without_keys, getattr(snapshot, name)))
+        for name in ("warnings", "degradations")
+    }
+    outcome = snapshot.outcome
+    kept = None if outcome is None else replace(outcome, error=without_keys(outcome.error))
+    return replace(snapshot, **told, outcome=kept)  # type: ignore[arg-type]  # both are texts
+
+
+_SIMPLE = tuple(
+    field.name
+    for field in fields(Snapshot)
+    if field.name not in ("created_at", "scope", "parts", "looked_at", "outcome")
+)
+_LOOKED_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "kind": "", "title": "", "text": "", "tokens": 0, "rank": None, "score": None,
+        "lexical": None, "vector": None, "lexical_rank": None, "vector_rank": None, "boosts": {},
+        "url": "", "origin": "", "retrieved": "", "heading": "", "speaker": "",
+        "fixed": False,
+    }
+)  # fmt: skip
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in (Looked, Part, Outcome)}
+
+
+def _fields_of(value: Looked | Part | Outcome) -> dict[str, Any]:
+    return {name: _plain(getattr(value, name)) for name in _NAMES[type(value)]}
+
+
+def _known(kind: type[Looked | Part | Outcome], written: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: written[name] for name in _NAMES[kind] if name in written}
+
+
+def _looked(written: Mapping[str, Any]) -> Looked:
+    values = _known(Looked, written)
+    if values["section"] not in get_args(Section) or values["decision"] not in get_args(Decision):
+        raise ValueError("an unknown section or decision")
+    return Looked(**(values | {"boosts": _frozen(values.get("boosts") or {})}))
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """`value` as JSON has it, whatever it is."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, Mapping):
+        return {
+            _plain(key if isinstance(key, str) else str(key)): _plain(item, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in value]
+    return _plain(str(value))
+
+
+def _frozen(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(value)) if value else EMPTY
+
+
+def _text_id(user_id: str | None, memory_id: str, text: str) -> str:
+    written = json.dumps([user_id, memory_id, text]).encode("ascii")
+    return TEXT_PREFIX + hashlib.blake2b(written, digest_size=16).hexdigest()

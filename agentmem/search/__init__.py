@@ -1,0 +1,1 @@
+"""Find: the question, candidates, ranking, the retriever."""

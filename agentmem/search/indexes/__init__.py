@@ -1,0 +1,1 @@
+"""The indexes in memory: words, vectors, rows."""

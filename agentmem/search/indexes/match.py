@@ -1,0 +1,647 @@
+"""One query's words against one scope: the best rows, and the score of any row.
+
+BM25 with the statistics of the rows in scope and of no others (P24): how many
+there are, how many hold each word, how long they are on average.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from agentmem.search.indexes.rows import distinct
+from agentmem.text.terms import idf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# ----------------------------------------------------------------------------
+# What each row may score at most, added up word by word for one query.
+#
+# Of a large table most rows hold none of a question's rarer words, so only the
+# rows that were touched are looked at, and the array is used again by the next
+# query of the same thread.
+
+
+SAMPLE = 1 << 12
+"""How many sums are looked at to guess what a good one is."""
+
+SPARSE = 8
+"""While at most one row in so many is touched, the touched ones are looked at and no others."""
+
+_TINY = np.float32(1e-30)  # a bound of 0 would say that the word is not there
+_kept = threading.local()
+
+
+class Held(Protocol):
+    """The rows that hold a word: their positions, and a code each that bounds the score."""
+
+    @property
+    def positions(self) -> NDArray[np.int32]: ...
+    @property
+    def codes(self) -> NDArray[np.uint8]: ...
+
+
+class Sums:
+    """The sums of one query; `values` is 0 where nothing was added."""
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self.values = values
+        self.added = 0
+        self._touched: list[NDArray[np.int32]] = []
+
+    def add(self, held: Held, factor: float, bounds: NDArray[np.float32]) -> None:
+        """Add what each row of a word may score at most."""
+        highest = np.maximum(bounds * np.float32(factor * (1.0 + 1e-6)), _TINY)
+        self._touched.append(held.positions)
+        self.added += len(held.positions)
+        np.add.at(self.values, held.positions, highest.take(held.codes))
+
+    def highest(self, n: int) -> NDArray[np.int32]:
+        """About `n` positions with high sums: a good guess is enough, so a sample sets the bar."""
+        positions, values = self._looked_at()
+        step = max(1, len(values) // SAMPLE)
+        found = _from_bar(values, np.sort(values[::step]), n // step)
+        if step > 1 and not n // 2 <= len(found) <= 8 * n:
+            found = _from_bar(values, np.sort(values[values > 0.0]), n)
+        if positions is None:
+            return found[: 8 * n].astype(np.int32)
+        return distinct(positions.take(found))[: 8 * n]
+
+    def reaching(self, least: float) -> NDArray[np.int32]:
+        """The positions whose sums are at least `least`, and more than 0."""
+        positions, values = self._looked_at()
+        found = np.flatnonzero(_reach(values, least))
+        return found.astype(np.int32) if positions is None else distinct(positions.take(found))
+
+    def count_reaching(self, least: float) -> int:
+        """How many they are, or a little more."""
+        return int(np.count_nonzero(_reach(self._looked_at()[1], least)))
+
+    def leave_out(self, positions: NDArray[np.int32]) -> None:
+        """Let these reach nothing any more."""
+        self.values[positions] = 0.0
+
+    def clear(self) -> None:
+        """Set what was touched back to 0."""
+        for positions in self._touched:
+            self.values[positions] = 0.0
+
+    def _looked_at(self) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
+        """The touched positions (some of them twice) with their sums; None stands for all."""
+        if self.added * SPARSE > len(self.values):
+            return None, self.values
+        positions = np.concatenate(self._touched)
+        return positions, self.values.take(positions)
+
+
+@contextmanager
+def summing(end: int) -> Iterator[Sums]:
+    """Sums for the positions below `end`."""
+    values: NDArray[np.float32] | None = getattr(_kept, "values", None)
+    _kept.values = None  # a search within a search would take its own
+    if values is None or len(values) < end:
+        values = np.zeros(end + end // 4, dtype=np.float32)
+    sums = Sums(values[:end])
+    try:
+        yield sums
+    finally:
+        sums.clear()
+        _kept.values = values
+
+
+def _reach(values: NDArray[np.float32], least: float) -> NDArray[np.bool_]:
+    bar = np.float32(least)  # 0 for what four bytes cannot tell from it
+    return values >= bar if bar > 0.0 else values > 0.0
+
+
+def _from_bar(
+    values: NDArray[np.float32], ascending: NDArray[np.float32], rank: int
+) -> NDArray[np.intp]:
+    """Where the values reach the one that stands at `rank` from the end."""
+    bar = ascending[-min(len(ascending), max(1, rank))] if len(ascending) else np.float32(0)
+    return np.flatnonzero(values >= bar if bar > 0.0 else values > 0.0)
+
+
+# ----------------------------------------------------------------------------
+# Postings that never change: made from a batch, joined with their neighbours, cleared of the
+# dead.
+#
+# Terms are sorted; a term's postings are the positions that hold it, ascending,
+# with the count in each and a code that bounds what it can score there.
+
+
+PIECE = 1 << 20
+"""Postings joined at a time: bounds both the memory and how long a search waits for its turn."""
+
+# A code is five bits of length and three of count: enough to bound a score within a
+# few per cent without looking the length up, for any mean length.
+LENGTH_EDGES = distinct(np.round(3 * 1.16 ** np.arange(31)).astype(np.int32))
+_COUNT_CLASSES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Segment:
+    """Postings of a run of positions."""
+
+    terms: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    positions: NDArray[np.int32]
+    counts: NDArray[np.uint8]
+    codes: NDArray[np.uint8]
+
+    @property
+    def size(self) -> int:
+        return len(self.positions)
+
+
+EMPTY = Segment(
+    terms=np.zeros(0, dtype=np.uint64),
+    offsets=np.zeros(1, dtype=np.int64),
+    positions=np.zeros(0, dtype=np.int32),
+    counts=np.zeros(0, dtype=np.uint8),
+    codes=np.zeros(0, dtype=np.uint8),
+)
+
+
+def encode(counts: NDArray[np.uint8], lengths: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """One byte that says roughly how often a word stands in a row of what length."""
+    buckets = np.searchsorted(LENGTH_EDGES, lengths, side="right").astype(np.uint8)
+    classes = np.minimum(counts, _COUNT_CLASSES) - np.uint8(1)
+    return np.asarray((buckets << 3) | classes, dtype=np.uint8)
+
+
+@lru_cache(maxsize=64)
+def code_bounds(*, k1: float, b: float, mean_length: float) -> NDArray[np.float32]:
+    """For each code, no less than what its postings can score before idf and weight."""
+    shortest = np.concatenate(([0], LENGTH_EDGES)).astype(np.float64)
+    shortest = np.pad(shortest, (0, 32 - len(shortest)), mode="edge")
+    highest = np.arange(1, _COUNT_CLASSES + 1, dtype=np.float64)
+    highest[-1] = 255
+    norm = k1 * (1 - b + b * shortest / mean_length if mean_length else np.ones(32))
+    bounds = highest[None, :] * (k1 + 1) / (highest[None, :] + norm[:, None])
+    rounded_up: NDArray[np.float32] = (bounds * (1 + 1e-6)).astype(np.float32).reshape(-1)
+    rounded_up.flags.writeable = False  # everybody gets the same one
+    return rounded_up
+
+
+def build(
+    terms: NDArray[np.uint64],
+    counts: NDArray[np.uint8],
+    *,
+    positions: NDArray[np.int32],
+    lengths: NDArray[np.int32],
+) -> Segment:
+    """A segment of postings in the order of their positions, one value each."""
+    if not len(terms):
+        return EMPTY
+    order = np.argsort(terms, kind="stable")
+    ordered = terms[order]
+    firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return Segment(
+        terms=ordered[firsts],
+        offsets=np.append(firsts, len(terms)).astype(np.int64),
+        positions=positions[order],
+        counts=counts[order],
+        codes=encode(counts, lengths)[order],
+    )
+
+
+def join(
+    segments: Sequence[Segment],
+    live: NDArray[np.bool_],
+    renumbered: NDArray[np.int32] | None = None,
+) -> Segment:
+    """One segment of the live postings of `segments`, whose positions follow each other.
+
+    With `renumbered`, positions become what it says, in any order.
+    """
+    if not segments:
+        return EMPTY
+    terms = np.concatenate([s.terms for s in segments])
+    order = np.argsort(terms, kind="stable")
+    terms = terms[order]
+    bases = np.cumsum([0] + [s.size for s in segments[:-1]])
+    starts = np.concatenate(
+        [s.offsets[:-1] + base for s, base in zip(segments, bases, strict=True)]
+    )[order]
+    sizes = np.concatenate([np.diff(s.offsets) for s in segments])[order]
+    total = int(sizes.sum())
+    positions = np.empty(total, dtype=np.int32)
+    counts = np.empty(total, dtype=np.uint8)
+    codes = np.empty(total, dtype=np.uint8)
+    left = np.empty(len(terms), dtype=np.int64)
+    ends = np.cumsum(sizes)
+    new = np.ones(len(terms), dtype=bool)  # where a term begins; it may come in several segments
+    new[1:] = terms[1:] != terms[:-1]
+    written = 0
+    at = 0
+    while at < len(terms):
+        done = int(ends[at - 1]) if at else 0
+        until = max(at + 1, int(np.searchsorted(ends, done + PIECE, side="right")))
+        while until < len(terms) and not new[until]:
+            until += 1
+        piece = sizes[at:until]
+        firsts = np.cumsum(piece) - piece
+        source = np.repeat(starts[at:until] - firsts, piece)
+        source += np.arange(len(source))
+        moved = _gather(segments, bases, source)
+        keep = live.take(moved[0])
+        left[at:until] = np.add.reduceat(keep, firsts, dtype=np.int64)
+        kept = [part.compress(keep) for part in moved]
+        end = written + len(kept[0])
+        if renumbered is not None:
+            kept[0] = renumbered.take(kept[0])
+            which = np.repeat(np.cumsum(new[at:until]), left[at:until])
+            kept = _in_order(which, kept)
+        positions[written:end], counts[written:end], codes[written:end] = kept
+        written, at = end, until
+    firsts = np.flatnonzero(new) if total else []
+    if not len(firsts):
+        return EMPTY
+    frequencies = np.add.reduceat(left, firsts)
+    present = frequencies > 0
+    return Segment(
+        terms=terms[firsts][present],
+        offsets=np.concatenate(([0], np.cumsum(frequencies[present]))).astype(np.int64),
+        positions=_fitted(positions, written),
+        counts=_fitted(counts, written),
+        codes=_fitted(codes, written),
+    )
+
+
+def _in_order(which: NDArray[np.int64], postings: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The postings, positions first, by position within each term; `which` ascends."""
+    keys = (which << np.int64(32)) | postings[0]
+    if bool((keys[1:] > keys[:-1]).all()):
+        return postings
+    order = np.argsort(keys)
+    return [part.take(order) for part in postings]
+
+
+def _gather(
+    segments: Sequence[Segment], bases: NDArray[np.int64], source: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+    """The postings at `source`, counted through all segments one after the other."""
+    positions = np.empty(len(source), dtype=np.int32)
+    counts = np.empty(len(source), dtype=np.uint8)
+    codes = np.empty(len(source), dtype=np.uint8)
+    if len(segments) == 1:
+        only = segments[0]
+        return only.positions.take(source), only.counts.take(source), only.codes.take(source)
+    which = np.searchsorted(bases, source, side="right") - 1
+    for number, segment in enumerate(segments):
+        here = np.flatnonzero(which == number)
+        local = source.take(here) - bases[number]
+        positions[here] = segment.positions.take(local)
+        counts[here] = segment.counts.take(local)
+        codes[here] = segment.codes.take(local)
+    return positions, counts, codes
+
+
+def _fitted(values: NDArray[Any], size: int) -> NDArray[Any]:
+    return values if len(values) == size else values[:size].copy()
+
+
+FEW = 4096
+"""Up to this many postings every row that holds a word is scored."""
+
+SMALL = 1 << 15
+"""A table of up to so many rows is scored whole: choosing what to score would cost more."""
+
+MANY = 8
+"""More contenders than so many times what is asked for are narrowed down before they are scored."""
+
+CHEAP = 1 << 16
+"""Rare words are added up, up to this many postings, before asking what can be left out."""
+
+_SLACK = 1.0 + 1e-4  # sums of bounds are kept in four bytes
+_STEP = 12  # looking a row up costs about as much as adding up this many postings
+
+
+Piece = tuple["NDArray[np.int32]", "NDArray[np.uint8]", "NDArray[np.uint8] | None"]
+"""Positions that hold a word, how often, and the codes that bound their scores (not made of
+the newest ones)."""
+
+
+class Postings:
+    """The rows in scope that hold one word of the query.
+
+    They come in pieces, ascending; who needs them together has them joined.
+    """
+
+    __slots__ = ("_codes", "_joined", "_lengths", "frequency", "pieces", "size", "weight")
+
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        *,
+        lengths: NDArray[np.int32],
+        frequency: int,
+        weight: float,
+    ) -> None:
+        self.pieces = pieces
+        self.size = sum([len(positions) for positions, _, _ in pieces])
+        self.frequency = frequency
+        self.weight = weight
+        self._lengths = lengths
+        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8]] | None = None
+        self._codes: NDArray[np.uint8] | None = None
+
+    @property
+    def positions(self) -> NDArray[np.int32]:
+        return self._together()[0]
+
+    @property
+    def counts(self) -> NDArray[np.uint8]:
+        return self._together()[1]
+
+    @property
+    def codes(self) -> NDArray[np.uint8]:
+        """For each position what bounds its score, from how often and how long."""
+        if self._codes is None:
+            made = [
+                encode(counts, self._lengths.take(positions)) if codes is None else codes
+                for positions, counts, codes in self.pieces
+            ]
+            self._codes = _joined(made, np.uint8)
+        return self._codes
+
+    def _together(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        if self._joined is None:
+            self._joined = (
+                _joined([positions for positions, _, _ in self.pieces], np.int32),
+                _joined([counts for _, counts, _ in self.pieces], np.uint8),
+            )
+        return self._joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """The table's arrays as they were when the query came.
+
+    For a scope that is a list (`listed`, by position), `row` and `length` are of the
+    rows in it, and postings say places in that list: nothing is as long as the table.
+    """
+
+    row: NDArray[np.int32]
+    length: NDArray[np.int32]
+    inside: NDArray[np.bool_]
+    position_of: NDArray[np.int32]
+    listed: NDArray[np.int32] | None
+    end: int
+
+
+class Match:
+    """What one query finds in one scope at one moment; later changes do not touch it."""
+
+    def __init__(
+        self,
+        postings: Sequence[Postings],
+        columns: Columns,
+        *,
+        row_count: int,
+        mean_length: float,
+        k1: float,
+        b: float,
+    ) -> None:
+        self.row_count = row_count
+        self.mean_length = mean_length
+        self._columns = columns
+        self._k1 = k1
+        self._b = b
+        self._postings = tuple(postings)
+        self._joined: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]] | None = None
+        self._factors = tuple(
+            p.weight * idf(p.frequency, row_count) if p.frequency else 0.0 for p in self._postings
+        )
+
+    @property
+    def row_frequencies(self) -> NDArray[np.int64]:
+        """How many rows in scope hold each word, in the order of the query."""
+        return np.array([p.frequency for p in self._postings], dtype=np.int64)
+
+    def top(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The `n` best rows and their scores, best first, equal scores by row id; exact.
+
+        Rows that hold no word of the query are never among them.
+        """
+        used = [
+            (p, factor)
+            for p, factor in zip(self._postings, self._factors, strict=True)
+            if p.size and factor > 0.0
+        ]
+        if n <= 0 or not used:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
+        if sum(p.size for p, _ in used) <= FEW:
+            positions = distinct(np.concatenate([p.positions for p, _ in used]))
+            positions = self._living(positions)
+            return self._best(positions, self._score(positions), n)
+        if self._columns.end <= SMALL:
+            return self._best(*self._all_scored(n), n)
+        return self._best(*self._contenders(used, n), n)
+
+    def counts_of(self, rows: NDArray[Any] | Sequence[int]) -> NDArray[np.uint8]:
+        """How often each row holds each word of the query: one line a row, one column a word."""
+        positions, here = self._positions_of(rows)
+        counts = np.zeros((len(positions), len(self._postings)), dtype=np.uint8)
+        there = np.flatnonzero(here)
+        wanted = positions.take(there)
+        if self._columns.end <= SMALL and self._postings:
+            place = np.empty(self._columns.end, dtype=np.int32)  # read only where it is written
+            place[wanted] = there
+            if (place.take(wanted) == there).all():  # none of them twice
+                asked = np.zeros(self._columns.end, dtype=bool)
+                asked[wanted] = True
+                held, how_often, term = self._all_postings()
+                found = asked.take(held).nonzero()[0]
+                at = place.take(held.take(found))
+                counts[at, term.take(found)] = how_often.take(found)
+                return counts
+        order = wanted.argsort()  # in order they are found sooner
+        there, wanted = there.take(order), wanted.take(order)
+        for number, postings in enumerate(self._postings):
+            if postings.size:
+                counts[there, number] = _counts_at(postings, wanted)
+        return counts
+
+    def _positions_of(
+        self, rows: NDArray[Any] | Sequence[int]
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        wanted = np.asarray(rows, dtype=np.int64).reshape(-1)
+        known = self._columns.position_of
+        inside = (wanted >= 0) & (wanted < len(known))
+        if not inside.any():
+            return np.zeros(len(wanted), dtype=np.int32), inside
+        positions = known.take(np.where(inside, wanted, 0)) - np.int32(1)
+        listed = self._columns.listed
+        if listed is not None:
+            if not len(listed):
+                return positions, np.zeros(len(wanted), dtype=bool)
+            places = listed.searchsorted(positions).astype(np.int32)
+            return places, inside & (listed.take(places, mode="clip") == positions)
+        inside &= (positions >= 0) & (positions < self._columns.end)
+        if len(self._columns.inside):
+            inside &= self._columns.inside.take(positions, mode="clip")
+        return positions, inside
+
+    def _living(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Without what is not in scope: lists made for a scope hold nothing else."""
+        if self._columns.listed is not None:
+            return positions
+        return positions.compress(self._columns.inside.take(positions))
+
+    def _score(self, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Exact scores: always the same sum in the same order, whichever way a row was found."""
+        k1 = self._k1
+        norm = self._norm(self._columns.length.take(positions))
+        total = np.zeros(len(positions), dtype=np.float64)
+        for postings, factor in zip(self._postings, self._factors, strict=True):
+            if factor > 0.0:
+                counts = _counts_at(postings, positions).astype(np.float64)
+                total += factor * (counts * (k1 + 1.0) / (counts + norm))
+        return total
+
+    def _norm(self, lengths: NDArray[np.int32]) -> NDArray[np.float64]:
+        k1, b = self._k1, self._b
+        norm = lengths.astype(np.float64)
+        norm *= k1 * b / self.mean_length if self.mean_length else 0.0
+        norm += k1 * (1.0 - b)
+        return norm
+
+    def _all_postings(
+        self,
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
+        """The positions, counts and terms of all postings, term by term; made once.
+
+        Not a cached property: all of a class share one lock, so searches would wait.
+        """
+        if self._joined is None:
+            sizes = [postings.size for postings in self._postings]
+            pieces = [piece for postings in self._postings for piece in postings.pieces]
+            self._joined = (
+                _joined([positions for positions, _, _ in pieces], np.int32),
+                _joined([counts for _, counts, _ in pieces], np.uint8),
+                np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            )
+        return self._joined
+
+    def _all_scored(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """At least the `n` best rows, and the score that `_score` gives each, bit for bit."""
+        end, k1 = self._columns.end, self._k1
+        held, how_often, _ = self._all_postings()
+        norm = self._norm(self._columns.length[:end]).take(held)
+        gains = how_often.astype(np.float64)
+        norm += gains
+        gains *= k1 + 1.0
+        gains /= norm
+        gains *= np.repeat(self._factors, [postings.size for postings in self._postings])
+        # Each row's gains are added up in the order of the terms, as `_score` does.
+        total = np.bincount(held, weights=gains, minlength=end).astype(np.float64, copy=False)
+        if self._columns.listed is None:
+            total *= self._columns.inside[:end]
+        least = np.partition(total, end - n)[end - n] if end > 4 * n else 0.0
+        positions = np.flatnonzero(total >= least if least > 0.0 else total > 0.0)
+        return positions.astype(np.int32), total.take(positions)
+
+    def _best(
+        self, positions: NDArray[np.int32], scores: NDArray[np.float64], n: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        if len(scores) > 4 * n:
+            least = np.partition(scores, len(scores) - n)[len(scores) - n]
+            keep = scores >= least
+            positions, scores = positions.compress(keep), scores.compress(keep)
+        rows = self._columns.row.take(positions).astype(np.int64)
+        order = np.lexsort((rows, -scores))[:n]
+        return rows[order], scores[order]
+
+    def _contenders(
+        self, used: Sequence[tuple[Postings, float]], n: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Every row that can be among the `n` best, with its exact score.
+
+        Words are added up from the rarest on, as bounds. Once `n` rows are known
+        to reach some score, a word too common to lift any new row there is only
+        looked up for the rows it could still lift.
+        """
+        bounds = code_bounds(k1=self._k1, b=self._b, mean_length=self.mean_length)
+        most = float(bounds.max())
+        rest = sorted(used, key=lambda item: item[0].size)
+        with summing(self._columns.end) as sums:
+            while rest and (not sums.added or sums.added + rest[0][0].size <= CHEAP):
+                sums.add(*rest.pop(0), bounds)
+            tried = self._living(sums.highest(3 * n))
+            tried_scores = self._score(tried)
+            reached = 0.0
+            if len(tried) >= n:
+                reached = float(np.sort(tried_scores)[len(tried) - n])
+            while True:
+                open_bound = sum(factor for _, factor in rest) * most
+                least = max(0.0, (reached - open_bound) / _SLACK)
+                if not rest:
+                    break
+                if open_bound < reached:
+                    contenders = sums.count_reaching(least)
+                    left = sum(p.size for p, _ in rest)
+                    if contenders <= 4 * n or contenders * len(used) * _STEP < left:
+                        break
+                sums.add(*rest.pop(0), bounds)
+            sums.leave_out(tried)
+            positions = self._living(sums.reaching(least))
+            if rest and len(positions) > MANY * n:
+                highest = sums.values.take(positions)
+                positions = self._narrowed(positions, highest, rest, reached=reached, most=most)
+        return (
+            np.concatenate((tried, positions)),
+            np.concatenate((tried_scores, self._score(positions))),
+        )
+
+    def _narrowed(
+        self,
+        positions: NDArray[np.int32],
+        highest: NDArray[np.float32],
+        rest: Sequence[tuple[Postings, float]],
+        *,
+        reached: float,
+        most: float,
+    ) -> NDArray[np.int32]:
+        """Those of `positions` that can still get to `reached`.
+
+        `highest` is what each may have from the words that were added up; the
+        others are looked up one by one, the weightiest first.
+        """
+        k1 = self._k1
+        norm = self._norm(self._columns.length.take(positions))
+        bound = highest.astype(np.float64) * _SLACK
+        open_bound = sum(factor for _, factor in rest) * most
+        for postings, factor in sorted(rest, key=lambda item: -item[1]):
+            counts = _counts_at(postings, positions).astype(np.float64)
+            bound += factor * (counts * (k1 + 1.0) / (counts + norm)) * _SLACK
+            open_bound -= factor * most
+            keep = bound + open_bound * _SLACK >= reached
+            positions, norm, bound = (part.compress(keep) for part in (positions, norm, bound))
+        return positions
+
+
+def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+
+
+def _counts_at(postings: Postings, positions: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """How often the word stands at each position, 0 where it does not."""
+    if not postings.size:
+        return np.zeros(len(positions), dtype=np.uint8)
+    at = postings.positions.searchsorted(positions)
+    found = postings.positions.take(at, mode="clip") == positions
+    counts: NDArray[np.uint8] = postings.counts.take(at, mode="clip")
+    counts[~found] = 0
+    return counts

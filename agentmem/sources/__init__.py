@@ -1,0 +1,1 @@
+"""Where knowledge comes from: files, pages, the web, other systems."""

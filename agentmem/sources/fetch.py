@@ -1,0 +1,567 @@
+"""Get one page from the web, carefully.
+
+Only http and https, only public addresses unless private ones are allowed (at
+every redirect), one time limit for everything, a size limit for what is sent
+and for what it unpacks to. No cookies, no credentials, no proxy from the
+environment, and nothing but text, PDF and the like.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import httpcore
+
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused
+from agentmem.text.decode import charset_of, is_readable, media_type_of
+
+if TYPE_CHECKING:
+    import httpx
+
+    from agentmem.sources.pages import Page
+
+
+AGENT = "agentmem"
+_REDIRECTS = (301, 302, 303, 307, 308)
+_LONGEST_URL = 8_000
+_ROBOTS_BYTES = 500_000
+_HOST = re.compile(r"[\w.:~-]{1,253}", re.ASCII)
+_ACCEPT = b"text/html,application/xhtml+xml,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """How long a fetch may take in all, how much may come, and how often it may be sent on."""
+
+    total_seconds: float = 20.0
+    limit_bytes: int = 10_000_000
+    most_redirects: int = 5
+
+    def __post_init__(self) -> None:
+        require_number(self.total_seconds, "total_seconds", low=0)
+        require_count(self.limit_bytes, "limit_bytes", least=1)
+        require_count(self.most_redirects, "most_redirects")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What an address gave: `url` is where it was found, after `redirects`."""
+
+    url: str
+    status: int
+    media_type: str
+    content: bytes
+    charset: str = ""
+    redirects: tuple[str, ...] = ()
+    duration_ms: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The content as text, as it was sent."""
+        from agentmem.sources.pages import decode_page
+
+        return decode_page(self.content, charset=self.charset)
+
+    @property
+    def page(self) -> Page:
+        """The readable text and the title, if it is HTML."""
+        from agentmem.sources.pages import to_markdown
+
+        return to_markdown(self.content, self.url, charset=self.charset)
+
+    @property
+    def title(self) -> str:
+        return self.page.title
+
+
+def fetch(
+    url: str,
+    *,
+    allow_private: bool = False,
+    robots: bool = False,
+    limits: FetchLimits | None = None,
+    resolve: Resolve | None = None,
+    connect: Connect | None = None,
+) -> Fetched:
+    """What is at `url`.
+
+    `FetchRefused` says that the address, or one it led to, may not be fetched
+    or holds nothing readable; `FetchFailed` that no usable answer came. With
+    `robots` the site's robots.txt is asked first.
+    """
+
+    limits = limits or FetchLimits()
+    began = time.monotonic()
+    dialer = Dialer(
+        deadline=began + limits.total_seconds,
+        allow_private=allow_private,
+        resolve=resolve or dialing_resolve,
+        connect=connect or dialing_connect,
+    )
+    found = _follow(require_text(url, "url"), dialer, limits, robots=robots)
+    return replace(found, duration_ms=round(1000 * (time.monotonic() - began), 3))
+
+
+def _follow(url: str, dialer: Any, limits: FetchLimits, *, robots: bool) -> Fetched:
+    import httpx
+
+    here = _checked_url(url, url)
+    passed: list[str] = []
+    for _ in range(limits.most_redirects + 1):
+        if robots:
+            _require_robots(here, dialer, limits)
+        answer = _get(here, dialer, limits)
+        if isinstance(answer, Fetched):
+            return replace(answer, redirects=tuple(passed))
+        passed.append(str(here))
+        try:
+            here = _checked_url(str(here.join(answer)), url)
+        except httpx.InvalidURL:
+            raise FetchFailed(url, "it leads to an address that is none") from None
+    raise FetchFailed(url, f"it was sent on more than {limits.most_redirects} times")
+
+
+def _checked_url(url: str, asked: str) -> httpx.URL:
+    import httpx
+
+    if len(url) > _LONGEST_URL:
+        raise FetchRefused(asked, f"it has more than {_LONGEST_URL:,} characters")
+    try:
+        parsed = httpx.URL(url.strip())
+    except (httpx.InvalidURL, UnicodeError, ValueError, TypeError) as error:
+        raise FetchRefused(asked, f"it is no address ({error})") from None
+    if parsed.scheme in ("http", "https") and not parsed.host:
+        raise FetchRefused(asked, "it names no host", remedy="Write https://host/path.")
+    if parsed.scheme not in ("http", "https"):
+        raise FetchRefused(
+            asked, f"its scheme is {parsed.scheme or 'missing'}",
+            remedy="Only http:// and https:// addresses are fetched; a file is read by its path.",
+        )  # fmt: skip
+    if parsed.userinfo:
+        raise FetchRefused(
+            f"{parsed.scheme}://…@{parsed.host}",
+            "it has a user name or password in it",
+            remedy="Credentials are never sent; leave them out.",
+        )
+    if not _HOST.fullmatch(parsed.raw_host.decode("ascii", "replace")):
+        raise FetchRefused(asked, "its host is no name")
+    if parsed.port is not None and not 0 < parsed.port < 65_536:
+        raise FetchRefused(asked, "its port is none")
+    return parsed.copy_with(fragment=None)
+
+
+def _get(url: httpx.URL, dialer: Any, limits: FetchLimits) -> Fetched | str:
+    """The answer of one address, or where it sends us."""
+    import httpcore
+
+    pool = httpcore.ConnectionPool(
+        ssl_context=_ssl_context() if url.scheme == "https" else None,
+        network_backend=dialer,
+        max_connections=1,
+        retries=0,
+    )
+    try:
+        with pool, pool.stream("GET", _raw(url), headers=_headers(url)) as response:
+            headers = {name.lower(): value for name, value in response.headers}
+            if response.status in _REDIRECTS and b"location" in headers:
+                return headers[b"location"].decode("utf-8", "replace")
+            _require_success(url, response.status, headers)
+            media_type = _require_readable(url, headers, limits)
+            body = b"".join(_bounded(response.iter_stream(), headers, url, limits.limit_bytes))
+    except AgentMemError:
+        raise
+    except httpcore.TimeoutException:
+        raise FetchFailed(
+            str(url), f"it took longer than {limits.total_seconds:g} s",
+            remedy="Try again later, or raise total_seconds.",
+        ) from None  # fmt: skip
+    except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
+        raise FetchFailed(str(url), _reason(error)) from None
+    content_type = headers.get(b"content-type", b"").decode("latin-1")
+    return Fetched(
+        url=str(url),
+        status=response.status,
+        media_type=media_type,
+        content=body,
+        charset=charset_of(content_type),
+    )
+
+
+def _require_success(url: httpx.URL, status: int, headers: dict[bytes, bytes]) -> None:
+    if 200 <= status < 300:
+        return
+    wait = headers.get(b"retry-after", b"").decode("latin-1").strip()[:40]
+    remedy = f"The server asks to wait: {wait}." if wait else ""
+    if not remedy and status in (401, 403):
+        remedy = "The server wants to know who asks; no credentials are ever sent."
+    raise FetchFailed(str(url), f"the server said {status}", status=status, remedy=remedy)
+
+
+def _require_readable(url: httpx.URL, headers: dict[bytes, bytes], limits: FetchLimits) -> str:
+    media_type = media_type_of(headers.get(b"content-type", b"").decode("latin-1"))
+    if not is_readable(media_type):
+        raise FetchRefused(
+            str(url), f"it is {media_type}", remedy="Only text, HTML, JSON, XML and PDF are read."
+        )
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and len(length) < 20 and int(length) > limits.limit_bytes:
+        raise _too_large(url, limits.limit_bytes)
+    return media_type
+
+
+def _bounded(
+    chunks: Iterable[bytes], headers: dict[bytes, bytes], url: httpx.URL, limit_bytes: int
+) -> Iterator[bytes]:
+    """The unpacked body; neither what comes nor what it unpacks to may be over the limit."""
+    coding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    unpack = _unpacker(coding, url)
+    received = produced = 0
+    for chunk in chunks:
+        received += len(chunk)
+        if received > limit_bytes:
+            raise _too_large(url, limit_bytes)
+        try:
+            for piece in unpack(chunk, limit_bytes - produced + 1):
+                produced += len(piece)
+                if produced > limit_bytes:
+                    raise _too_large(url, limit_bytes)
+                yield piece
+        except zlib.error as error:
+            raise FetchFailed(str(url), f"its {coding} is damaged ({error})") from None
+
+
+def _unpacker(coding: str, url: httpx.URL) -> Any:
+    if coding in ("", "identity"):
+        return lambda chunk, room: (chunk,)
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise FetchFailed(str(url), f"it came packed as {coding!a}, which was not asked for")
+    # 47: gzip or zlib, told apart by their heads.
+    state = [zlib.decompressobj(47)]
+
+    def unpack(chunk: bytes, room: int) -> Iterator[bytes]:
+        while chunk and room > 0:
+            try:
+                piece = state[0].decompress(chunk, room)
+            except zlib.error:
+                if coding != "deflate" or len(state) > 1:
+                    raise
+                state.append(state[0])  # some servers send deflate without its head
+                state[0] = zlib.decompressobj(-zlib.MAX_WBITS)
+                continue
+            room -= len(piece)
+            yield piece
+            if state[0].eof:
+                return
+            chunk = state[0].unconsumed_tail
+
+    return unpack
+
+
+def _too_large(url: httpx.URL, limit_bytes: int) -> FetchFailed:
+    return FetchFailed(
+        str(url), f"it is larger than {limit_bytes:,} bytes", remedy="Raise limit_bytes."
+    )
+
+
+def _require_robots(url: httpx.URL, dialer: Any, limits: FetchLimits) -> None:
+    """Let robots.txt refuse: a missing one does not, one that fails does (RFC 9309)."""
+    from urllib.robotparser import RobotFileParser
+
+    remedy = "robots=False does not ask it."
+    place = url.copy_with(path="/robots.txt", query=None, fragment=None)
+    small = replace(limits, limit_bytes=min(limits.limit_bytes, _ROBOTS_BYTES))
+    try:
+        found = _follow(str(place), dialer, small, robots=False)
+    except (FetchFailed, FetchRefused) as error:
+        status = error.status if isinstance(error, FetchFailed) else None
+        if status is not None and 400 <= status < 500:
+            return
+        if isinstance(error, FetchRefused):
+            raise FetchRefused(str(url), error.problem, remedy=error.remedy) from None
+        problem = f"its robots.txt could not be read ({error.problem})"
+        raise FetchRefused(str(url), problem, remedy=remedy) from None
+    parser = RobotFileParser()
+    parser.parse(found.text.splitlines())
+    if not parser.can_fetch(AGENT, str(url)):
+        raise FetchRefused(str(url), "robots.txt forbids it", remedy=remedy)
+
+
+def _raw(url: httpx.URL) -> Any:
+    import httpcore
+
+    return httpcore.URL(
+        scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+    )
+
+
+def _headers(url: httpx.URL) -> list[tuple[bytes, bytes]]:
+    from agentmem import __version__
+
+    return [
+        (b"Host", url.netloc),
+        (b"User-Agent", f"{AGENT}/{__version__}".encode("ascii")),
+        (b"Accept", _ACCEPT),
+        (b"Accept-Encoding", b"gzip, deflate"),
+        (b"Connection", b"close"),
+    ]
+
+
+@lru_cache(maxsize=1)
+def _ssl_context() -> ssl.SSLContext:
+    """The certificates that httpx trusts; `SSL_CERT_FILE` may name others."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+# ----------------------------------------------------------------------------
+# Which network addresses a fetch may go to: the public internet, unless more is allowed.
+#
+# The ranges are those of the IANA special-purpose address registries (RFC 6890
+# and what was added since), and the addresses where clouds keep credentials.
+
+
+AddressClass = Literal["public", "private", "refused"]
+
+_V4: tuple[tuple[str, int, AddressClass, str], ...] = (
+    ("0.0.0.0", 8, "refused", "this network"),  # noqa: S104 - it is refused here, not bound
+    ("10.0.0.0", 8, "private", "private network"),
+    ("100.100.100.200", 32, "refused", "cloud metadata"),
+    ("100.64.0.0", 10, "private", "carrier network"),
+    ("127.0.0.0", 8, "private", "loopback"),
+    ("168.63.129.16", 32, "refused", "cloud metadata"),
+    ("169.254.0.0", 16, "refused", "link-local, cloud metadata"),
+    ("172.16.0.0", 12, "private", "private network"),
+    ("192.0.0.0", 24, "refused", "protocol assignments"),
+    ("192.0.2.0", 24, "refused", "documentation"),
+    ("192.31.196.0", 24, "refused", "protocol assignments"),
+    ("192.52.193.0", 24, "refused", "protocol assignments"),
+    ("192.88.99.0", 24, "refused", "6to4 relays"),
+    ("192.168.0.0", 16, "private", "private network"),
+    ("192.175.48.0", 24, "refused", "protocol assignments"),
+    ("198.18.0.0", 15, "refused", "benchmarks"),
+    ("198.51.100.0", 24, "refused", "documentation"),
+    ("203.0.113.0", 24, "refused", "documentation"),
+    ("224.0.0.0", 4, "refused", "multicast"),
+    ("240.0.0.0", 4, "refused", "reserved, broadcast"),
+)
+# Of IPv6 only 2000::/3 is the internet; these are its exceptions, and what may be allowed outside.
+_V6: tuple[tuple[int, int, AddressClass, str], ...] = (
+    (1, 128, "private", "loopback"),
+    (0xFD00_0EC2 << 96, 32, "refused", "cloud metadata"),
+    (0xFC00 << 112, 7, "private", "private network"),
+    (0xFE80 << 112, 10, "refused", "link-local"),
+    (0xFF00 << 112, 8, "refused", "multicast"),
+    (0x2001 << 112, 23, "refused", "protocol assignments, Teredo"),
+    (0x2001_0DB8 << 96, 32, "refused", "documentation"),
+    (0x2002 << 112, 16, "refused", "6to4"),
+    (0x2620_004F_8000 << 80, 48, "refused", "protocol assignments"),
+    (0x3FFF << 112, 20, "refused", "documentation"),
+    (0x2000 << 112, 3, "public", "internet"),
+)
+_MAPPED = 0xFFFF
+_NAT64 = 0x0064_FF9B << 64
+
+
+def classify(packed: bytes) -> tuple[AddressClass, str]:
+    """What an address of 4 or 16 bytes is, and the name of its range.
+
+    `private` may be allowed by somebody who means it; `refused` never is.
+    IPv4 inside IPv6 (mapped, NAT64) is judged by the IPv4 address.
+    """
+    if len(packed) == 4:
+        return _classify_v4(int.from_bytes(packed, "big"))
+    if len(packed) != 16:
+        return "refused", "no address"
+    number = int.from_bytes(packed, "big")
+    if number >> 32 in (_MAPPED, _NAT64):
+        return _classify_v4(number & 0xFFFF_FFFF)
+    for base, bits, kind, name in _V6:
+        if number >> (128 - bits) == base >> (128 - bits):
+            return kind, name
+    return "refused", "reserved"
+
+
+def refusal(packed: bytes, *, allow_private: bool = False) -> str:
+    """Why an address may not be reached, or "" when it may."""
+    kind, name = classify(packed)
+    allowed = kind == "public" or (kind == "private" and allow_private)
+    return "" if allowed else name
+
+
+def _classify_v4(number: int) -> tuple[AddressClass, str]:
+    for base, bits, kind, name in _V4:
+        if number >> (32 - bits) == _number(base) >> (32 - bits):
+            return kind, name
+    return "public", "internet"
+
+
+def _number(dotted: str) -> int:
+    return int.from_bytes(bytes(map(int, dotted.split("."))), "big")
+
+
+# ----------------------------------------------------------------------------
+# Connections that go only where they may, and never longer than they may.
+#
+# A name is resolved once, every address it has is checked, and the connection is
+# made to one of the checked addresses; a name that changes its mind in between
+# changes nothing. TLS still verifies the name.
+
+
+Resolve = Callable[[str, int], Sequence[str]]
+"""Every address of a host name, as numbers."""
+Connect = Callable[[str, int, float], httpcore.NetworkStream]
+"""A connection to an address that is a number already."""
+
+MOST_ADDRESSES = 4
+
+
+def dialing_resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses the system knows for a name; odd spellings of numbers come out plain."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def dialing_connect(address: str, port: int, timeout_seconds: float) -> httpcore.NetworkStream:
+    """A TCP connection."""
+    return httpcore.SyncBackend().connect_tcp(address, port, timeout=timeout_seconds)
+
+
+class Dialer(httpcore.NetworkBackend):
+    """What httpcore connects through: checked addresses, one deadline for everything."""
+
+    def __init__(
+        self,
+        *,
+        deadline: float,
+        allow_private: bool,
+        resolve: Resolve = dialing_resolve,
+        connect: Connect = dialing_connect,
+    ) -> None:
+        self._deadline = deadline
+        self._allow_private = allow_private
+        self._resolve = resolve
+        self._connect = connect
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        last: Exception | None = None
+        for address in self._checked(host, port):
+            try:
+                left = seconds_left(self._deadline)
+                return DeadlineStream(self._connect(address, port, left), self._deadline)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout, OSError) as error:
+                last = error
+        raise httpcore.ConnectError(str(last) or type(last).__name__)
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.NetworkStream:
+        raise FetchRefused(path, "it is a socket of this machine")
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(min(seconds, seconds_left(self._deadline)))
+
+    def _checked(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of `host`; one that may not be reached refuses the name."""
+        addresses = self._ask(host, port)
+        for address in addresses:
+            reason = refusal(pack(address), allow_private=self._allow_private)
+            if reason:
+                raise FetchRefused(
+                    host,
+                    f"it leads to {address} ({reason})",
+                    remedy="Addresses of this machine and its networks are refused; "
+                    "allow_private=True (--allow-private) allows private ones.",
+                )
+        if not addresses:
+            raise FetchFailed(host, "the name has no address")
+        return addresses[:MOST_ADDRESSES]
+
+    def _ask(self, host: str, port: int) -> Sequence[str]:
+        """Resolve on a thread: the system's resolver knows no time limit."""
+        answer: list[Sequence[str] | Exception] = []
+
+        def ask() -> None:
+            try:
+                answer.append(tuple(self._resolve(host, port)))
+            except (OSError, UnicodeError, ValueError) as error:
+                answer.append(error)
+
+        thread = threading.Thread(target=ask, name="agentmem-resolve", daemon=True)
+        thread.start()
+        thread.join(seconds_left(self._deadline))
+        if not answer:
+            raise httpcore.ConnectTimeout("the name was not resolved in time")
+        found = answer[0]
+        if isinstance(found, Exception):
+            raise FetchFailed(
+                host, f"the name cannot be resolved ({found})", remedy="Check the address."
+            )
+        return found
+
+
+class DeadlineStream(httpcore.NetworkStream):
+    """A connection whose every wait ends at the deadline."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: float) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, seconds_left(self._deadline))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, seconds_left(self._deadline))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left = seconds_left(self._deadline)
+        inner = self._inner.start_tls(ssl_context, server_hostname, left)
+        return DeadlineStream(inner, self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def seconds_left(deadline: float) -> float:
+    """Seconds until `deadline` (of `time.monotonic`); none left is a timeout."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout("the time is over")
+    return left
+
+
+def pack(address: str) -> bytes:
+    """A numeric address as its bytes; b"" when it is none."""
+    plain = address.split("%", maxsplit=1)[0]
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_pton(family, plain)
+        except (OSError, ValueError):
+            continue
+    return b""

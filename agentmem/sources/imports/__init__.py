@@ -1,0 +1,1 @@
+"""Read the exports of other memory systems."""

@@ -1,0 +1,1 @@
+"""Web search, and memory merged with it into cited answers."""

@@ -1,0 +1,285 @@
+"""Several search services as one: the next is asked when one fails, answers are kept a while."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import (
+    InvalidInput,
+    MissingExtra,
+    RateLimited,
+    SearchFailed,
+    WebSearchError,
+)
+from agentmem.base.guards import Breaker, BreakerSettings, TtlCache, allow, fail, succeed
+from agentmem.base.protocols import Clock
+from agentmem.base.time import SystemClock
+from agentmem.sources.web.search import WebResult, WebSearch, as_web, read_results
+from agentmem.text.clean import clean_line
+
+Sleep = Callable[[float], Awaitable[None]]
+
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_BACK_OFF_SECONDS = 300.0
+MOST_RESULTS = 100
+
+PROBLEM_CHARACTERS = 120
+"""What a service says of its failure is told in so many characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchReport:
+    """What a chain found, which service found it, and what went wrong on the way."""
+
+    results: tuple[WebResult, ...] = ()
+    service: str = ""
+    problems: tuple[str, ...] = ()
+    cached: bool = False
+
+
+@dataclass(slots=True)
+class _Service:
+    """One service with its breaker, and until when it wants to be left alone."""
+
+    name: str
+    web: WebSearch
+    breaker: Breaker = field(default_factory=Breaker)
+    not_before: datetime | None = None
+    refusals: int = 0
+
+
+class SearchChain:
+    """Asks its services in turn until one gives results.
+
+    A failing service is asked again up to `attempts` times, with waits that
+    double; after three failures in a row it is left alone for a while. One that
+    limits its rate is left alone for as long as it says, or waited for when no
+    other is left and the wait is at most `longest_wait_seconds`. Results are
+    kept for `ttl_seconds`, by query and number.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[object],
+        *,
+        clock: Clock | None = None,
+        sleep: Sleep = asyncio.sleep,
+        timeout_seconds: float = 10.0,
+        attempts: int = 2,
+        longest_wait_seconds: float = 5.0,
+        ttl_seconds: float = 600.0,
+        capacity: int = 256,
+        breaker: BreakerSettings | None = None,
+    ) -> None:
+        if not services or isinstance(services, str):
+            raise InvalidInput("services", services, "names none", remedy="Pass a list of them.")
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._timeout_seconds = require_number(timeout_seconds, "timeout_seconds", low=0.01)
+        self._attempts = require_count(attempts, "attempts", least=1)
+        self._longest_wait = require_number(longest_wait_seconds, "longest_wait_seconds", low=0)
+        self._settings = breaker or BreakerSettings(cooldown_seconds=60.0)
+        self._cache: TtlCache[SearchReport] = TtlCache(
+            self._clock, capacity=capacity, ttl_seconds=ttl_seconds
+        )
+        self._services: list[_Service] = []
+        for at, service in enumerate(services, start=1):
+            web = as_web(service)
+            name = str(getattr(web, "name", "") or f"service {at}")
+            self._services.append(_Service(name=name, web=web))
+        self.name = ", ".join(service.name for service in self._services)
+        self._lock = threading.Lock()
+
+    async def search(self, query: str, *, max_results: int = 8) -> Sequence[WebResult]:
+        """The results of the first service that has any; `WebSearchError` when all fail."""
+        return (await self.find(query, max_results=max_results)).results
+
+    async def find(self, query: str, *, max_results: int = 8) -> SearchReport:
+        """As `search`, with the name of the service and what went wrong before it."""
+        require_text(query, "query")
+        count = min(require_count(max_results, "max_results", least=1), MOST_RESULTS)
+        key = (" ".join(query.split()).casefold(), count)
+        kept = self._cache.get(key)
+        if kept is not None:
+            return SearchReport(results=kept.results, service=kept.service, cached=True)
+        report = await self._ask_in_turn(query, count)
+        if report.results:
+            self._cache.put(key, report)
+        return report
+
+    def clear(self) -> None:
+        """Forget the kept results; breakers and waits stay."""
+        self._cache.clear()
+
+    async def _ask_in_turn(self, query: str, count: int) -> SearchReport:
+        problems: list[str] = []
+        answered = False
+        for service in self._services:
+            try:
+                results = await self._ask(service, query, count, problems)
+            except WebSearchError as error:
+                problems.append(_told(service, error.message))
+                continue
+            answered = True
+            if results:
+                return SearchReport(results=results, service=service.name, problems=_once(problems))
+        waited = await self._ask_after_waiting(query, count, problems)
+        if waited is not None:
+            return waited
+        if answered:
+            return SearchReport(problems=_once(problems))
+        raise SearchFailed(
+            f"No search service answered ({'; '.join(_once(problems))}).",
+            remedy="Try again later, or name another service.",
+        )
+
+    async def _ask_after_waiting(
+        self, query: str, count: int, problems: list[str]
+    ) -> SearchReport | None:
+        """One more try with the service whose limit is over soonest, if that is soon."""
+        waits = [(self._wait_seconds(s), at) for at, s in enumerate(self._services) if s.not_before]
+        soon = sorted(wait for wait in waits if 0 < wait[0] <= self._longest_wait)
+        if not soon:
+            return None
+        seconds, at = soon[0]
+        await self._sleep(seconds)
+        service = self._services[at]
+        service.not_before = None
+        try:
+            results = await self._ask(service, query, count, problems)
+        except WebSearchError as error:
+            problems.append(_told(service, error.message))
+            return None
+        return SearchReport(results=results, service=service.name, problems=_once(problems))
+
+    async def _ask(
+        self, service: _Service, query: str, count: int, problems: list[str]
+    ) -> tuple[WebResult, ...]:
+        for attempt in range(self._attempts):
+            if attempt:
+                await self._sleep(min(FIRST_WAIT_SECONDS * 2 ** (attempt - 1), self._longest_wait))
+            ticket = self._enter(service)
+            try:
+                async with asyncio.timeout(self._timeout_seconds):
+                    raw = await service.web.search(query, max_results=count)
+                results = read_results(
+                    raw,
+                    max_results=count,
+                    service=service.name,
+                    allow_private=bool(getattr(service.web, "allow_private", False)),
+                )
+            except RateLimited as error:
+                self._limited(service, error)
+                self._report(service, ticket, failed=False)
+                raise
+            except asyncio.CancelledError:
+                self._report(service, ticket, failed=True)  # it was silent for too long
+                raise
+            except Exception as error:
+                self._report(service, ticket, failed=True)
+                problem = _problem(error, self._timeout_seconds)
+                if attempt + 1 == self._attempts or isinstance(error, InvalidInput | MissingExtra):
+                    raise SearchFailed(problem) from error
+                problems.append(_told(service, problem))
+                continue
+            self._report(service, ticket, failed=False)
+            service.not_before, service.refusals = None, 0
+            return results
+        raise SearchFailed("It was not asked.")  # pragma: no cover - attempts is at least 1
+
+    def _enter(self, service: _Service) -> int:
+        """The breaker's ticket; `SearchFailed` while the service is to be left alone."""
+        if (wait := self._wait_seconds(service)) > 0:
+            raise SearchFailed(f"limits how often it is asked; free in {wait:.0f} s.")
+        with self._lock:
+            decision, service.breaker = allow(
+                service.breaker, self._clock.now(), settings=self._settings
+            )
+        if decision.ticket is None:
+            raise SearchFailed(f"paused for {decision.retry_after_seconds:.0f} s after failures.")
+        return decision.ticket
+
+    def _report(self, service: _Service, ticket: int, *, failed: bool) -> None:
+        with self._lock:
+            if failed:
+                service.breaker = fail(
+                    service.breaker, ticket, self._clock.now(), settings=self._settings
+                )
+            else:
+                service.breaker = succeed(service.breaker, ticket)
+
+    def _limited(self, service: _Service, error: RateLimited) -> None:
+        service.refusals += 1
+        doubled = FIRST_WAIT_SECONDS * 2 ** min(service.refusals, 10)
+        asked = error.retry_after_seconds
+        seconds = min(doubled if asked is None else asked, LONGEST_BACK_OFF_SECONDS * 12)
+        service.not_before = self._clock.now() + timedelta(seconds=seconds)
+
+    def _wait_seconds(self, service: _Service) -> float:
+        if service.not_before is None:
+            return 0.0
+        wait = (service.not_before - self._clock.now()).total_seconds()
+        # A clock that jumped back must not make a wait of days.
+        return min(max(0.0, wait), LONGEST_BACK_OFF_SECONDS * 12)
+
+
+def _told(service: _Service, problem: str) -> str:
+    """What went wrong with a service, which is named once."""
+    said = clean_line(problem, limit_characters=PROBLEM_CHARACTERS).rstrip(".")
+    return said if said.startswith(service.name) else f"{service.name}: {said}"
+
+
+def _once(problems: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problems))
+
+
+def _problem(error: Exception, timeout_seconds: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout_seconds:g} seconds."
+    if isinstance(error, WebSearchError | InvalidInput):
+        return error.message
+    if isinstance(error, MissingExtra):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+_KEPT_CHAINS = 64
+_chains: OrderedDict[int, tuple[object, SearchChain]] = OrderedDict()
+_chains_lock = threading.Lock()
+
+
+def chain_of(web: object) -> SearchChain:
+    """The chain around `web`; the same object gets the same one, so that its limits hold."""
+    if web is None:
+        return default_web()
+    if isinstance(web, SearchChain):
+        return web
+    if isinstance(web, str):
+        return _named_chain(web)
+    if isinstance(web, list | tuple):
+        return SearchChain(web)
+    made = SearchChain((web,))
+    with _chains_lock:  # the object is kept too, so its id stays its own
+        _, chain = _chains.setdefault(id(web), (web, made))
+        _chains.move_to_end(id(web))
+        while len(_chains) > _KEPT_CHAINS:
+            _chains.popitem(last=False)
+    return chain
+
+
+@lru_cache(maxsize=32)
+def _named_chain(web: str) -> SearchChain:
+    return SearchChain((web,))
+
+
+@lru_cache(maxsize=1)
+def default_web() -> SearchChain:
+    """DuckDuckGo, then two other engines without a key; one for the process, so limits hold."""
+    return SearchChain(("duckduckgo", "brave", "mojeek"))

@@ -1,0 +1,787 @@
+"""Search memory and web together and answer with numbered sources."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from agentmem.base.checks import require_choice, require_count, require_number, require_text
+from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused, InvalidInput
+from agentmem.base.threads import (
+    Stopped,
+    awaited,
+    in_thread,
+    is_async,
+    run_anywhere,
+    unless_stopped,
+)
+from agentmem.base.types import Hit, Scope
+from agentmem.models.call import Model, as_model
+from agentmem.prompt.build import is_own_question
+from agentmem.prompt.cite import Citation, CitationStyle, format_citations
+from agentmem.search.intake import Whose, read_scope
+from agentmem.search.results import SearchResults
+from agentmem.sources.web.answer import (
+    EXTRACTIVE,
+    Finding,
+    NumberedSource,
+    Prompting,
+    SearchConflict,
+    Synthesis,
+    confirm,
+    conflicts_between,
+    focus,
+    mark_uncited,
+    merge_findings,
+    synthesize,
+    write_disclaimer,
+)
+from agentmem.sources.web.chain import MOST_RESULTS, SearchChain, chain_of
+from agentmem.sources.web.search import CallableSearch, WebResult, linkable, read_day
+from agentmem.text.clean import clean_line, show_quote
+from agentmem.tokens.encodings import estimate_tokens
+
+if TYPE_CHECKING:
+    from agentmem.memory.facade import AsyncMemoryManager
+    from agentmem.memory.manager import MemoryManager
+    from agentmem.sources.fetch import FetchLimits
+
+
+# ----------------------------------------------------------------------------
+# Read the pages behind the best results, within limits, and remember them.
+
+
+MOST_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPage:
+    """A page that was read: where it was found in the end, its readable text, its date."""
+
+    url: str
+    text: str
+    title: str = ""
+    published: date | None = None
+
+
+PageReader = Callable[[str], Awaitable[ReadPage] | ReadPage]
+"""Reads one address, sync or async; it decides what may be fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesRead:
+    """The results with the text of those that were read, the pages, and what went wrong."""
+
+    results: tuple[WebResult, ...]
+    pages: tuple[ReadPage, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+async def read_pages(
+    results: Sequence[WebResult],
+    *,
+    most: int,
+    reader: PageReader | None,
+    timeout_seconds: float,
+) -> PagesRead:
+    """Read the first `most` results that have an address, at the same time.
+
+    A page that fails or takes longer than `timeout_seconds` keeps its snippet.
+    """
+    read = reader or read_safely
+    wanted = [result for result in results if result.url][:most]
+    outcomes = await asyncio.gather(
+        *(_read(read, result.url, timeout_seconds) for result in wanted)
+    )
+    texts: dict[str, ReadPage] = {}
+    problems: list[str] = []
+    for result, outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, str):
+            problems.append(f"{result.url} was not read: {outcome}")
+        else:
+            texts[result.url] = outcome
+    return PagesRead(
+        results=tuple(_filled(result, texts.get(result.url)) for result in results),
+        pages=tuple(texts.values()),
+        problems=tuple(problems),
+    )
+
+
+def _filled(result: WebResult, page: ReadPage | None) -> WebResult:
+    if page is None:
+        return result
+    return replace(
+        result,
+        url=linkable(page.url, allow_private=True) or result.url,
+        content=page.text,
+        title=result.title or clean_line(_readable(page.title), limit_characters=300),
+        date=result.date or page.published,
+    )
+
+
+async def _read(reader: PageReader, url: str, timeout_seconds: float) -> ReadPage | str:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            if is_async(reader):
+                page = await awaited(reader(url))
+            else:
+                page = await awaited(await in_thread(lambda: reader(url), name="agentmem-fetch"))
+    except TimeoutError:
+        return f"no answer within {timeout_seconds:g} seconds"
+    except Exception as error:  # noqa: BLE001 - whatever a page does, the search goes on
+        if isinstance(error, FetchFailed | FetchRefused):
+            return error.problem  # the address is named by whoever tells it
+        return str(getattr(error, "message", "") or f"{type(error).__name__}: {error}")
+    text = _readable(page.text)[:MOST_CHARACTERS].strip()
+    return replace(page, text=text) if text else "it has no readable text"
+
+
+def read_safely(
+    url: str,
+    *,
+    robots: bool = True,
+    allow_private: bool = False,
+    limits: FetchLimits | None = None,
+) -> ReadPage:
+    """The readable text of a page: HTML, PDF or plain.
+
+    Fetched within size and time limits, with the site's robots.txt asked
+    first, and never from a private network unless that is allowed.
+    """
+    from agentmem.sources.fetch import fetch
+    from agentmem.sources.files import document_of
+
+    found = fetch(url, robots=robots, allow_private=allow_private, limits=limits)
+    name = found.url.split("?")[0].rsplit("/", 1)[-1]
+    document = document_of(
+        found.content,
+        url=found.url,
+        name=name,
+        media_type=found.media_type,
+        charset=found.charset,
+    )
+    return ReadPage(
+        url=found.url,
+        text=document.text,
+        title=document.title,
+        published=read_day(document.metadata.get("published")),
+    )
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+# ----------------------------------------------------------------------------
+# What an enhanced search gives back, and how it is printed.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnhancedSearchResult:
+    """An answer whose numbers all lead somewhere, and everything it was made from.
+
+    `citations` are all sources by number, `cited` those the answer uses.
+    `found` is False when no source answers; `answer` then says so.
+    `uncited_sentences` are the model's without a number, `removed_numbers`
+    those it cited that no source has, `removed_links` the addresses taken out
+    of it. `degradations` names what did not work. `answered_by` is the model's
+    name, `"extractive"`, or empty when a signal stopped the search.
+    """
+
+    query: str
+    answer: str = ""
+    found: bool = False
+    web_results: tuple[WebResult, ...] = ()
+    memory_results: tuple[Hit, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    cited: tuple[Citation, ...] = ()
+    conflicts: tuple[SearchConflict, ...] = ()
+    conflict_disclaimer: str = ""
+    uncited_sentences: tuple[str, ...] = ()
+    removed_numbers: tuple[int, ...] = ()
+    removed_links: tuple[str, ...] = ()
+    fetched: tuple[str, ...] = ()
+    degradations: tuple[str, ...] = ()
+    answered_by: str = ""
+    stopped: bool = False
+
+    @property
+    def marked_answer(self) -> str:
+        """The answer with `[uncited]` behind every sentence without a number."""
+        return mark_uncited(self.answer, self.uncited_sentences)
+
+    def format(self, style: CitationStyle = "text", *, only_cited: bool = False) -> str:
+        """Answer, disclaimer and numbered sources as text or Markdown; `json` for programs."""
+        if style == "json":
+            import json
+
+            return json.dumps(self.to_dict(), ensure_ascii=False)
+        citations = self.cited if only_cited else self.citations
+        by_number = sorted(citations, key=lambda citation: citation.index)
+        parts = (self.answer, self.conflict_disclaimer, format_citations(by_number, style))
+        return "\n\n".join(part for part in parts if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {
+            "query": self.query,
+            "answer": self.answer,
+            "found": self.found,
+            "answered_by": self.answered_by,
+            "citations": [citation_to_dict(c, self.cited) for c in self.citations],
+            "conflict_disclaimer": self.conflict_disclaimer,
+            "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+            "web_results": [result.to_dict() for result in self.web_results],
+            "memory_results": [memory_to_json(hit) for hit in self.memory_results],
+            "uncited_sentences": list(self.uncited_sentences),
+            "removed_numbers": list(self.removed_numbers),
+            "removed_links": list(self.removed_links),
+            "fetched": list(self.fetched),
+            "degradations": list(self.degradations),
+            "stopped": self.stopped,
+        }
+
+
+def citation_to_dict(citation: Citation, cited: tuple[Citation, ...]) -> dict[str, Any]:
+    """A citation as JSON values; `memory_ids` are what `agentmem get` opens."""
+    ids = (citation.memory_id, *citation.more_memory_ids)
+    return {
+        "index": citation.index,
+        "source": citation.source,
+        "label": citation.label,
+        "title": citation.title,
+        "url": citation.url,
+        "quote": citation.quote,
+        "date": citation.date.isoformat()[:10] if citation.date else None,
+        "memory_ids": [memory_id for memory_id in ids if memory_id],
+        "cited": any(citation.index == one.index for one in cited),
+    }
+
+
+def memory_to_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON values."""
+    memory = hit.memory
+    return {
+        "id": memory.id,
+        "text": memory.text,
+        "title": memory.title,
+        "url": memory.source_url,
+        "kind": memory.kind,
+        "score": round(hit.score, 4),
+        "date": memory.created_at.date().isoformat(),
+    }
+
+
+def quoted(citations: tuple[Citation, ...], quotes: dict[int, str]) -> tuple[Citation, ...]:
+    """The citations with what the answer quotes of them."""
+    return tuple(
+        replace(citation, quote=quotes.get(citation.index, citation.quote))
+        for citation in citations
+    )
+
+
+def lines_for_model(result: EnhancedSearchResult) -> Iterator[str]:
+    """The result as a tool gives it to a model: answer, disagreement, numbered sources."""
+    yield result.answer
+    if result.conflict_disclaimer:
+        yield result.conflict_disclaimer
+    for citation in result.citations:
+        day = f", {citation.date.isoformat()[:10]}" if citation.date else ""
+        title = show_quote(citation.title) or "untitled"
+        yield (
+            f"[{citation.index}] {citation.label}{day}: {title} {citation.url}".rstrip()
+            + f"\n    {show_quote(citation.quote)}"
+        )
+    for problem in result.degradations:
+        yield f"(not everything worked: {show_quote(problem)})"
+
+
+T = TypeVar("T")
+ConflictCheck = Literal["rules", "model", "off"]
+SearchStep = Literal["searching", "memory", "web", "reading", "answering", "done"]
+OnStep = Callable[[SearchStep, str], Awaitable[None] | None]
+
+DEFAULT_PAGES = 3
+PAGE_CHARACTERS = 20_000
+"""So much of a page is looked at for an answer, the passages that fit the question."""
+MOST_SENTENCES = 4
+
+
+async def enhanced_search(
+    query: str,
+    *,
+    memory: MemoryManager | AsyncMemoryManager | None,
+    web: object = None,
+    model: str | Callable[..., Any] | None = None,
+    scope: Whose = None,
+    signal: Any = None,
+    max_results: int = 8,
+    top_k: int = 8,
+    fetch: bool | int = False,
+    reader: PageReader | None = None,
+    conflicts: ConflictCheck = "rules",
+    memory_timeout_seconds: float = 5.0,
+    web_timeout_seconds: float = 20.0,
+    page_timeout_seconds: float = 15.0,
+    model_timeout_seconds: float = 60.0,
+    limit_tokens: int = 6_000,
+    most_sentences: int = MOST_SENTENCES,
+    model_options: dict[str, Any] | None = None,
+    on_step: OnStep | None = None,
+    **whose: str | None,
+) -> EnhancedSearchResult:
+    """An answer to `query` from what the user knows and what the web says, with its sources.
+
+    `web` is a web search, a function, the address of a SearXNG, the name of a
+    `ddgs` engine, or several in a list; left out it is DuckDuckGo, `False` is
+    none. `memory=None` searches the web alone. `fetch` reads the first pages
+    (3, or as many as it says) and remembers them in the background. `model` is
+    a litellm name or a chat-completions callable; without one the answer is
+    made of the sources' own sentences. Either side, the pages and the model may
+    fail: the others still answer, and `degradations` says what failed. A set
+    `signal` ends the search at once with what there is.
+    """
+    require_text(query, "query")
+    if not query.strip():
+        raise InvalidInput("query", query, "is empty", remedy="Ask something.")
+    require_choice(conflicts, ("rules", "model", "off"), "conflicts")
+    for name, count in (("max_results", max_results), ("most_sentences", most_sentences)):
+        require_count(count, name, least=1)
+    require_count(top_k, "top_k")
+    require_count(limit_tokens, "limit_tokens")
+    for name, seconds in (
+        ("memory_timeout_seconds", memory_timeout_seconds),
+        ("web_timeout_seconds", web_timeout_seconds),
+        ("page_timeout_seconds", page_timeout_seconds),
+        ("model_timeout_seconds", model_timeout_seconds),
+    ):
+        require_number(seconds, name, low=0)
+    pages = (DEFAULT_PAGES if fetch else 0) if isinstance(fetch, bool) else fetch
+    require_count(pages, "fetch")
+    chain = None if web is False else chain_of(web)
+    search = _Search(
+        query=query,
+        memory=_manager(memory),
+        scope=read_scope(scope, whose),
+        signal=signal,
+        on_step=on_step,
+    )
+    asked = None
+    if model is not None and model != EXTRACTIVE:
+        asked = as_model(model, options=model_options)
+    try:
+        await search.find(
+            chain=chain,
+            max_results=min(max_results, MOST_RESULTS),
+            top_k=top_k,
+            memory_seconds=memory_timeout_seconds,
+            web_seconds=web_timeout_seconds,
+        )
+        if pages:
+            await search.read(pages, reader, page_timeout_seconds)
+        await search.answer(
+            asked,
+            check=conflicts,
+            limit_tokens=limit_tokens,
+            timeout_seconds=model_timeout_seconds,
+            most_sentences=most_sentences,
+        )
+    except Stopped:
+        search.stopped = True
+        search.problems.append("stopped by its signal")
+    return search.result()
+
+
+def _manager(memory: MemoryManager | AsyncMemoryManager | None) -> MemoryManager | None:
+    found: Any = memory
+    return getattr(found, "manager", found)  # type: ignore[no-any-return]  # either kind
+
+
+def enhanced_search_sync(
+    query: str, *, memory: MemoryManager | AsyncMemoryManager | None, **options: Any
+) -> EnhancedSearchResult:
+    """`enhanced_search` for callers without an event loop, and on a thread for those with one."""
+    from agentmem.base.threads import run_anywhere
+
+    return run_anywhere(lambda: enhanced_search(query, memory=memory, **options))
+
+
+class _Search:
+    """The state of one search: what each step found, and what went wrong."""
+
+    def __init__(
+        self,
+        *,
+        query: str,
+        memory: MemoryManager | None,
+        scope: Scope,
+        signal: Any,
+        on_step: OnStep | None,
+    ) -> None:
+        self.query = query
+        self.memory = memory
+        self.scope = scope
+        self.signal = signal
+        self.on_step = on_step
+        self.hits: tuple[Hit, ...] = ()
+        self.results: tuple[WebResult, ...] = ()
+        self.sources: tuple[NumberedSource, ...] = ()
+        self.conflicts: tuple[SearchConflict, ...] = ()
+        self.synthesis: Synthesis | None = None
+        self.fetched: tuple[str, ...] = ()
+        self.problems: list[str] = []
+        self.stopped = False
+
+    # -- both sides at once ----------------------------------------------------------------
+
+    async def find(
+        self,
+        *,
+        chain: SearchChain | None,
+        max_results: int,
+        top_k: int,
+        memory_seconds: float,
+        web_seconds: float,
+    ) -> None:
+        """Search memory and web at the same time; memory's search is started first."""
+        await self._say("searching", self.query)
+        work: list[Awaitable[None]] = []
+        if self.memory is not None and top_k:
+            work.append(self._find_in_memory(self.memory, top_k, memory_seconds))
+        if chain is not None:
+            work.append(self._find_on_the_web(chain, max_results, web_seconds))
+        try:
+            await self._unless_stopped(asyncio.gather(*work))
+        finally:
+            self._merge()
+
+    async def _find_in_memory(
+        self, memory: MemoryManager, top_k: int, timeout_seconds: float
+    ) -> None:
+        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
+
+        def look() -> SearchResults:
+            return memory.search(self.query, top_k=2 * top_k, **names)
+
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                found = await in_thread(look, name="agentmem-search")
+        except TimeoutError:
+            self.problems.append(f"memory: no answer within {timeout_seconds:g} seconds")
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
+            self.problems.append(f"memory: {type(error).__name__}: {error}")
+        else:
+            telling = [hit for hit in found if not is_own_question(hit.memory)]
+            self.hits = tuple(telling[:top_k])
+            self.problems += [f"memory: {problem}" for problem in found.degradations]
+        await self._say("memory", f"{len(self.hits)} found")
+
+    async def _find_on_the_web(
+        self, chain: SearchChain, count: int, timeout_seconds: float
+    ) -> None:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                report = await chain.find(self.query, max_results=count)
+        except TimeoutError:
+            self.problems.append(f"web: no answer within {timeout_seconds:g} seconds")
+        except AgentMemError as error:
+            self.problems.append(f"web: {error.message}")
+        else:
+            self.results = report.results
+            self.problems += [f"web: {problem}" for problem in report.problems]
+        await self._say("web", f"{len(self.results)} found")
+
+    # -- pages -----------------------------------------------------------------------------
+
+    async def read(self, most: int, reader: PageReader | None, timeout_seconds: float) -> None:
+        """Read the first pages and remember them in the background."""
+        if not self.results:
+            return
+        await self._say("reading", f"up to {most} pages")
+        read = await self._unless_stopped(
+            read_pages(self.results, most=most, reader=reader, timeout_seconds=timeout_seconds)
+        )
+        self.results = read.results
+        self.problems += [f"pages: {problem}" for problem in read.problems]
+        self.fetched = tuple(page.url for page in read.pages)
+        self._merge()
+        if self.memory is None:
+            return
+        names = {name: getattr(self.scope, name) for name in Scope.__slots__}
+        for page in read.pages:
+            try:
+                kept = self.memory.index_page_async(page.text, page.url, page.title, **names)
+                if not kept:
+                    self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
+            except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
+                self.problems.append(f"pages: {page.url} is not remembered: {error}")
+
+    def _merge(self) -> None:
+        self.sources = merge_findings(
+            self.query, [from_hit(hit) for hit in self.hits], from_results(self.results, self.query)
+        )
+
+    # -- the answer ------------------------------------------------------------------------
+
+    async def answer(
+        self,
+        model: Model | None,
+        *,
+        check: ConflictCheck,
+        limit_tokens: int,
+        timeout_seconds: float,
+        most_sentences: int,
+    ) -> None:
+        """Look for disagreements, then answer."""
+        await self._say("answering", f"from {len(self.sources)} sources")
+        prompting = Prompting(
+            secret=await self._secret(),
+            count=estimate_tokens,
+            limit_tokens=limit_tokens,
+            today=self._now().date(),
+            timeout_seconds=timeout_seconds,
+        )
+        if check != "off":
+            self.conflicts = await self._unless_stopped(
+                in_thread(lambda: conflicts_between(self.query, self.sources))
+            )
+        if check == "model" and model is not None and self.conflicts:
+            self.conflicts, problem = await self._unless_stopped(
+                confirm(self.conflicts, model=model, prompting=prompting)
+            )
+            self.problems += [problem] if problem else []
+        self.synthesis = await self._unless_stopped(
+            synthesize(
+                self.query,
+                self.sources,
+                model=model,
+                prompting=prompting,
+                most_sentences=most_sentences,
+            )
+        )
+        self.problems += self.synthesis.problems
+        await self._say("done", self.synthesis.answered_by)
+
+    async def _secret(self) -> bytes:
+        memory = self.memory
+        if memory is not None:
+            try:
+                return await in_thread(memory.store.settings.secret)
+            except Exception as error:  # noqa: BLE001 - a boundary of this call alone does as well
+                self.problems.append(f"memory: {type(error).__name__}: {error}")
+        return secrets.token_bytes(32)
+
+    def _now(self) -> datetime:
+        return self.memory.clock.now() if self.memory is not None else datetime.now(UTC)
+
+    def result(self) -> EnhancedSearchResult:
+        """What was found until now."""
+        made = self.synthesis
+        citations = tuple(source.citation for source in self.sources)
+        if made is not None:
+            citations = quoted(citations, dict(made.quotes))
+        cited = {citation.index for citation in (made.cited if made else ())}
+        return EnhancedSearchResult(
+            query=self.query,
+            answer=made.answer if made else "",
+            found=made.found if made else False,
+            web_results=self.results,
+            memory_results=self.hits,
+            citations=citations,
+            cited=tuple(citation for citation in citations if citation.index in cited),
+            conflicts=self.conflicts,
+            conflict_disclaimer=write_disclaimer(self.conflicts),
+            uncited_sentences=made.uncited_sentences if made else (),
+            removed_numbers=made.removed_numbers if made else (),
+            removed_links=made.removed_links if made else (),
+            fetched=self.fetched,
+            degradations=tuple(dict.fromkeys(self.problems)),
+            answered_by=made.answered_by if made else "",
+            stopped=self.stopped,
+        )
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T:
+        return await unless_stopped(work, self.signal)
+
+    async def _say(self, step: SearchStep, text: str) -> None:
+        if self.on_step is not None:
+            await awaited(self.on_step(step, text))
+
+
+def from_hit(hit: Hit) -> Finding:
+    """A memory that was found, as a finding."""
+    memory = hit.memory
+    section = " › ".join(memory.heading_path)
+    return Finding(
+        side="memory",
+        text=memory.text,
+        url=memory.source_url,
+        title=memory.title or memory.speaker or section or memory.kind,
+        date=(memory.valid_from or memory.created_at).astimezone(UTC).date(),
+        memory_id=memory.id,
+        score=hit.score,
+        origin=memory.origin,
+    )
+
+
+def from_results(results: Sequence[WebResult], question: str) -> list[Finding]:
+    """Web results as findings, long pages by their fitting passages; the first is the best."""
+    return [
+        Finding(
+            side="web",
+            text=focus(question, result.text, limit_characters=PAGE_CHARACTERS),
+            url=result.url,
+            title=result.title,
+            date=result.date,
+            score=1.0 / place,
+            origin="web",
+        )
+        for place, result in enumerate(results, start=1)
+    ]
+
+
+# ----------------------------------------------------------------------------
+# Any search function, with memory beside what it finds.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+QUERY_NAMES = ("query", "q", "keywords", "text", "search_query", "question")
+
+
+class EnhancedList(list[Any]):
+    """The search's own results, unchanged, with what memory adds beside them."""
+
+    enhanced: EnhancedSearchResult | None = None
+
+    @property
+    def memory_results(self) -> tuple[Hit, ...]:
+        return self.enhanced.memory_results if self.enhanced else ()
+
+    @property
+    def answer(self) -> str:
+        return self.enhanced.answer if self.enhanced else ""
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        return self.enhanced.citations if self.enhanced else ()
+
+    @property
+    def conflict_disclaimer(self) -> str:
+        return self.enhanced.conflict_disclaimer if self.enhanced else ""
+
+    @property
+    def degradations(self) -> tuple[str, ...]:
+        return self.enhanced.degradations if self.enhanced else ()
+
+
+class EnhancedDict(dict[str, Any]):
+    """The search's own answer, unchanged, with what memory adds beside it."""
+
+    enhanced: EnhancedSearchResult | None = None
+    memory_results = EnhancedList.memory_results
+    answer = EnhancedList.answer
+    citations = EnhancedList.citations
+    conflict_disclaimer = EnhancedList.conflict_disclaimer
+    degradations = EnhancedList.degradations
+
+
+class EnhancedText(str):
+    """The search's own text, unchanged, with what memory adds beside it."""
+
+    enhanced: EnhancedSearchResult | None = None
+    memory_results = EnhancedList.memory_results
+    answer = EnhancedList.answer
+    citations = EnhancedList.citations
+    conflict_disclaimer = EnhancedList.conflict_disclaimer
+    degradations = EnhancedList.degradations
+
+
+def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **options: Any) -> F:
+    """`fn` with memory: the same parameters, sync or async, and the same results.
+
+    What it returns is a list (a dict, a text) equal to what `fn` returned that also
+    has `.memory_results`, `.answer`, `.citations`, `.conflict_disclaimer`,
+    `.degradations` and all of it as `.enhanced`. What `fn` raises is raised.
+    Memory failing changes nothing about the results. A call may say
+    `memory_scope=`; `options` are those of `enhanced_search`. Addresses in a
+    private network are shown in citations only with `allow_private`.
+    """
+    if not callable(fn):
+        raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a search function.")
+    settings = dict(options)
+    own_scope = settings.pop("scope", None)
+    name = str(getattr(fn, "__name__", "") or type(fn).__name__)
+
+    async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
+        rows = found if isinstance(found, Mapping) else list(_rows_of(found))
+
+        web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
+        try:
+            return await enhanced_search(
+                query,
+                memory=memory,
+                web=SearchChain([web], attempts=1),
+                scope=scope,
+                **settings,
+            )
+        except InvalidInput:
+            return None  # an empty query: the function may mean something by it
+
+    if is_async(fn):
+
+        @functools.wraps(fn)
+        async def awaiting(*args: Any, memory_scope: Any = None, **kwargs: Any) -> Any:
+            found = await awaited(fn(*args, **kwargs))
+            kept = _as_enhanced(found)
+            if kept is None:
+                return found
+            query = _query_of(fn, args, kwargs)
+            kept.enhanced = await enhance(query, kept, memory_scope or own_scope)
+            return kept
+
+        return cast("F", awaiting)
+
+    @functools.wraps(fn)
+    def calling(*args: Any, memory_scope: Any = None, **kwargs: Any) -> Any:
+        found = fn(*args, **kwargs)
+        kept = _as_enhanced(found)
+        if kept is None:
+            return found
+        query = _query_of(fn, args, kwargs)
+        kept.enhanced = run_anywhere(lambda: enhance(query, kept, memory_scope or own_scope))
+        return kept
+
+    return cast("F", calling)
+
+
+def _rows_of(found: Any) -> Iterable[Any]:
+    return [str(found)] if isinstance(found, str) else found
+
+
+def _as_enhanced(found: Any) -> EnhancedList | EnhancedDict | EnhancedText | None:
+    """`found` as something that can carry more; `None` when it is no list, dict or text."""
+    if isinstance(found, Mapping):
+        return EnhancedDict(found)
+    if isinstance(found, str):
+        return EnhancedText(found)
+    if isinstance(found, Iterable) and not isinstance(found, bytes):
+        return EnhancedList(found)
+    return EnhancedList() if found is None else None
+
+
+def _query_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    try:
+        bound = inspect.signature(fn).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        bound = {}
+    kwargs = {**bound, **kwargs}
+    named = [kwargs[name] for name in QUERY_NAMES if isinstance(kwargs.get(name), str)]
+    texts = [value for value in args if isinstance(value, str)]
+    return next(iter((*named, *texts)), "")

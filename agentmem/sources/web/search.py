@@ -1,0 +1,371 @@
+"""What a web search is, and what it gives back."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import unquote, urlsplit
+
+from agentmem.base.checks import require_text
+from agentmem.base.errors import InvalidInput, SearchFailed, shown
+from agentmem.base.threads import awaited, in_thread, is_async
+from agentmem.models.call import parameters_of
+from agentmem.prompt.cite import page_key, safe_url
+from agentmem.text.clean import clean_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebResult:
+    """One thing the web search found, cleaned.
+
+    `url` is empty where the address may not be shown as a link (a script, a
+    private network). `content` is the page's readable text once it was read.
+    """
+
+    title: str = ""
+    url: str = ""
+    snippet: str = ""
+    date: date | None = None
+    service: str = ""
+    content: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("title", "url", "snippet", "service", "content"):
+            require_text(getattr(self, name), name)
+        if self.date is not None and not isinstance(self.date, date):
+            raise InvalidInput("date", self.date, "is not a date", remedy="Pass a date or None.")
+
+    @property
+    def text(self) -> str:
+        """The most that is known of the page."""
+        return self.content or self.snippet
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        return {
+            "title": self.title,
+            "url": self.url,
+            "snippet": self.snippet,
+            "date": self.date.isoformat() if self.date else None,
+            "service": self.service,
+            "fetched": bool(self.content),
+        }
+
+
+@runtime_checkable
+class WebSearch(Protocol):
+    """Something that searches the web.
+
+    No results is an empty sequence. `RateLimited` says that it was asked too
+    often; any other error counts as a failure, and the next service is tried.
+    """
+
+    async def search(self, query: str, *, max_results: int) -> Sequence[WebResult]: ...
+
+
+# ----------------------------------------------------------------------------
+# Whatever a search service gives back, as clean results.
+#
+# Nothing of it is trusted: titles and snippets lose invisible characters, markup
+# and anything that imitates our block; an address that is not plain http, or that
+# leads into a private network, is not kept as a link.
+
+
+TITLE_CHARACTERS = 300
+SNIPPET_CHARACTERS = 2_000
+_LEAST_SECONDS = 1e8
+MOST_READ = 200
+"""So many rows of an answer are read at most; a service that sends a million is not followed."""
+
+TITLE_KEYS = ("title", "name", "heading")
+URL_KEYS = ("href", "url", "link", "source_url", "uri")
+SNIPPET_KEYS = ("body", "snippet", "content", "description", "text", "summary", "abstract")
+DATE_KEYS = ("date", "published", "published_date", "publishedDate", "page_age", "age")
+LIST_KEYS = ("results", "organic", "organic_results", "items", "web", "webPages", "value", "data")
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_LOCAL_NAME = re.compile(
+    r"(?:^|\.)(?:localhost|local|internal|intranet|lan|home|corp|private|localdomain|home\.arpa"
+    r"|test|invalid|onion)$",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"https?://(?:[\w-]+\.)?duckduckgo\.com/l/\?(?:[^#]*&)?uddg=([^&#]+)")
+_TAG = re.compile(r"</?(?:b|em|strong|mark|i|span|br)(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
+
+
+def read_results(
+    raw: object, *, max_results: int, service: str = "", allow_private: bool = False
+) -> tuple[WebResult, ...]:
+    """At most `max_results` results, one a page, in the order they came.
+
+    `raw` is a list of mappings, objects, texts or `WebResult`s, or a mapping
+    that holds such a list under a usual name. Rows without a title, a text and
+    an address are left out. `SearchFailed` when there is no list, or when its
+    rows are of a sort that cannot be read.
+    """
+    found: dict[str, WebResult] = {}
+    strange = ""
+    for at, row in enumerate(_rows(raw)):
+        if at >= MOST_READ or len(found) >= max_results:
+            break
+        result = read_result(row, service=service, allow_private=allow_private)
+        if result is None:
+            if not isinstance(row, Mapping | str | None):
+                strange = strange or shown(row)
+            continue
+        key = page_key(result.url) if result.url else f"\0{result.title}\0{result.snippet}"
+        found.setdefault(key, result)
+    if strange and not found:
+        raise SearchFailed(
+            f"A search gave rows with no title, address or text: {strange}.",
+            remedy="Return a list of dicts with title, url and snippet.",
+        )
+    return tuple(found.values())
+
+
+def read_result(row: object, *, service: str = "", allow_private: bool = False) -> WebResult | None:
+    """One row as a result; `None` when there is nothing to see in it."""
+    if isinstance(row, str):
+        row = {"snippet": row}
+    encoded = not isinstance(row, WebResult)  # what was read before is not decoded again
+    if isinstance(row, WebResult):
+        row = {
+            "title": row.title,
+            "url": row.url,
+            "snippet": row.snippet,
+            "date": row.date,
+            "service": row.service,
+            "full": row.content,
+        }
+    address = _unwrapped(_first_text(row, URL_KEYS))
+    result = WebResult(
+        title=_line(_first_text(row, TITLE_KEYS), TITLE_CHARACTERS, encoded=encoded),
+        url=linkable(address, allow_private=allow_private),
+        snippet=_line(_first_text(row, SNIPPET_KEYS), SNIPPET_CHARACTERS, encoded=encoded),
+        date=read_day(_first(row, DATE_KEYS)),
+        service=_line(str(_get(row, "service") or service), 80),
+        content=_text(_get(row, "full")),
+    )
+    return result if result.title or result.snippet or result.url else None
+
+
+def linkable(url: str, *, allow_private: bool = False) -> str:
+    """`url` if it may be shown as a link, else nothing.
+
+    Only http and https with a host, without a user name in it, and not an
+    address or name of a private network unless `allow_private`.
+    """
+    address = safe_url(url)
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        _ = parts.port  # an impossible port raises here
+    except ValueError:
+        return ""
+    if parts.scheme.lower() not in ("http", "https") or not host or "@" in parts.netloc:
+        return ""
+    return address if allow_private or not is_private_host(host) else ""
+
+
+def is_private_host(host: str) -> bool:
+    """Whether a host name or address belongs to a private network, as far as its text tells."""
+    host = host.strip("[]").rstrip(".")
+    if _LOCAL_NAME.search(host) or ("." not in host and ":" not in host):
+        return True
+    number = _as_address(host)
+    if number is None:
+        return False
+    mapped = getattr(number, "ipv4_mapped", None) or getattr(number, "sixtofour", None)
+    return not number.is_global or (mapped is not None and not mapped.is_global)
+
+
+def read_day(value: object) -> date | None:
+    """The day a service names for a page: a date, ISO 8601, or (milli)seconds since 1970."""
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not value >= _LEAST_SECONDS:
+            return None  # a year, or an age in days
+        try:
+            return datetime.fromtimestamp(value if value < 1e11 else value / 1000, UTC).date()
+        except (OverflowError, OSError, ValueError):
+            return None
+    match = _DAY.search(value[:200]) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return None
+
+
+def _unwrapped(url: str) -> str:
+    """The page behind DuckDuckGo's own counting link."""
+    url = f"https:{url}" if url.startswith("//") else url
+    match = _COUNTED.match(url)
+    return unquote(match[1]) if match else url
+
+
+def _as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address a host is written as, in the ways that browsers understand too (0x7f.1)."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    parts = host.split(".")
+    if not 1 <= len(parts) <= 4:
+        return None
+    try:
+        numbers = [
+            int(
+                part,
+                16 if part[:2].lower() == "0x" else 8 if part[:1] == "0" and len(part) > 1 else 10,
+            )
+            for part in parts
+        ]
+        *first, last = numbers
+        if any(not 0 <= number < 256 for number in first):
+            return None
+        packed = sum(number << (24 - 8 * at) for at, number in enumerate(first)) + last
+        return ipaddress.IPv4Address(packed)
+    except ValueError:
+        return None
+
+
+def _rows(raw: object) -> Iterable[object]:
+    for _ in range(3):
+        if isinstance(raw, Mapping):
+            listed = [raw[key] for key in LIST_KEYS if key in raw]
+            if not listed:
+                raise SearchFailed(f"A search gave a mapping without results: {shown(dict(raw))}.")
+            raw = listed[0]
+        else:
+            break
+    if raw is None:
+        return ()
+    if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
+        raise SearchFailed(
+            f"A search gave no list of results: {shown(raw)}.",
+            remedy="Return a list of dicts with title, url and snippet.",
+        )
+    return raw
+
+
+def _get(row: object, key: str) -> object:
+    if isinstance(row, Mapping):
+        return row.get(key)
+    return getattr(row, key, None)
+
+
+def _first(row: object, keys: Sequence[str]) -> object:
+    return next((value for key in keys if (value := _get(row, key))), None)
+
+
+def _first_text(row: object, keys: Sequence[str]) -> str:
+    for key in keys:
+        value = _get(row, key)
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        if isinstance(value, str) and value.strip():
+            return _text(value)
+    return ""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _line(text: str, limit: int, *, encoded: bool = False) -> str:
+    """One clean line; services send emphasis as tags and, some, signs as `&amp;`."""
+    whole = _TAG.sub("", _text(text[: 20 * limit]))
+    return clean_line(html.unescape(whole) if encoded else whole, limit_characters=limit)
+
+
+# ----------------------------------------------------------------------------
+# Any function as a web search, and whatever a caller names as one.
+
+
+COUNT_NAMES = (
+    "max_results",
+    "num_results",
+    "n_results",
+    "count",
+    "limit",
+    "k",
+    "top_k",
+    "n",
+    "num",
+)
+
+
+class CallableSearch:
+    """A function as a web search: sync or async, called with the query.
+
+    The number of results is passed too when the function has a parameter for
+    it under a usual name (`max_results`, `num_results`, `count`, `limit`, …).
+    It gives a list of dicts with the usual keys (title; href, url or link;
+    body, snippet or content), or something that holds one. A sync function
+    runs on a thread.
+    """
+
+    def __init__(
+        self, call: Callable[..., Any], *, name: str = "", allow_private: bool = False
+    ) -> None:
+        if not callable(call):
+            raise InvalidInput("call", call, "cannot be called", remedy="Pass a function.")
+        self.name = name or str(getattr(call, "__name__", "") or type(call).__name__)
+        self._call = call
+        self.allow_private = allow_private
+        takes = parameters_of(call)
+        self._count_name = next((n for n in COUNT_NAMES if takes is not None and n in takes), "")
+
+    async def search(self, query: str, *, max_results: int = 8) -> Sequence[WebResult]:
+        """What the function gives, cleaned."""
+        options = {self._count_name: max_results} if self._count_name else {}
+        if is_async(self._call):
+            raw = await awaited(self._call(query, **options))
+        else:
+            raw = await awaited(await in_thread(lambda: self._call(query, **options)))
+        if hasattr(raw, "__aiter__"):
+            raw = [row async for row in raw]
+        elif inspect.isgenerator(raw):
+            raw = await in_thread(lambda: list(raw))
+        return read_results(
+            raw, max_results=max_results, service=self.name, allow_private=self.allow_private
+        )
+
+
+def as_web(web: object) -> WebSearch:
+    """A web search from one, from a function, from the address of a SearXNG, or from a list.
+
+    `"duckduckgo"` and the names of other `ddgs` engines are understood too; a
+    list is a chain that tries them in turn.
+    """
+    from agentmem.sources.web.chain import SearchChain
+    from agentmem.sources.web.duckduckgo import DuckDuckGo
+    from agentmem.sources.web.searxng import SearXNG
+
+    if isinstance(web, str):
+        return SearXNG(web) if web.startswith(("http://", "https://")) else DuckDuckGo(web)
+    if isinstance(web, list | tuple):
+        return SearchChain(web)
+    if isinstance(web, WebSearch):
+        return web
+    if callable(web):
+        return CallableSearch(web)
+    raise InvalidInput(
+        "web",
+        web,
+        "is no web search",
+        remedy="Pass DuckDuckGo(), SearXNG(url), a function, or a list of them.",
+    )

@@ -1,0 +1,1 @@
+"""Read text: sentences, chunks, Markdown, terms, dates, secrets. Pure."""

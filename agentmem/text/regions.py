@@ -1,0 +1,325 @@
+"""Which parts of a text are code, quotation or markup: words in them are not the author's own.
+
+All functions are linear in the text and return spans `(start, end)` in order,
+without overlap. They read the forms people and models write in chats; they do
+not parse Markdown or HTML in full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from agentmem.base.lazy import compile_late
+
+Span = tuple[int, int]
+
+_FENCE_LINE = compile_late(r"^[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_BACKTICKS = compile_late(r"`+|\n[ \t]*\n")
+_INDENTED = compile_late(r"(?:\A|\n[ \t]*\n)((?:(?: {4}|\t)[^\n]*(?:\n|\Z))+)")
+_LIST_LINE = compile_late(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]|[ \t]+\S")
+_QUOTED_LINE = compile_late(r"^[ \t]{0,3}>[^\n]*$", re.MULTILINE)
+_TAG = compile_late(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
+
+# Tags that only shape the author's own words.
+FORMATTING_TAGS = frozenset(
+    [
+        "b",
+        "i",
+        "em",
+        "strong",
+        "u",
+        "s",
+        "p",
+        "br",
+        "hr",
+        "span",
+        "font",
+        "small",
+        "sub",
+        "sup",
+        "mark",
+        "del",
+        "ins",
+        "center",
+        "big",
+    ]
+)
+# Names under which programs paste what they fetched: cut blocks of these count too.
+BLOCK_TAGS = frozenset(
+    [
+        "knowledge_context",
+        "user_profile",
+        "related_knowledge",
+        "working_memory",
+        "source",
+        "sources",
+        "document",
+        "documents",
+        "context",
+        "tool_result",
+        "tool_results",
+        "function_results",
+        "search_results",
+        "search_result",
+        "web_page",
+        "page",
+        "untrusted",
+        "quote",
+        "blockquote",
+    ]
+)
+
+_PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "《": "》"}
+_CLOSING = {mark: compile_late(f"[{closing}]") for mark, closing in _PAIRS.items()}
+_APOSTROPHE = compile_late("['’]")
+_OPENING = compile_late(r"[“„«»‹「『《\"‘']")
+_CLIPPED = compile_late(r"'(?:cause|cuz|em|til|till|bout|tis|twas|round|n|\d)\b", re.IGNORECASE)
+_LONGEST_SINGLE_QUOTE = 400
+_TRIED_APOSTROPHES = 8  # those inside the quotation are passed over
+
+
+def code_spans(text: str) -> list[Span]:
+    """Fenced blocks, `inline code`, indented blocks and <code> or <pre> elements."""
+    fences = _fences(text)
+    spans = fences + _inline_code(text, fences) + _indented_code(text)
+    if "<" in text:
+        spans += _elements(text, lambda name: name in ("code", "pre", "script", "style"))
+    return join_spans(spans)
+
+
+def quoted_line_spans(text: str) -> list[Span]:
+    """Lines that begin with `>`, as mail and Markdown quote."""
+    return [match.span() for match in _QUOTED_LINE.finditer(text)] if ">" in text else []
+
+
+def element_spans(text: str) -> list[Span]:
+    """Everything between an opening tag and its closing one, formatting tags aside.
+
+    Of the names in `BLOCK_TAGS` a lone half counts as well: to the end of the
+    text after an opening tag, from its start before a closing one.
+    """
+    if "<" not in text:
+        return []
+    return _elements(text, lambda name: name not in FORMATTING_TAGS)
+
+
+def quotation_spans(text: str) -> list[Span]:
+    """Text in quotation marks, marks included; apostrophes and inch signs are none.
+
+    A mark that is opened and not closed quotes up to the end of its line.
+    """
+    spans: list[Span] = []
+    position, line_end = 0, -1
+    while match := _OPENING.search(text, position):
+        start, mark = match.start(), match[0]
+        if line_end < start:
+            line_end = text.find("\n", start)
+            line_end = len(text) if line_end < 0 else line_end
+        end = _closing(text, start, mark, line_end=line_end)
+        if end is None:
+            position = start + 1
+        else:
+            spans.append((start, end))
+            position = end
+    return spans
+
+
+def join_spans(spans: Iterable[Span]) -> list[Span]:
+    """The same ground covered by spans that are in order and do not touch."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        elif start < end:
+            joined.append((start, end))
+    return joined
+
+
+def cover(text: str, spans: Iterable[Span], character: str) -> str:
+    """`text` with every character in `spans` replaced, so that offsets stay the same."""
+    parts: list[str] = []
+    position = 0
+    for start, end in join_spans(spans):
+        parts += (text[position:start], character * (end - start))
+        position = end
+    return "".join((*parts, text[position:]))
+
+
+def _fences(text: str) -> list[Span]:
+    spans: list[Span] = []
+    opened: tuple[int, str] | None = None
+    for match in _FENCE_LINE.finditer(text) if "```" in text or "~~~" in text else ():
+        run, info = match[1], match[2]
+        if opened is None:
+            if run[0] == "~" or "`" not in info:
+                opened = (match.start(), run)
+        elif run.startswith(opened[1]) and not info.strip():
+            spans.append((opened[0], match.end()))
+            opened = None
+    if opened is not None:
+        spans.append((opened[0], len(text)))
+    return spans
+
+
+def _inline_code(text: str, fences: list[Span]) -> list[Span]:
+    if "`" not in text:
+        return []
+    runs: list[tuple[int, int, int]] = []  # start, length, paragraph
+    paragraph = 0
+    for match in _BACKTICKS.finditer(cover(text, fences, " ")):
+        if match[0][0] == "\n":
+            paragraph += 1
+            continue
+        start = match.start()
+        if text[start - 1 : start] == "\\":  # an escaped backtick opens nothing
+            start += 1
+        if start < match.end():
+            runs.append((start, match.end() - start, paragraph))
+    partner: dict[int, int] = {}
+    latest: dict[tuple[int, int], int] = {}
+    for place in range(len(runs) - 1, -1, -1):
+        _, length, within = runs[place]
+        partner[place] = latest.get((length, within), -1)
+        latest[length, within] = place
+    spans: list[Span] = []
+    place = 0
+    while place < len(runs):
+        closing = partner[place]
+        if closing > 0:
+            spans.append((runs[place][0], runs[closing][0] + runs[closing][1]))
+            place = closing
+        place += 1
+    return spans
+
+
+def _indented_code(text: str) -> list[Span]:
+    if "    " not in text and "\t" not in text:
+        return []
+    spans: list[Span] = []
+    for match in _INDENTED.finditer(text):
+        before = text[max(0, match.start() - 500) : match.start()].rstrip()
+        if not _LIST_LINE.match(before[before.rfind("\n") + 1 :]):  # a list goes on indented
+            spans.append(match.span(1))
+    return spans
+
+
+def _elements(text: str, wanted: Callable[[str], bool]) -> list[Span]:
+    spans: list[Span] = []
+    opened: list[tuple[str, int]] = []
+    waiting: dict[str, int] = {}
+    for match in _TAG.finditer(text):
+        name = match[2].lower()
+        if not wanted(name) or match[3].endswith("/"):
+            continue
+        if not match[1]:
+            opened.append((name, match.start()))
+            waiting[name] = waiting.get(name, 0) + 1
+        elif waiting.get(name):
+            while opened:
+                other, start = opened.pop()
+                waiting[other] -= 1
+                if other == name:
+                    spans.append((start, match.end()))
+                    break
+        elif name in BLOCK_TAGS:
+            spans.append((0, match.end()))
+    spans += [(start, len(text)) for name, start in opened if name in BLOCK_TAGS][:1]
+    return join_spans(spans)
+
+
+def _closing(text: str, start: int, mark: str, *, line_end: int) -> int | None:
+    """Where the quotation that `mark` opens at `start` ends, or None when it opens none."""
+    before, after = text[start - 1 : start], text[start + 1 : start + 2]
+    if mark in "‘'":
+        if before.isalnum() or not after.isalnum() or _CLIPPED.match(text, start):
+            return None
+        return _closing_single(text, start, min(line_end, start + _LONGEST_SINGLE_QUOTE))
+    if mark == '"':
+        if before.isalnum() or after.isspace() or not after:
+            return None
+        end = text.find('"', start + 1, line_end)
+        return line_end if end < 0 else end + 1
+    if mark == "»":  # opens in some languages, ends a quotation in others
+        line_end = min(line_end, start + _LONGEST_SINGLE_QUOTE)
+    closing = _CLOSING[mark].search(text, start + 1, line_end)
+    if closing is None:
+        return None if mark == "»" else line_end
+    return closing.end()
+
+
+def _closing_single(text: str, start: int, limit: int) -> int | None:
+    position = start + 1
+    for _ in range(_TRIED_APOSTROPHES):
+        closing = _APOSTROPHE.search(text, position, limit)
+        if closing is None:
+            return None
+        position = closing.end()
+        if not text[position : position + 1].isalnum() and not text[position - 2].isspace():
+            return position
+    return None
+
+
+# ----------------------------------------------------------------------------
+# Code in a text, marked as such or pasted as it is.
+
+
+_STRONG = compile_late(
+    r"""\s*(?:
+      (?:async\s+)?def\s+\w+\s*\(
+    | class\s+\w+[^.!?]*[:{]\s*\Z
+    | (?:if|elif|else|for|while|try|except|finally|with|match|case)\b.*:\s*(?:\#.*)?\Z
+    | from\s+[\w.]+\s+import\s+\S
+    | import\s+(?:[\w.]+(?:\s+as\s+\w+)?\s*\Z|[{*"'].*)
+    | (?:export\s+)?(?:const|let|var)\s+[\w{}\[\],\s:]+=
+    | (?:export\s+)?(?:async\s+)?function\b\s*\w*\s*\(
+    | (?:public|private|protected|static|fn|func|impl|struct|interface)\s.*[({;]
+    | \#include\s*[<"]
+    | [\w.\[\]'"]+\s*(?:[-+*/|&]?=|:=)(?!=)\s*\S
+    | [\w.:]+\([^)]*\)[;,]?\s*\Z
+    | .*[()=<>{}\[\]].*[;{]\s*\Z
+    | (?:SELECT|INSERT\s+INTO|UPDATE|DELETE\s+FROM|CREATE|ALTER|DROP)\s+\S
+    | \$\s+\S
+    | @[\w.]+(?:\(.*\))?\s*\Z
+    | </?[a-zA-Z][^>]*>
+    )""",
+    re.VERBOSE,
+)
+"""A line that is code by itself."""
+_WEAK = compile_late(
+    r"\s*(?:(?:\#|//|--|/\*|\*/)|(?:return|raise|yield|assert|pass|break|continue|throw|end)\b"
+    r"|[)\]}]+[;,]?\s*\Z|WHERE\b|FROM\b|ORDER\b|GROUP\b|JOIN\b|LIMIT\b)"
+)
+"""A line that is code beside such a one; so is one that is indented below it."""
+_INDENT = compile_late(r"(?: {2,}|\t)\s*\S")
+_MOST_CHARACTERS = 200_000
+_MOST_LINE = 1_000
+
+
+def all_code_spans(text: str) -> list[Span]:
+    """What `code_spans` finds, and lines of code that nothing marks."""
+    return join_spans(code_spans(text) + pasted_spans(text))
+
+
+def pasted_spans(text: str) -> list[Span]:
+    """Runs of whole lines that are code, without the blank lines around them."""
+    if "\n" not in text or len(text) > _MOST_CHARACTERS:
+        return []
+    spans: list[Span] = []
+    start = end = -1  # of the run that is open
+    strong = False
+    position = 0
+    for line in text.split("\n"):
+        stop = position + len(line)
+        is_strong = len(line) <= _MOST_LINE and _STRONG.match(line) is not None
+        if is_strong or _WEAK.match(line) or (start >= 0 and _INDENT.match(line)):
+            start = position if start < 0 else start
+            end, strong = stop, strong or is_strong
+        elif line.strip():
+            if strong:
+                spans.append((start, end))
+            start, strong = -1, False
+        position = stop + 1
+    if strong:
+        spans.append((start, end))
+    return spans

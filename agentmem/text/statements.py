@@ -1,0 +1,334 @@
+"""Read what a person says about themselves: split a message into clauses and tell their kinds.
+
+A clause is a `like`, a `dislike`, something it asks of every answer (`instruct`) or wants
+left out of them (`avoid`), what its author is, has or uses (`identity`), a taking back
+(`retract`), a wish for this answer only (`once`) or none of these (`other`). The kinds are told
+by two fitted linear models (benchmarks/fit_statements.py): one on letters and a few plain
+features, which is always there, and one that sees the sentence's vector too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from agentmem.text.regions import (
+    code_spans,
+    cover,
+    element_spans,
+    quotation_spans,
+    quoted_line_spans,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+Kind = Literal["like", "dislike", "instruct", "avoid", "identity", "retract", "once", "other"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Embed = Callable[[Sequence[str]], "NDArray[np.float32] | None"]
+"""Gives the MiniLM vectors of texts, or None where there is no such embedder."""
+
+BLANK = "\ufffc"
+"""Stands for each letter of a quotation or of code."""
+BUCKETS = 1 << 15
+LONGEST_CLAUSE = 300
+MOST_CLAUSES = 400
+"""A message is read up to so many clauses; what follows is pasted text."""
+_END = re.compile(r"[.!?…]+[)\]*_\"]*(?=\s|\Z)|[。！？]+|\n+")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|st|approx|prof|no|z\.b|etc)|\b[a-z])\Z"
+)
+_BULLET = re.compile(r"\s*(?:[-*+•–—]|\(?\d{1,3}[.)]|#{1,6})\s+|\s+")
+_WORD = re.compile(r"[^\W_][\w'’+#/-]*|[\u3040-\u30ff\u4e00-\u9fff]")
+_WIDE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_MAIL_HEAD = re.compile(
+    r"^(?:from|to|subject|sent|date|cc): [^\n]*\n(?:from|to|subject|sent|date|cc): ", re.M
+)
+_HANDED_OVER = re.compile(
+    r"\b(?:translat\w*|summari[sz]e\w*|repeat|rewrite|rephrase|paraphrase|proofread|reword|edit"
+    r"|correct|grammar|analy[sz]e|classify|extract|continue|following|text|sentence|paragraph|e-?mail"
+    r"|letter|tweet|review|lyrics|song|quote|excerpt|passage|transcript|dialog(?:ue)?|story|poem|essay"
+    r"|bio|article|log|chat|conversation|input|prompt|phrase|says?|said|wrote|writes|fwd|from"
+    r"|übersetz\w*|fasse?|korrigier\w*|formulier\w*|meinte|sagte|traduce|corrige|resume|dijo|traduis"
+    r"|corrige|résume|dit|traduz|disse|riscrivi|traduci|correggi|detto)\b|翻译|訳|要約|修改|总结"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """The characters `start` to `end` of a message; `words` are its own, in lower case."""
+
+    start: int
+    end: int
+    words: str
+    asks: bool
+    at: int
+    first: str
+
+
+def own_words(text: str) -> str:
+    """`text` in lower case, offsets kept, without what somebody else may have said.
+
+    Quotations and inline code become `BLANK`s; quoted lines, code blocks,
+    marked-up blocks and what a message hands over ("Translate this: …")
+    become line breaks.
+    """
+    code = code_spans(text)
+    blocks = [span for span in code if "\n" in text[span[0] : span[1]]]
+    inline = [span for span in code if "\n" not in text[span[0] : span[1]]]
+    blocks += quoted_line_spans(text) + element_spans(text)
+    plain = cover(text, blocks, "\n")
+    plain = cover(plain, [*inline, *quotation_spans(cover(plain, inline, BLANK))], BLANK)
+    # "İ" is the one letter that grows when lowered.
+    plain = plain.replace("’", "'").replace("\u02bc", "'").replace("İ", "I").lower()
+    if mail := _MAIL_HEAD.search(plain):
+        plain = cover(plain, [(mail.start(), len(plain))], "\n")
+    return cover(plain, _handed_over(plain), "\n")
+
+
+def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
+    """What follows "Translate this:" to the end of the paragraph, or of the message if the
+    text begins on the next line."""
+    for colon in re.finditer(r"[:：](?=\s)", plain):
+        begin = max(0, colon.start() - 200)
+        head = re.split(r"[\n.!?]", plain[begin : colon.start()])[-1]
+        if not _HANDED_OVER.search(head):
+            continue
+        line_end = plain.find("\n", colon.end())
+        if line_end >= 0 and not plain[colon.end() : line_end].strip():
+            yield colon.end(), len(plain)
+            return
+        end = plain.find("\n\n", colon.end())
+        yield colon.end(), len(plain) if end < 0 else end
+        if end < 0:
+            return
+
+
+def clauses(text: str) -> tuple[Clause, ...]:
+    """The clauses of `text` that are its author's own words, in order."""
+    plain = own_words(text)
+    found: list[Clause] = []
+    for start, end, stop in _sentences(plain):
+        first = plain[start : start + 40]
+        asks = "?" in stop or "？" in stop
+        cuts = [*_cuts(plain, start, end), end]
+        for cut in zip([start, *cuts], cuts, strict=False):
+            begin, until = _trimmed(plain, *cut)
+            if begin < until and len(found) < MOST_CLAUSES:
+                words = " ".join(plain[begin:until].split())[:LONGEST_CLAUSE]
+                is_last = cut[1] == end
+                found.append(Clause(begin, until, words, asks and is_last, len(found), first))
+    return tuple(found)
+
+
+def _sentences(plain: str) -> Iterator[tuple[int, int, str]]:
+    start = 0
+    for match in _END.finditer(plain):
+        if match[0] == "." and _ABBREVIATED.search(
+            plain, max(start, match.start() - 8), match.start()
+        ):
+            continue
+        if (
+            match[0] == "\n"
+            and match.start() - start > 50
+            and plain[match.end() : match.end() + 1].isalpha()
+        ):
+            continue  # only wraps a long line of prose
+        yield start, match.start(), match[0]
+        start = match.end()
+    yield start, len(plain), ""
+
+
+def _cuts(plain: str, start: int, end: int) -> Iterator[int]:
+    """Where a sentence is cut into clauses; a condition keeps its consequence."""
+    seen = start
+    for match in _boundary().finditer(plain, start, end):
+        if match.start() - seen < 3:
+            continue
+        before = plain[seen : match.start()].strip()
+        if re.match(
+            r"(?:and |so |but )?(?:when|whenever|if|wenn|si|quand|se|quando|cuando)\b", before
+        ) and (match[0].startswith(",") or "," not in before):
+            if match[0].startswith(","):
+                seen = seen if len(before.split()) < 12 else match.start()
+            continue
+        if (
+            not match[0].startswith((",", ";", ":", "，", "(", ")", " -", " –", " —"))
+            and len(before.split()) < 2
+            and not _WIDE.search(before)
+        ):
+            continue
+        yield match.start()
+        seen = match.end()
+
+
+def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
+    bullet = _BULLET.match(plain, start, end)
+    while bullet and bullet.end() < end:
+        start = bullet.end()
+        bullet = _BULLET.match(plain, start, end)
+    while start < end and plain[start] in " \t\n,;:()-–—，、.!?":
+        start += 1
+    while start < end and plain[end - 1] in " \t\n,;:(-–—，、":
+        end -= 1
+    return start, end
+
+
+# -- features ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def word_lists() -> dict[str, Any]:
+    """The words that clauses, features and slots are told by, in eight languages."""
+    path = resources.files("agentmem") / "data" / "statements.json"
+    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return loaded
+
+
+@lru_cache(maxsize=1)
+def _boundary() -> re.Pattern[str]:
+    starts = "|".join(word_lists()["starts"])
+    joined = "|".join(word_lists()["joined"])
+    being = "is|are|was|isn't|isnt|ist|sind|es|est|sont|é|è|wäre"
+    added = "esp|especially|particularly|mostly|mainly|like|such|etc|max|not"
+    return re.compile(
+        rf",(?= (?!(?:{added})\b)(?:[^\s,]+ ){{3}}[^\s,])"  # ", feels way better than before"
+        r"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
+        r"|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、"
+        rf"|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:{being})\b)"  # ", jest is banned"
+        r"|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
+        rf"| (?=(?:{joined})(?![\w-]))"
+    )
+
+
+@lru_cache(maxsize=1)
+def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple(
+        (name, re.compile(rf"(?<![\w])(?:{words})(?![a-zß-ÿ])"))
+        for name, words in word_lists()["marks"].items()
+    )
+
+
+def plain_features(clause: Clause, message: Sequence[Clause]) -> list[float]:
+    """A few things about a clause and its place that letters do not tell."""
+    words = clause.words
+    count = max(1, len(_WORD.findall(words)))
+    found = [float(bool(pattern.search(words))) for _, pattern in _marks()]
+    starts = [float(bool(pattern.match(words))) for _, pattern in _marks()]
+    length = message[-1].end
+    whole = " ".join(one.words for one in message[:3])
+    lead = [
+        float(bool(pattern.search(whole)))
+        for name, pattern in _marks()
+        if name in ("task", "if", "once", "kin")
+    ]
+    before = message[clause.at - 1].words if clause.at else ""
+    previous = [
+        float(bool(pattern.search(before)))
+        for name, pattern in _marks()
+        if name in ("once", "if", "kin", "task", "else", "ended")
+    ]
+    return [
+        *found, *starts, *lead, *previous,
+        float(clause.asks), float(clause.at == 0), float(clause.at == len(message) - 1),
+        float(BLANK in words), float(bool(_WIDE.search(words))),
+        min(count, 30) / 10, float(count <= 2), float(count > 18),
+        min(length, 1500) / 500, float(length > 300), float(length > 800),
+        min(len(message), 20) / 10, float(any(letter in words for letter in "{}[]<>=;\\_|$")),
+        1.0,
+    ]  # fmt: skip
+
+
+def buckets(words: str) -> list[int]:
+    """The hashed words, pairs of words and 2- to 4-grams of letters of a clause, each once."""
+    shown = re.sub(f"{BLANK}+", BLANK, words)
+    tokens = [match[0] for match in _WORD.finditer(shown)]
+    grams = {f"w{token}" for token in tokens}
+    grams |= {f"p{one} {other}" for one, other in pairwise(tokens)}
+    if tokens:
+        grams |= {f"^{tokens[0]}", f"^{' '.join(tokens[:2])}"}
+    padded = f" {shown} "
+    for size in (2, 3, 4):
+        grams |= {padded[at : at + size] for at in range(len(padded) - size + 1)}
+    return sorted({zlib.crc32(gram.encode("utf-8", "replace")) % BUCKETS for gram in grams})
+
+
+# -- telling kinds ----------------------------------------------------------------------
+
+PLAIN_SCALE, VECTOR_SCALE = 0.35, 2.0
+"""How much plain features and vectors weigh beside letters; part of what was fitted."""
+WORTH_A_VECTOR = 0.03
+"""Clauses that the letters alone think less likely to matter get no vector."""
+MOST_VECTORS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How likely each of `KINDS` is for a clause."""
+
+    clause: Clause
+    chances: tuple[float, ...]
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[max(range(len(KINDS)), key=self.chances.__getitem__)]
+
+    def chance(self, *kinds: Kind) -> float:
+        return sum(self.chances[KINDS.index(kind)] for kind in kinds)
+
+
+@lru_cache(maxsize=1)
+def _weights() -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    path = resources.files("agentmem") / "data" / "statements.npz"
+    with path.open("rb") as file, np.load(file) as stored:
+        return {
+            name: stored[name].astype(np.float32) if not name.endswith("_grams") else stored[name]
+            for name in stored.files
+        }
+
+
+def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, ...]:
+    """How likely each kind is for each clause of a message; with vectors where it may matter."""
+    if not message:
+        return ()
+    rows = [(buckets(clause.words), plain_features(clause, message)) for clause in message]
+    told = [_chances("letters", hashed, plain, None) for hashed, plain in rows]
+    if embed is None:
+        return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
+    mattering = sorted(
+        (at for at, one in enumerate(told) if 1 - one[-1] > WORTH_A_VECTOR),
+        key=lambda at: told[at][-1],
+    )[:MOST_VECTORS]
+    vectors = embed([message[at].words.replace(BLANK, "") or " " for at in mattering])
+    if vectors is not None:
+        for at, vector in zip(mattering, vectors, strict=True):
+            seen = _chances("vectors", *rows[at], vector)
+            told[at] = [(one + other) / 2 for one, other in zip(told[at], seen, strict=True)]
+    return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))
+
+
+def _chances(
+    name: str, hashed: list[int], plain: list[float], vector: NDArray[np.float32] | None
+) -> list[float]:
+    import numpy as np
+
+    stored = _weights()
+    summed = stored[f"{name}_grams"][:, hashed].sum(axis=1, dtype=np.int64)
+    score = stored[f"{name}_scale"] * summed / max(1, len(hashed)) ** 0.5 + stored[f"{name}_bias"]
+    rest = np.asarray(plain, dtype=np.float32) * PLAIN_SCALE
+    if vector is not None:
+        rest = np.concatenate([rest, np.asarray(vector, dtype=np.float32) * VECTOR_SCALE])
+    score = score + stored[f"{name}_rest"] @ rest
+    raised = np.exp(score - score.max())
+    return [float(one) for one in raised / raised.sum()]

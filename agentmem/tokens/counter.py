@@ -1,0 +1,495 @@
+"""Counts for one model: text, messages, media, window, reserve, and what usage taught us.
+
+    tokenizer = Tokenizer("gpt-4o-mini")
+    tokenizer.count_messages([{"role": "user", "content": "Hello"}])
+
+Nothing here opens a connection: encodings, windows and prices come from files
+that came with this package and with litellm, where that is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.errors import (
+    ApproximateCountWarning,
+    InvalidInput,
+    MediaWarning,
+    UnknownModelWarning,
+)
+from agentmem.base.lazy import compile_late
+from agentmem.base.protocols import TokenCounter
+from agentmem.base.types import BEGIN_LINE, BOUNDARY_CHARACTERS, Message
+from agentmem.tokens.encodings import (
+    CUT_TOKENS,
+    LONGEST_RUN_CHARACTERS,
+    SHA256,
+    estimate_tokens,
+    family_counter,
+    tiktoken_counter,
+)
+from agentmem.tokens.litellm import listed_limits
+from agentmem.tokens.media import Media, estimate_media, media_of
+from agentmem.tokens.messages import (
+    MESSAGE_TOKENS,
+    ROLES,
+    count_message,
+    count_messages,
+    plain_message,
+)
+from agentmem.tokens.models import (
+    COMPLETION_TOKENS,
+    UNKNOWN_WINDOW_TOKENS,
+    ModelLimits,
+    Reserve,
+    encoding_of,
+    family_of,
+    find_limits,
+    names_of,
+    reserve_for,
+)
+
+# ----------------------------------------------------------------------------
+# How far our counts are from a provider's, learned from the usage it reports.
+
+
+LEAST_RATIO = 0.2
+MOST_RATIO = 5.0
+RECENT_CALLS = 5
+"""The newest call never weighs less than one in this many, so that a change is followed."""
+SETTLED_CALLS = 3
+LARGEST_SURPRISE = 2.0
+"""Once settled, a call further off than this factor is taken as this far off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What one of our tokens is at the provider (`ratio`), learned from `calls` calls."""
+
+    ratio: float = 1.0
+    calls: int = 0
+    ignored: int = 0
+
+    def __post_init__(self) -> None:
+        require_number(self.ratio, "ratio", low=LEAST_RATIO, high=MOST_RATIO)
+        require_count(self.calls, "calls")
+        require_count(self.ignored, "ignored")
+
+    def apply(self, tokens: int) -> int:
+        """`tokens` as the provider would count them, rounded up."""
+        # The product of the floats may lie a hair above a whole number.
+        return math.ceil(require_count(tokens, "tokens") * self.ratio - 1e-9)
+
+    def as_dict(self) -> dict[str, float | int]:
+        """The same as plain JSON values."""
+        return {"ratio": self.ratio, "calls": self.calls, "ignored": self.ignored}
+
+
+def observe(correction: Correction, *, estimated: float, actual: float) -> Correction:
+    """`correction` after a call that we counted as `estimated` and the provider as `actual`.
+
+    The first calls are averaged, in logarithms so that half and double weigh
+    the same; from the fifth on the newest call counts for a fifth, and a wild
+    one moves the ratio by at most 15 % (T5). What cannot be a count of the same
+    request is not learned from, only counted in `ignored`: zero, negative, NaN
+    or infinite numbers, and ratios outside 0.2 to 5.
+    """
+    if not _is_count(estimated) or not _is_count(actual):
+        return _ignoring(correction)
+    ratio = float(actual) / float(estimated)
+    if not LEAST_RATIO <= ratio <= MOST_RATIO:
+        return _ignoring(correction)
+    calls = correction.calls + 1
+    weight = 1 / min(calls, RECENT_CALLS)
+    surprise = math.log(ratio / correction.ratio)
+    if correction.calls >= SETTLED_CALLS:
+        largest = math.log(LARGEST_SURPRISE)
+        surprise = min(max(surprise, -largest), largest)
+    learned = correction.ratio * math.exp(weight * surprise)
+    bounded = min(max(learned, LEAST_RATIO), MOST_RATIO)
+    return Correction(ratio=bounded, calls=calls, ignored=correction.ignored)
+
+
+def correction_from(state: Mapping[str, Any]) -> Correction:
+    """The correction that `as_dict` wrote."""
+    if not isinstance(state, Mapping) or set(state) - {"ratio", "calls", "ignored"}:
+        raise InvalidInput(
+            "correction", state, "is not a saved correction", remedy="Pass what as_dict() gave."
+        )
+    return Correction(**state)
+
+
+def _is_count(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value) and value > 0
+    except OverflowError:  # an int no float can hold
+        return False
+
+
+def _ignoring(correction: Correction) -> Correction:
+    return Correction(
+        ratio=correction.ratio, calls=correction.calls, ignored=correction.ignored + 1
+    )
+
+
+CACHED_TEXTS = 8_192
+UNBOUNDED = 1 << 62
+"""More tokens than anything has."""
+CLAUDE_TOOL_PROMPT_TOKENS = 346
+LEAST_TRUSTED_RATIO = 0.8
+"""Some providers leave what they cached out of a prompt's count; the window is no larger for it."""
+_KEPT_CHARACTERS = 512
+_FEW_PARTS = 64
+_CODED = BEGIN_LINE.partition(" {boundary}")[0]
+_CODED_LINE = compile_late(
+    rf"({re.escape(_CODED)})( [0-9a-f]{{{BOUNDARY_CHARACTERS}}})( .*)", re.DOTALL
+)
+_CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
+
+
+class CachedCounter:
+    """A counter that remembers its last answers; safe from several threads.
+
+    Long texts are remembered by their hash, so that the cache stays small.
+    With `by_elements` a text is counted as the sum of what stands between a
+    line's end and a tag, so that the parts of a block are counted once and the
+    block is their sum; only for encodings that cut there anyway. The code in a
+    block's first and last line is a part of its own.
+    """
+
+    def __init__(
+        self, count: TokenCounter, *, size: int = CACHED_TEXTS, by_elements: bool = False
+    ) -> None:
+        self._count = count
+        self._by_elements = by_elements
+        self._size = require_count(size, "size", least=1)
+        self._known: OrderedDict[str | bytes, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str, /) -> int:
+        require_text(text, "text")
+        parts = elements_of(text) if self._by_elements and "\n<" in text else (text,)
+        if len(parts) <= _FEW_PARTS:  # they are sooner looked up than the whole is hashed
+            return self._counted(parts)
+        key = _key(text)
+        tokens = self._known.get(key)
+        if tokens is None:
+            tokens = self._counted(parts)
+            self._keep(key, tokens)
+        return tokens
+
+    def _counted(self, texts: Sequence[str]) -> int:
+        """The tokens of all of them together."""
+        total = 0
+        for text in texts:
+            key = _key(text)
+            with self._lock:
+                tokens = self._known.get(key)
+                if tokens is not None:
+                    self._known.move_to_end(key)
+            if tokens is None:
+                tokens = self._count(text)
+                self._keep(key, tokens)
+            total += tokens
+        return total
+
+    def _keep(self, key: str | bytes, tokens: int) -> None:
+        with self._lock:
+            self._known[key] = tokens
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _key(text: str) -> str | bytes:
+    if len(text) <= _KEPT_CHARACTERS:
+        return text
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=24).digest()
+
+
+def elements_of(text: str) -> list[str]:
+    """A text cut before every tag that begins a line, after one that such a line ends with,
+    and around the code of a block's lines: what stands in a source is one part, its tag another.
+
+    All are places where a word ends for the encodings that are counted so.
+    """
+    first, *rest = text.split("\n<")
+    lines = [f"{first}\n", *(f"<{part}\n" for part in rest[:-1]), f"<{rest[-1]}"]
+    parts: list[str] = []
+    for line in lines:
+        end = line.find(">\n") + 2
+        if 1 < end < len(line) and line[end] not in "\r\n/":
+            parts += (line[:end], line[end:])
+        elif line.startswith(_CODED) and (coded := _CODED_LINE.fullmatch(line)):
+            parts += coded.groups()
+        else:
+            parts.append(line)
+    return parts
+
+
+class Corrections:
+    """What provider usage taught about each model; safe from several threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Correction] = {}
+        self._lock = threading.Lock()
+
+    def observe(self, model: str, estimated: float, actual: float) -> Correction:
+        """Learn that `estimated` of our tokens were `actual` tokens to the provider of `model`.
+
+        Numbers that cannot be right are ignored; see `core.correction.observe`.
+        """
+        name = names_of(model)[0]
+        with self._lock:
+            learned = observe(
+                self._known.get(name, Correction()), estimated=estimated, actual=actual
+            )
+            self._known[name] = learned
+        return learned
+
+    def of(self, model: str) -> Correction:
+        """The correction of `model`; a ratio of 1 before anything was observed."""
+        with self._lock:
+            return self._known.get(names_of(model)[0], Correction())
+
+    def export(self) -> dict[str, dict[str, float | int]]:
+        """All that was learned, as plain JSON values."""
+        with self._lock:
+            return {name: known.as_dict() for name, known in sorted(self._known.items())}
+
+    def load(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take over what `export` gave; models in it replace what is known of them."""
+        if not isinstance(state, Mapping):
+            raise InvalidInput(
+                "corrections", state, "is not a dict", remedy="Pass what export() gave."
+            )
+        loaded = {names_of(name)[0]: correction_from(one) for name, one in state.items()}
+        with self._lock:
+            self._known.update(loaded)
+
+
+class Tokenizer:
+    """Counts tokens as `model` does, as near as can be had on this machine.
+
+    `exact` says whether the model's own encoding counts; `counted_with` names
+    what does. `context_window` and `max_output` override what the tables say.
+    With `estimate` no vocabulary is loaded and tokens are estimated, which is
+    for programs that run for less time than loading one takes.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        context_window: int | None = None,
+        max_output: int | None = None,
+        completion: int = COMPLETION_TOKENS,
+        corrections: Corrections | None = None,
+        estimate: bool = False,
+    ) -> None:
+        self.model = names_of(model)[0]
+        self.corrections = Corrections() if corrections is None else corrections
+        self.limits = limits_of(model, context_window=context_window, max_output=max_output)
+        self.window_known = context_window is not None or is_listed(model)
+        self.reserve: Reserve = reserve_for(self.limits, completion=completion)
+        self._is_claude = family_of(model) == "claude"
+        counter = _estimate_for if estimate else _counter_for
+        count, self.counted_with, self.exact = counter(self.model)
+        self._count = count
+        self._at_most = _bound_for(self.counted_with)
+        self._framed: dict[str, int] = {}
+        """What a message without a text costs, by its role."""
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.model!r}, counted_with={self.counted_with!r})"
+
+    def __call__(self, text: str, /) -> int:
+        return self._count(text)
+
+    def count(self, text: str) -> int:
+        """The tokens of `text`."""
+        return self._count(text)
+
+    def count_message(self, message: Message, *, warn: bool = True) -> int:
+        """The tokens one message adds to a request."""
+        plain = plain_message(message)
+        if plain is not None:  # nearly all are, and a long history has many of them
+            framed = self._framed.get(plain[0])
+            if framed is None:
+                framed = self._framed[plain[0]] = MESSAGE_TOKENS + self._count(plain[0])
+            return framed + self._count(plain[1])
+        media = self.count_media if warn else self._media_tokens
+        return count_message(message, count=self._count, count_media=media)
+
+    def at_most(self, text: str) -> int:
+        """No less than the tokens of `text`, told without counting them."""
+        return self._at_most(text)
+
+    def messages_at_most(self, messages: Iterable[Message]) -> list[int]:
+        """For each no less than `count_message` gives; `UNBOUNDED` for more than role and text."""
+        at_most = self._at_most
+        framed = {role: MESSAGE_TOKENS + at_most(role) for role in ROLES}
+        return [
+            framed[message["role"]] + at_most(message["content"])
+            if plain_message(message)
+            else UNBOUNDED
+            for message in messages
+        ]
+
+    def count_messages(
+        self, messages: Iterable[Message], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
+        """The tokens of a whole request."""
+        total = count_messages(
+            messages, count=self._count, count_media=self.count_media, tools=tools
+        )
+        return total + (CLAUDE_TOOL_PROMPT_TOKENS if tools and self._is_claude else 0)
+
+    def count_media(self, media: Media) -> int:
+        """The tokens of an image, recording or document; warns when it cannot be read."""
+        estimate = estimate_media(media, self.model)
+        if estimate.warning:
+            warnings.warn(estimate.warning, MediaWarning, stacklevel=2)
+        return estimate.tokens
+
+    def _media_tokens(self, media: Media) -> int:
+        return estimate_media(media, self.model).tokens
+
+    def count_part(self, part: Mapping[str, Any], *, warn: bool = True) -> int:
+        """The tokens of one content part that carries media; 0 for any other part."""
+        media = media_of(part)
+        if media is None:
+            return 0
+        return self.count_media(media) if warn else self._media_tokens(media)
+
+    @property
+    def available_tokens(self) -> int:
+        """How many of our tokens fit into a request, the reserve kept free.
+
+        The correction is applied here, once, so that counts themselves never
+        change. At least 1. A ratio below `LEAST_TRUSTED_RATIO` is not relied on.
+        """
+        free = self.limits.window - self.reserve.total
+        ratio = max(self.corrections.of(self.model).ratio, LEAST_TRUSTED_RATIO)
+        return max(1, int(free / ratio))
+
+    def corrected(self, tokens: int) -> int:
+        """`tokens` as the provider would count them, from what `observe` learned."""
+        return self.corrections.of(self.model).apply(tokens)
+
+    def observe(self, estimated: float, actual: float) -> Correction:
+        """Learn from a call that we counted as `estimated` and the provider as `actual`."""
+        return self.corrections.observe(self.model, estimated, actual)
+
+
+def limits_of(
+    model: str, *, context_window: int | None = None, max_output: int | None = None
+) -> ModelLimits:
+    """Window and longest answer of `model`; what is passed wins over the tables.
+
+    A model nobody lists gets 8,192 tokens and an `UnknownModelWarning`, unless
+    its window is passed.
+    """
+    known = find_limits(model, listed_limits())
+    if known is None and context_window is None:
+        warnings.warn(
+            f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are assumed. "
+            "Set context_window= to its real size.",
+            UnknownModelWarning,
+            stacklevel=3,
+        )
+    window = context_window
+    if window is None:
+        window = known.window if known else UNKNOWN_WINDOW_TOKENS
+    output = max_output
+    if output is None:
+        output = known.max_output if known else window
+    return ModelLimits(window=window, max_output=output)
+
+
+def is_listed(model: str) -> bool:
+    """Whether the tables say how large the window of `model` is."""
+    return find_limits(model, listed_limits()) is not None
+
+
+def tokenizer_for(model: str) -> Tokenizer:
+    """The tokenizer of `model`, made once a process and sharing what it learns."""
+    return _tokenizer_for(names_of(model)[0])
+
+
+_tokenizer_for = lru_cache(maxsize=64)(Tokenizer)
+
+
+def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
+    family = family_of(model)
+    encoding, own = encoding_of(model)
+    counter = family_counter(family)
+    if counter is not None:
+        # Claude's file is the one Anthropic published for Claude 2; newer models differ.
+        return _shared(family, counter), family, family != "claude"
+    counter = tiktoken_counter(encoding)
+    if counter is not None:
+        shared = _shared(encoding, counter, by_elements=encoding in _CUT_BEFORE_TAGS)
+        return shared, encoding, own
+    warnings.warn(
+        f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
+        "Reinstall agentmem-loop, or put the file into TIKTOKEN_CACHE_DIR.",
+        ApproximateCountWarning,
+        stacklevel=3,
+    )
+    return _estimate_for(model)
+
+
+def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
+    profile = encoding_of(model)[0]
+    estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
+    return estimated, f"estimate:{profile}", False
+
+
+def _bound_for(counted_with: str) -> Callable[[str], int]:
+    if counted_with in SHA256:
+        return _bytes_and_cuts
+    return _twice_the_bytes if counted_with.startswith("estimate:") else _twice_if_ascii
+
+
+def _bytes_and_cuts(text: str) -> int:
+    """A token of a byte-pair encoding is a byte at least; a cut through a long word costs more."""
+    size = _bytes(text)
+    return size + CUT_TOKENS * (size // LONGEST_RUN_CHARACTERS)
+
+
+def _twice_the_bytes(text: str) -> int:
+    return 2 * _bytes(text) + 3
+
+
+def _twice_if_ascii(text: str) -> int:
+    """Other tokenizers bring characters to another form first, which may be many times longer."""
+    return 2 * len(text) + 16 if text.isascii() else UNBOUNDED
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
+
+
+_counters: dict[str, CachedCounter] = {}
+_counters_lock = threading.Lock()
+
+
+def _shared(name: str, count: TokenCounter, *, by_elements: bool = False) -> CachedCounter:
+    """One cache for all models that count alike."""
+    with _counters_lock:
+        return _counters.setdefault(name, CachedCounter(count, by_elements=by_elements))

@@ -1,0 +1,709 @@
+"""What media cost in tokens, by each provider's published arithmetic (sources in docs/tokens.md).
+
+An estimate never raises: media that cannot be read are counted as a 1,024 x
+1,024 image or a minute of sound, and the estimate carries a warning that says so.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, cast, get_args
+
+from agentmem.base.lazy import compile_late
+from agentmem.tokens.models import canonical, family_of, names_of
+
+# ----------------------------------------------------------------------------
+# The size of an image and the length of a recording, read from the first bytes of the file.
+#
+# Nothing is decoded: PNG, GIF, BMP, WebP, JPEG, AVIF, HEIC and SVG say their size
+# near the front; WAV, FLAC, MP3 and MP4 say or imply their length. `None` means
+# the bytes do not tell; no input raises.
+
+
+_FIRST_BYTES = 4_096
+_MOST_BYTES = 16 * 1_024 * 1_024
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]+")
+_URL_SAFE = str.maketrans("-_", "+/")
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+# Start-of-frame markers; C4, C8 and CC between them are tables.
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_MP3_KBIT = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_SVG = re.compile(rb"<svg\b[^>]*>", re.IGNORECASE)
+_SVG_SIDE = re.compile(rb"\b(width|height)\s*=\s*[\"']\s*([0-9]{1,9})(?:\.[0-9]*)?(?:px)?\s*[\"']")
+_SVG_BOX = re.compile(
+    rb"viewBox\s*=\s*[\"']\s*[-0-9.]{1,20}[\s,]+[-0-9.]{1,20}[\s,]+([0-9]{1,9})[0-9.]*[\s,]+([0-9]{1,9})"
+)
+
+
+def openings(source: str | bytes) -> Iterator[bytes]:
+    """The beginning of the file, each time longer, until it is all there or 16 MB.
+
+    `source` is the file's bytes, a data URL, or bare base64. A link to
+    somewhere else has no bytes here and gives nothing.
+    """
+    size = _FIRST_BYTES
+    while True:
+        data, whole = _opening(source, size)
+        yield data
+        if whole or size >= _MOST_BYTES:
+            return
+        size *= 16
+
+
+def _opening(source: str | bytes, size: int) -> tuple[bytes, bool]:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source[:size]), len(source) <= size
+    head, comma, _ = source[:1_024].partition(",")
+    if head[:5].lower() == "data:" and comma:
+        start = len(head) + 1
+        if not head.lower().endswith(";base64"):
+            text = source[start : start + size].encode("utf-8", "replace")
+            return _PERCENT.sub(lambda m: bytes([int(m[1], 16)]), text), True
+    else:
+        start = 0
+    length = size * 4 // 3
+    piece = source[start : start + length]
+    whole = len(source) <= start + length
+    return _decode(piece), whole
+
+
+def _decode(text: str) -> bytes:
+    clean = _NOT_BASE64.sub("", text.translate(_URL_SAFE))
+    rest = len(clean) % 4
+    clean = clean[:-1] if rest == 1 else clean + "=" * (-rest % 4)
+    return binascii.a2b_base64(clean)
+
+
+def image_size(source: str | bytes) -> tuple[int, int] | None:
+    """Width and height in pixels, or `None` when the bytes do not tell."""
+    for data in openings(source):
+        size = _image_size(data)
+        if size is not None:
+            return size
+        if data[:2] != b"\xff\xd8" and len(data) > _FIRST_BYTES:
+            return None  # only a JPEG may carry much before its size
+    return None
+
+
+def _image_size(data: bytes) -> tuple[int, int] | None:
+    try:
+        if data[:8] == b"\x89PNG\r\n\x1a\n" and data[12:16] == b"IHDR":
+            width, height = struct.unpack(">II", data[16:24])
+            return width, height
+        if data[:4] == b"GIF8":
+            width, height = struct.unpack("<HH", data[6:10])
+            return width, height
+        if data[:2] == b"BM":
+            return _bmp_size(data)
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
+        if data[:2] == b"\xff\xd8":
+            return _jpeg_size(data)
+        if data[4:8] == b"ftyp":
+            return _heif_size(data)
+        return _svg_size(data)
+    except (struct.error, IndexError):
+        return None
+
+
+def _bmp_size(data: bytes) -> tuple[int, int]:
+    (header,) = struct.unpack("<I", data[14:18])
+    if header == 12:
+        width, height = struct.unpack("<HH", data[18:22])
+        return width, height
+    width, height = struct.unpack("<ii", data[18:26])
+    return abs(width), abs(height)  # a negative height means top-down rows
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        width = int.from_bytes(data[24:27], "little") + 1
+        height = int.from_bytes(data[27:30], "little") + 1
+        return (width, height) if len(data) >= 30 else None
+    if kind == b"VP8L" and data[20] == 0x2F:
+        (bits,) = struct.unpack("<I", data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while at + 4 <= len(data):
+        if data[at] != 0xFF:
+            return None
+        marker = data[at + 1]
+        if marker == 0xFF:  # fill bytes
+            at += 1
+            continue
+        if marker == 0x01 or 0xD0 <= marker <= 0xD8:
+            at += 2
+            continue
+        if marker in (0xD9, 0xDA):
+            return None
+        (length,) = struct.unpack(">H", data[at + 2 : at + 4])
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + max(length, 2)
+    return None
+
+
+def _heif_size(data: bytes) -> tuple[int, int] | None:
+    sizes: list[tuple[int, int]] = []
+    at = data.find(b"ispe")
+    while at >= 0 and at + 16 <= len(data):
+        width, height = struct.unpack(">II", data[at + 8 : at + 16])
+        sizes.append((width, height))
+        at = data.find(b"ispe", at + 4)
+    return max(sizes, key=lambda s: s[0] * s[1], default=None)
+
+
+def _svg_size(data: bytes) -> tuple[int, int] | None:
+    tag = _SVG.search(data[:_FIRST_BYTES])
+    if tag is None:
+        return None
+    sides = {name.lower(): int(value) for name, value in _SVG_SIDE.findall(tag[0])}
+    if len(sides) == 2:
+        return sides[b"width"], sides[b"height"]
+    box = _SVG_BOX.search(tag[0])
+    return (int(box[1]), int(box[2])) if box else None
+
+
+def recording_seconds(source: str | bytes) -> float | None:
+    """How long a recording is, or `None` when the bytes do not tell."""
+    data = next(openings(source), b"")
+    length = _source_bytes(source)
+    try:
+        if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+            return _wav_seconds(data, length)
+        if data[:4] == b"fLaC":
+            packed = int.from_bytes(data[18:26], "big")
+            rate, samples = packed >> 44, packed & (1 << 36) - 1
+            return samples / rate if rate and samples else None
+        if data[:3] == b"ID3" or data[:1] == b"\xff":
+            return _mp3_seconds(data, length)
+        if data[4:8] == b"ftyp":
+            return _mp4_seconds(source)
+    except (struct.error, IndexError, ZeroDivisionError):
+        return None
+    return None
+
+
+def _source_bytes(source: str | bytes) -> int:
+    if not isinstance(source, str):
+        return len(source)
+    return (len(source) - source.find(",", 0, 1_024) - 1) * 3 // 4
+
+
+def _wav_seconds(data: bytes, length: int) -> float | None:
+    byte_rate = int.from_bytes(data[28:32], "little")
+    at = data.find(b"data", 12)
+    if at < 0:
+        return length / byte_rate
+    declared = int.from_bytes(data[at + 4 : at + 8], "little")
+    # Streams are written with a length of 0 or 2^32 - 1.
+    body = max(0, length - at - 8)
+    return (min(declared, body) if 0 < declared < 0xFFFFFFFF else body) / byte_rate
+
+
+def _mp3_seconds(data: bytes, length: int) -> float | None:
+    at = 0
+    if data[:3] == b"ID3":
+        size = 0
+        for byte in data[6:10]:
+            size = size << 7 | byte & 0x7F
+        at = size + 10
+    frame = data[at : at + 4]
+    if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE6 != 0xE2:
+        return None
+    index = frame[2] >> 4
+    is_version_1 = frame[1] & 0x18 == 0x18
+    kbit = _MP3_KBIT[index] if is_version_1 else _MP3_KBIT[index] / 2
+    return (length - at) / (kbit * 125)
+
+
+def _mp4_seconds(source: str | bytes) -> float | None:
+    for data in openings(source):
+        at = data.find(b"mvhd")
+        if at >= 0 and at + 36 <= len(data):
+            if data[at + 4] == 1:
+                scale, ticks = struct.unpack(">IQ", data[at + 24 : at + 36])
+            else:
+                scale, ticks = struct.unpack(">II", data[at + 16 : at + 24])
+            return float(ticks / scale) if ticks else None
+    return None
+
+
+MediaKind = Literal["image", "audio", "video", "document"]
+Detail = Literal["low", "high", "auto", "original"]
+
+DEFAULT_SIDE_PIXELS = 1_024
+DEFAULT_SECONDS = 60.0
+LARGEST_SIDE_PIXELS = 65_535
+LONGEST_SECONDS = 7 * 24 * 3_600.0
+PAGE_TOKENS = 3_000
+GEMINI_PAGE_TOKENS = 258
+GEMINI_3_PAGE_TOKENS = 560
+
+_DETAILS = get_args(Detail)
+_PAGE = re.compile(rb"/Type\s*/Page\b")
+_GEMINI_3 = re.compile(r"^gemini[3-9]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """One piece of media in a message: where its bytes are and what is said about it."""
+
+    kind: MediaKind
+    source: str | bytes = ""
+    detail: Detail = "auto"
+    width: object = None
+    height: object = None
+    seconds: object = None
+    text: str | None = None
+    titles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaEstimate:
+    """The tokens of a piece of media; `warning` says what could not be read."""
+
+    tokens: int
+    warning: str | None = None
+
+
+def media_of(part: Mapping[str, Any]) -> Media | None:
+    """The media in a content part of OpenAI's or Anthropic's form; `None` for other parts."""
+    kind = part.get("type")
+    if kind in ("image_url", "input_image", "image"):
+        return _media("image", part, ("image_url", "source", "image"))
+    if kind in ("input_audio", "audio_url", "audio"):
+        return _media("audio", part, ("input_audio", "audio_url", "source", "audio"))
+    if kind in ("video_url", "input_video", "video"):
+        return _media("video", part, ("video_url", "input_video", "source", "video"))
+    if kind in ("file", "input_file", "document"):
+        return _document(part)
+    return None
+
+
+def estimate_media(media: Media, model: str) -> MediaEstimate:
+    """What `media` cost with `model`."""
+    if media.kind == "image":
+        return estimate_image(
+            model,
+            width=media.width,
+            height=media.height,
+            data=media.source,
+            detail=media.detail,
+        )
+    if media.kind == "audio":
+        return estimate_audio(model, seconds=media.seconds, data=media.source)
+    if media.kind == "video":
+        return estimate_video(model, seconds=media.seconds, data=media.source)
+    return estimate_document(model, data=media.source)
+
+
+def estimate_image(
+    model: str,
+    *,
+    width: object = None,
+    height: object = None,
+    data: str | bytes = "",
+    detail: str = "auto",
+) -> MediaEstimate:
+    """The tokens of an image, from its size, else from its bytes, else by default.
+
+    `data` is the file, a data URL or base64. A link is not followed: without a
+    size it is counted as 1,024 x 1,024, without a warning. `detail="auto"` is
+    counted as the most a provider may make of it.
+    """
+
+    size, warning = _size(width, height, data)
+    chosen = detail if detail in _DETAILS else "auto"
+    return MediaEstimate(tokens=rule_for(model).tokens(*size, detail=chosen), warning=warning)
+
+
+def estimate_audio(
+    model: str, *, seconds: object = None, data: str | bytes = "", spoken_by: str = "user"
+) -> MediaEstimate:
+    """The tokens of a recording that the model hears, or of one it spoke (`"assistant"`)."""
+    length, warning = _seconds(seconds, data)
+    family = family_of(model)
+    if family == "openai":
+        per_second = 20 if spoken_by == "assistant" else 10
+    else:
+        per_second = 25 if family == "qwen" else 32
+    return MediaEstimate(tokens=_up(length * per_second), warning=warning)
+
+
+def estimate_video(
+    model: str, *, seconds: object = None, data: str | bytes = "", with_sound: bool = False
+) -> MediaEstimate:
+    """The tokens of a video at one frame a second; `with_sound` adds its sound track."""
+    length, warning = _seconds(seconds, data)
+    per_second = 70 if _GEMINI_3.search(canonical(model)) else 263
+    if with_sound:
+        per_second += 32
+    return MediaEstimate(tokens=_up(length * per_second), warning=warning)
+
+
+def estimate_document(model: str, *, data: str | bytes = "") -> MediaEstimate:
+    """The tokens of a PDF by its number of pages, where that stands in the open."""
+    page_tokens = PAGE_TOKENS
+    if family_of(model) == "gemini":
+        is_3 = _GEMINI_3.search(canonical(model))
+        page_tokens = GEMINI_3_PAGE_TOKENS if is_3 else GEMINI_PAGE_TOKENS
+    if not data or is_link(data):
+        return MediaEstimate(tokens=page_tokens)
+    whole = b""
+    for opening in openings(data):
+        whole = opening
+    if whole[:5] != b"%PDF-":
+        return MediaEstimate(
+            tokens=page_tokens, warning="The document is not a PDF; it was counted as one page."
+        )
+    return MediaEstimate(tokens=page_tokens * max(1, len(_PAGE.findall(whole))))
+
+
+def is_link(source: str | bytes) -> bool:
+    """Whether `source` only says where the bytes are."""
+    if not isinstance(source, str):
+        return False
+    scheme = source[:32].partition("://")[1]
+    return bool(scheme) or source[:5].lower() == "file-"
+
+
+def _size(width: object, height: object, data: str | bytes) -> tuple[tuple[int, int], str | None]:
+    default = (DEFAULT_SIDE_PIXELS, DEFAULT_SIDE_PIXELS)
+    counted = f"it was counted as {DEFAULT_SIDE_PIXELS:,} x {DEFAULT_SIDE_PIXELS:,}."
+    if width is not None or height is not None:
+        sides = _side(width), _side(height)
+        if sides[0] and sides[1]:
+            return (sides[0], sides[1]), None
+        return default, f"An image cannot be {_shown(width)} x {_shown(height)} pixels; {counted}"
+    if is_link(data):
+        return default, None
+    if not data:
+        return default, f"An image has neither size nor data; {counted}"
+    found = image_size(data)
+    if found is None:
+        return default, f"The image data could not be read; {counted}"
+    sides = _side(found[0]), _side(found[1])
+    if not (sides[0] and sides[1]):
+        return default, f"The image says it is {found[0]} x {found[1]} pixels; {counted}"
+    return (sides[0], sides[1]), None
+
+
+def _side(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return min(math.ceil(value), LARGEST_SIDE_PIXELS) if value > 0 else None
+
+
+def _seconds(seconds: object, data: str | bytes) -> tuple[float, str | None]:
+    counted = f"it was counted as {DEFAULT_SECONDS:g} seconds."
+    if seconds is None:
+        if is_link(data):
+            return DEFAULT_SECONDS, None
+        if not data:
+            return DEFAULT_SECONDS, f"A recording has neither length nor data; {counted}"
+        seconds = recording_seconds(data)
+        if seconds is None:
+            return DEFAULT_SECONDS, f"The recording's length could not be read; {counted}"
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 <= cast(float, seconds) < math.inf:
+        return DEFAULT_SECONDS, f"A recording cannot be {_shown(seconds)} seconds long; {counted}"
+    return min(float(min(cast(float, seconds), LONGEST_SECONDS)), LONGEST_SECONDS), None
+
+
+def _up(tokens: float) -> int:
+    return math.ceil(tokens - 1e-6)
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:40]
+
+
+def _media(kind: MediaKind, part: Mapping[str, Any], keys: tuple[str, ...]) -> Media:
+    held = next((part[key] for key in keys if part.get(key) is not None), None)
+    inner: Mapping[str, Any] = held if isinstance(held, Mapping) else {}
+    source = held if isinstance(held, str | bytes) else _first(inner, "url", "data", "file_id")
+    if not isinstance(source, str | bytes):
+        file_id = part.get("file_id")
+        source = f"file-{file_id}" if isinstance(file_id, str) else ""
+    detail = inner.get("detail", part.get("detail", "auto"))
+    return Media(
+        kind=kind,
+        source=source,
+        detail=detail if detail in _DETAILS else "auto",
+        width=_first(inner, "width") or _first(part, "width"),
+        height=_first(inner, "height") or _first(part, "height"),
+        seconds=_first(inner, "seconds", "duration") or _first(part, "seconds", "duration"),
+    )
+
+
+def _document(part: Mapping[str, Any]) -> Media:
+    held = next((part[k] for k in ("file", "source") if isinstance(part.get(k), Mapping)), part)
+    source = _first(held, "file_data", "data", "url", "file_url")
+    file_id = _first(held, "file_id")
+    titles = [_first(held, "filename"), part.get("title"), part.get("context")]
+    is_text = held.get("type") == "text" or held.get("media_type") == "text/plain"
+    if not isinstance(source, str | bytes):
+        source = f"file-{file_id}" if isinstance(file_id, str) else ""
+    return Media(
+        kind="document",
+        source=source,
+        text=source if is_text and isinstance(source, str) else None,
+        titles=tuple(title for title in titles if isinstance(title, str)),
+    )
+
+
+def _first(held: Mapping[str, Any], *keys: str) -> Any:
+    return next((held[key] for key in keys if held.get(key) is not None), None)
+
+
+# ----------------------------------------------------------------------------
+# How each provider turns an image's width and height into tokens.
+#
+# All arithmetic is on whole numbers, and every rule resizes first, so no size is
+# too large for it. Sources stand in docs/tokens.md.
+
+
+class ImageRule(Protocol):
+    """Tokens of an image of `width` x `height` pixels, both at least 1."""
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """OpenAI's older models: fit 2,048 px, shorten the short side, count 512 px tiles."""
+
+    base: int
+    tile: int
+    short_side: int = 768
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        if detail == "low":
+            return self.base
+        width, height = _fit(width, height, longest=2_048)
+        short = min(width, height)
+        if short > self.short_side:
+            width, height = (_scale(s, self.short_side, short) for s in (width, height))
+        return self.base + self.tile * _cells(width, height, 512)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """OpenAI's newer models: 32 px patches up to a budget, times a multiplier."""
+
+    percent: int
+    budget: int = 1_536
+    longest: int = 2_048
+    original_budget: int = 0
+    original_longest: int = 0
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        budget, longest = self.budget, self.longest
+        if detail == "low":
+            budget, longest = 256, 512
+        elif detail in ("auto", "original") and self.original_budget:
+            budget, longest = self.original_budget, self.original_longest
+        width, height = _fit(width, height, longest=longest)
+        patches = _cells(width, height, 32)
+        if patches > budget:
+            shrink = math.sqrt(32 * 32 * budget / (width * height))
+            across, down = width * shrink / 32, height * shrink / 32
+            shrink *= min(math.floor(across) / across, math.floor(down) / down) or 1
+            patches = _cells(max(1, int(width * shrink)), max(1, int(height * shrink)), 32)
+        return -(-min(patches, budget) * self.percent // 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaudePatches:
+    """Anthropic: the largest size within both limits, then one token a 28 px patch."""
+
+    longest: int
+    most: int
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        long, short = max(width, height), min(width, height)
+        low, high = 1, min(long, self.longest)
+        while low < high:  # the largest long side whose patches are within the limit
+            middle = (low + high + 1) // 2
+            if _cells(middle, _scale(short, middle, long), 28) <= self.most:
+                low = middle
+            else:
+                high = middle - 1
+        return _cells(low, _scale(short, low, long), 28)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiTiles:
+    """Gemini up to 2.5: 258 tokens for a small image, or for each 768 px tile within 3,072 px."""
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        if width <= 384 and height <= 384:
+            return 258
+        width, height = _fit(width, height, longest=3_072)
+        return 258 * _cells(width, height, 768)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """So many tokens whatever the size, fewer at low detail."""
+
+    high: int
+    low: int
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        return self.low if detail == "low" else self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QwenPatches:
+    """Qwen-VL: sides rounded to the patch, 4 to 16,384 patches, and two marks around them."""
+
+    patch: int
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        fewest, most = 4, 16_384
+        across = max(1, _scale(width, 1, self.patch))
+        down = max(1, _scale(height, 1, self.patch))
+        if across * down > most:
+            shrink = math.sqrt(width * height / (most * self.patch**2))
+            across = max(1, math.floor(width / shrink / self.patch))
+            down = max(1, math.floor(height / shrink / self.patch))
+        elif across * down < fewest:
+            grow = math.sqrt(fewest * self.patch**2 / (width * height))
+            across = math.ceil(width * grow / self.patch)
+            down = math.ceil(height * grow / self.patch)
+        return min(across * down, most) + 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlavaTiles:
+    """LLaVA 1.6: a 336 px overview and the grid of 336 px tiles that keeps most of the image."""
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        def kept(grid: tuple[int, int]) -> tuple[int, int]:
+            columns, rows = grid[0] * 336, grid[1] * 336
+            scale = min(columns / width, rows / height)
+            used = min(int(width * scale) * int(height * scale), width * height)
+            return used, used - columns * rows
+
+        columns, rows = max(((1, 2), (2, 1), (2, 2), (1, 3), (3, 1)), key=kept)
+        return 576 + 576 * columns * rows + 24 * rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixtralPatches:
+    """Pixtral: fit 1,024 px, one token a 16 px patch, one more at the end of each row."""
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        width, height = _fit(width, height, longest=1_024)
+        rows = -(-height // 16)
+        return rows * -(-width // 16) + rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeTiles:
+    """Llama 3.2 Vision and Grok: few large tiles at a fixed price each."""
+
+    side: int
+    tile: int
+    most: int
+    overview: int = 0
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        return self.overview + self.tile * min(self.most, _cells(width, height, self.side))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """Anybody else: width times height through 750, sides cut at 10,000 pixels."""
+
+    def tokens(self, width: int, height: int, *, detail: str) -> int:
+        return -(-min(width, 10_000) * min(height, 10_000) // 750)
+
+
+_PATCHES = Patches(percent=120)
+_RULES: tuple[tuple[str, ImageRule], ...] = (
+    (r"^gpt4o-mini", Tiles(base=2_833, tile=5_667)),
+    (r"^gpt(?:4-1|5)-mini", Patches(percent=162)),
+    (r"^gpt(?:4-1|5)-nano", Patches(percent=246)),
+    (r"^o4-mini", Patches(percent=172)),
+    (r"^gpt5-?\d*-codex|^gpt5-[23](?!\d)|^codex", _PATCHES),
+    (
+        r"^gpt5-[45](?!\d)",
+        Patches(percent=120, budget=2_500, original_budget=10_000, original_longest=6_000),
+    ),
+    (
+        r"^gpt(?:5-(?:[6-9]|\d\d)|[6-9])",
+        Patches(
+            percent=120,
+            budget=2_500,
+            longest=65_535,
+            original_budget=30_000,
+            original_longest=65_535,
+        ),
+    ),
+    (r"^gpt5", Tiles(base=70, tile=140)),
+    (r"^o\d", Tiles(base=75, tile=150)),
+    (r"^computer-use", Tiles(base=65, tile=129)),
+    (r"^gpt-image", Tiles(base=65, tile=129, short_side=512)),
+    (r"^(?:chat)?gpt", Tiles(base=85, tile=170)),
+    (
+        r"claude-[a-z]+-?(?:4-(?:[7-9]|\d\d)|[5-9])(?:-|$)|claude(?:4-[7-9]|[5-9])(?:-|$)",
+        ClaudePatches(longest=2_576, most=4_784),
+    ),
+    (r"claude", ClaudePatches(longest=1_568, most=1_568)),
+    (r"gemini[3-9]", Fixed(high=1_120, low=280)),
+    (r"gemini", GeminiTiles()),
+    (r"gemma", Fixed(high=256, low=256)),
+    (r"qwen3.*vl|qwen3-5", QwenPatches(patch=32)),
+    (r"qwen|qvq", QwenPatches(patch=28)),
+    (r"pixtral|mistral-(?:small|medium|large)", PixtralPatches()),
+    (r"llama", LargeTiles(side=560, tile=1_601, most=4)),
+    (r"grok", LargeTiles(side=448, tile=256, most=6, overview=256)),
+)
+_COMPILED = tuple((compile_late(pattern), rule) for pattern, rule in _RULES)
+_LLAVA = compile_late(r"llava")
+_LLAVA_NEXT = compile_late(r"llava.*(?:1\.6|1-6|next|onevision)")
+
+
+def rule_for(model: str) -> ImageRule:
+    """The arithmetic that `model`'s provider publishes, else `Area`."""
+    written = names_of(model)[0]
+    if _LLAVA.search(written):
+        return LlavaTiles() if _LLAVA_NEXT.search(written) else Fixed(high=576, low=576)
+    name = canonical(model)
+    return next((rule for pattern, rule in _COMPILED if pattern.search(name)), Area())
+
+
+def _cells(width: int, height: int, side: int) -> int:
+    return -(-width // side) * -(-height // side)
+
+
+def _scale(value: int, numerator: int, denominator: int) -> int:
+    """`value` times a fraction, rounded half up, at least 1."""
+    return max(1, (2 * value * numerator + denominator) // (2 * denominator))
+
+
+def _fit(width: int, height: int, *, longest: int) -> tuple[int, int]:
+    long = max(width, height)
+    if long <= longest:
+        return width, height
+    return _scale(width, longest, long), _scale(height, longest, long)
