@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
@@ -27,7 +27,7 @@ from agentmem.base.errors import (
     RequestTooLong,
 )
 from agentmem.base.threads import Stopped, awaited, in_thread, unless_stopped
-from agentmem.base.types import EMPTY, Document, Message, Scope, turn_of
+from agentmem.base.types import EMPTY, Document, Message, Scope, ScopeLike, Whose, turn_of
 from agentmem.living.predict import Signal, read_signals
 from agentmem.living.preferences import Preference
 from agentmem.models.call import (
@@ -43,7 +43,7 @@ from agentmem.prompt.budget import Budget, make_package, tally
 from agentmem.prompt.cite import Citation, resolve_citations
 from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
-from agentmem.search.intake import Whose, read_scope
+from agentmem.search.intake import read_scope
 from agentmem.text.clean import clean_line
 from agentmem.text.messages import Reply, read_usage, text_of
 
@@ -561,14 +561,14 @@ async def run_agent_loop(
     tools: Sequence[Any] = (),
     messages: Sequence[Any] = (),
     pages: Sequence[Page] = (),
-    scope: Whose = None,
+    scope: ScopeLike | None = None,
     config: LoopConfig | None = None,
     signals: Sequence[Signal | tuple[str, str]] = (),
     on_status: Callable[[Status], Awaitable[None] | None] | None = None,
     on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
     signal: Any = None,
     model_options: Mapping[str, Any] | None = None,
-    **whose: str | None,
+    **whose: Unpack[Whose],
 ) -> AgentLoopResult:
     """Answer `goal` with the tools and what memory knows, and remember the turn.
 

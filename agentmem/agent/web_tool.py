@@ -11,8 +11,8 @@ from agentmem.sources.web.chain import chain_of
 from agentmem.sources.web.enhanced import enhanced_search, lines_for_model
 
 if TYPE_CHECKING:
+    from agentmem.base.types import ScopeLike
     from agentmem.memory.manager import MemoryManager
-    from agentmem.search.intake import Whose
 
 
 TOOL_NAME = "search_web_for_info"
@@ -45,7 +45,7 @@ def search_web_tool(
     web: object = None,
     memory: MemoryManager | None = None,
     *,
-    scope: Whose = None,
+    scope: ScopeLike | None = None,
     model: str | Callable[..., Any] | None = None,
     name: str = TOOL_NAME,
     **options: Any,

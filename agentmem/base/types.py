@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 from unicodedata import normalize as unicode_normalize
 
 from agentmem.base.checks import (
@@ -78,6 +78,19 @@ class Scope:
             require_text(value, name)
             if not value:
                 raise InvalidScope(name, value, "is empty", remedy="Leave it out or name somebody.")
+
+
+class Whose(TypedDict, total=False):
+    """A scope as keyword arguments, for the signatures of every call that is somebody's."""
+
+    user_id: str | None
+    project_id: str | None
+    agent_id: str | None
+    run_id: str | None
+
+
+ScopeLike = Scope | Mapping[str, str | None] | str
+"""Whose memory is meant: a Scope, a mapping such as `{"user_id": "ann"}`, or a user's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

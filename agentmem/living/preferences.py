@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_text
 from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
-from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, content_hash
+from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
@@ -93,7 +93,7 @@ class PreferenceStore:
         text: str,
         *,
         type: PreferenceType | None = None,  # noqa: A002 - the field's own name
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Preference:
         """Keep a preference in the user's words, whatever they are.
 
@@ -115,7 +115,7 @@ class PreferenceStore:
         same = subject_key(stated)
         return next(_preference(m) for m in self.current(scope_of(whose)) if _key(m) == same)
 
-    def detect(self, messages: Iterable[Message], **whose: str | None) -> tuple[Preference, ...]:
+    def detect(self, messages: Iterable[Message], **whose: Unpack[Whose]) -> tuple[Preference, ...]:
         """Keep what the user's own turns in `messages` state; gives what is new (P10, P22).
 
         Where such a message is remembered, what it states is erased with it.
@@ -186,20 +186,20 @@ class PreferenceStore:
         self,
         *,
         type: PreferenceType | None = None,  # noqa: A002 - the field's own name
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> tuple[Preference, ...]:
         """The preferences that hold now, newest first, at most `MOST`."""
         _require_type(type)
         found = (_preference(memory) for memory in self.current(scope_of(whose)))
         return tuple(p for p in found if type is None or p.type == type)
 
-    def remove(self, preference_id: str, **whose: str | None) -> None:
+    def remove(self, preference_id: str, **whose: Unpack[Whose]) -> None:
         """Take one preference back; what it had replaced stays replaced."""
         scope = scope_of(whose)
         self._require(scope, preference_id)
         self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
 
-    def undo(self, preference_id: str, **whose: str | None) -> tuple[Preference, ...]:
+    def undo(self, preference_id: str, **whose: Unpack[Whose]) -> tuple[Preference, ...]:
         """Take one preference back and let what it had replaced hold again; gives those.
 
         If it was replaced itself, what holds now goes on holding and nothing is
@@ -214,7 +214,7 @@ class PreferenceStore:
         self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
         return tuple(back)
 
-    def clear(self, **whose: str | None) -> int:
+    def clear(self, **whose: Unpack[Whose]) -> int:
         """Take every preference of this user back; gives how many there were."""
         scope = scope_of(whose)
         selection = Selection(reader=scope, kinds=("preference",), visibilities=("private",))

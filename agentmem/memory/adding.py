@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from agentmem.base.checks import require_items, require_mapping, require_text
 from agentmem.base.errors import BadVector, ChangedMeanwhile, InvalidInput
@@ -18,6 +18,7 @@ from agentmem.base.types import (
     Memory,
     Scope,
     Visibility,
+    Whose,
     content_hash,
 )
 from agentmem.memory.base import Base
@@ -48,11 +49,25 @@ FEW_CHUNKS = 8
 Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Document | Record"
 
 
+class AddOptions(Whose, total=False):
+    """What `add` may be told; which of it goes with what is added, its own call says."""
+
+    kind: str
+    title: str
+    url: str
+    session: str
+    once: bool
+    visibility: Visibility
+    metadata: Mapping[str, Any]
+    importance: float
+
+
 class Adding(Base):
     """The calls that remember."""
 
-    def add(self, data: Addable, **options: Any) -> AddResult:
+    def add(self, data: Addable, **said: Unpack[AddOptions]) -> AddResult:
         """Remember a text, messages, a document or a record; see the call for each."""
+        options: dict[str, Any] = {**said}
         if isinstance(data, Document):
             return self.add_document(data, **options)
         if isinstance(data, str):
@@ -80,7 +95,7 @@ class Adding(Base):
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         importance: float = 0.5,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember one text as one memory; the same text again adds nothing."""
         maker = self._maker(whose, visibility, metadata)
@@ -95,7 +110,7 @@ class Adding(Base):
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         importance: float = 0.5,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember a `Fact`, `Episode`, `Pattern` or `Workflow`; the same again adds nothing.
 
@@ -138,7 +153,7 @@ class Adding(Base):
         listen: bool = True,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember a conversation, one memory a message; a message already there adds nothing.
 
@@ -176,7 +191,7 @@ class Adding(Base):
         title: str = "",
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember a page in chunks. The same url with other content replaces the page (P6)."""
         if not isinstance(document, Document):
@@ -200,7 +215,7 @@ class Adding(Base):
         vectors: Vectors | None = None,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> AddResult:
         """Remember texts already cut, with vectors of the memory's embedder if there are any."""
         maker = self._maker(whose, visibility, metadata)
@@ -210,7 +225,7 @@ class Adding(Base):
         return self._replace(maker, memories, digest, title=title, vectors=vectors)
 
     def _maker(
-        self, whose: Mapping[str, str | None], visibility: Visibility, metadata: Mapping[str, Any]
+        self, whose: Mapping[str, object], visibility: Visibility, metadata: Mapping[str, Any]
     ) -> Maker:
         return Maker(
             scope=scope_of(whose),
@@ -327,7 +342,7 @@ class Changing(Adding):
         importance: float | None = None,
         title: str | None = None,
         data: str | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Memory:
         """Change a memory in place; what it said before is in `history`.
 
@@ -369,7 +384,7 @@ class Changing(Adding):
             with suppress(ChangedMeanwhile):
                 return self.store.update(scope, entry, at=self.clock.now(), was=old)
 
-    def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
+    def supersede(self, memory_id: str, text: str, **whose: Unpack[Whose]) -> Memory:
         """Put a newer statement in a memory's place; the older one stays in the record."""
         scope = scope_of(whose)
         now = self.clock.now()
@@ -394,25 +409,27 @@ class Changing(Adding):
         self._judge_later([kept])
         return kept
 
-    def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
+    def delete(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> int:
         """Take memories out of every read; they are kept until `erase` or `purge`."""
         ids = _ids(memory_id)
         with span("delete_memory", store_id=self.telemetry_id) as told:
             told.found(len(ids))
             return self.store.delete(scope_of(whose), ids, at=self.clock.now())
 
-    def delete_all(self, *, filters: Mapping[str, Any] | None = None, **whose: str | None) -> int:
+    def delete_all(
+        self, *, filters: Mapping[str, Any] | None = None, **whose: Unpack[Whose]
+    ) -> int:
         """Delete every private memory of this reader, or those that pass `filters`."""
         selection = replace(self._selection(whose, filters), visibilities=("private",))
         with span("delete_memory", store_id=self.telemetry_id):
             return self.store.delete_all(selection, at=self.clock.now())
 
-    def remove_by_source_url(self, url: str, **whose: str | None) -> int:
+    def remove_by_source_url(self, url: str, **whose: Unpack[Whose]) -> int:
         """Delete every chunk of a page."""
         scope = scope_of(whose)
         return self.store.remove_by_source_url(scope, require_text(url, "url"), at=self.clock.now())
 
-    def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
+    def erase(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26).
 
         Their merged duplicates go with them, and so does what was made of them:
@@ -430,7 +447,7 @@ class Changing(Adding):
         return receipt
 
     def erase_all(
-        self, *, filters: Mapping[str, Any] | None = None, **whose: str | None
+        self, *, filters: Mapping[str, Any] | None = None, **whose: Unpack[Whose]
     ) -> Receipt:
         """Erase every private memory of this reader, deleted ones too, or those `filters` pass.
 

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import InvalidInput
+from agentmem.base.types import ScopeLike, Whose
 from agentmem.memory.base import Base
-from agentmem.search.intake import Instant, Whose, instant, read_scope, scope_of
+from agentmem.search.intake import Instant, instant, read_scope, scope_of
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+    from agentmem.agent.adapters.calls import Remembering
+    from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
+    from agentmem.agent.adapters.turn import OnTurn
     from agentmem.agent.runtime import Runtime
     from agentmem.agent.turn import Turn
     from agentmem.base.config import LoopConfig
@@ -32,9 +39,11 @@ if TYPE_CHECKING:
     from agentmem.living.tiers import Prefetched, Shares, TieredContext
     from agentmem.memory.manager import MemoryManager
     from agentmem.search.results import FolderReport, IndexingResult, SearchResults
+    from agentmem.search.results import Progress as FolderProgress
     from agentmem.search.retriever import Request
     from agentmem.sources.background import Worker
     from agentmem.sources.code import LearnedPatterns
+    from agentmem.sources.fetch import FetchLimits
     from agentmem.sources.imports.load import ImportSummary
     from agentmem.sources.imports.load import Source as ImportSource
     from agentmem.stores.rules import JournalEntry, Undone
@@ -43,10 +52,23 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Signals = Sequence[Signal | tuple[str, str]]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 C = TypeVar("C")
 
 _MAKING = threading.Lock()
+
+
+def on_a_thread(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """`call` for callers that await."""
+
+    @wraps(call)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        import asyncio
+
+        return await asyncio.to_thread(call, *args, **kwargs)
+
+    return run
 
 
 class Agents(Base):
@@ -81,13 +103,13 @@ class Agents(Base):
         *,
         model: str = "",
         tools: Sequence[Mapping[str, Any]] | None = None,
-        scope: Whose = None,
+        scope: ScopeLike | None = None,
         config: LoopConfig | None = None,
         message_id: str = "",
         trim: bool = False,
         dry: bool = False,
         signals: Signals = (),
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Turn:
         """One turn of a loop of your own: send `turn.messages`, then say `turn.done(answer)`.
 
@@ -117,13 +139,9 @@ class Agents(Base):
             signals=said,
         )
 
-    async def aturn(self, messages: Sequence[Any], **options: Any) -> Turn:
-        """`turn` for callers that await: it is built on a thread."""
-        import asyncio
+    aturn = on_a_thread(turn)
 
-        return await asyncio.to_thread(self.turn, messages, **options)
-
-    def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:
+    def signal(self, kind: SignalKind, value: str, **whose: Unpack[Whose]) -> None:
         """Say what is going on; the turns and predictions of the next two hours know it.
 
         `kind` is `file`, `branch`, `error`, `time`, `collaborator`, `tool` or `task`.
@@ -133,7 +151,7 @@ class Agents(Base):
         self.runtime.predictions.note(Signal(kind=kind, value=value), scope_of(whose))
 
     def predict(
-        self, signals: Signals = (), limit: int = 10, **whose: str | None
+        self, signals: Signals = (), limit: int = 10, **whose: Unpack[Whose]
     ) -> tuple[Prediction, ...]:
         """The memories most probably needed in this situation, best first, with a confidence."""
         from agentmem.living.predict import read_signals
@@ -150,7 +168,7 @@ class Agents(Base):
         *,
         budget_ms: float = 200.0,
         config: LoopConfig | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Prefetched:
         """Make ready what the next turn will need, within about `budget_ms`.
 
@@ -178,7 +196,7 @@ class Agents(Base):
         task: str = "",
         table: Mapping[str, Shares] | None = None,
         model: str = "",
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> TieredContext:
         """What is worth knowing now in four tiers, within `budget` tokens of `model` (P36).
 
@@ -198,7 +216,14 @@ class Agents(Base):
             count=self.runtime.tokenizer(model)[0],
         )
 
-    def wrap(self, fn: F, **options: Any) -> F:
+    def wrap(
+        self,
+        fn: Callable[P, T],
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> Remembering[P, T]:
         """A chat-completions callable with memory: the same signature, the same return type.
 
         Sync or async, streaming or not. Each call may say `memory_scope=` and
@@ -206,28 +231,68 @@ class Agents(Base):
         """
         from agentmem.agent.adapters.calls import wrap
 
-        return wrap(cast("MemoryManager", self), fn, **options)
+        memory = cast("MemoryManager", self)
+        return wrap(memory, fn, scope=scope, config=config, on_turn=on_turn)
 
-    def wrap_openai(self, client: C, **options: Any) -> C:
+    @overload
+    def wrap_openai(
+        self,
+        client: OpenAI,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> RememberingOpenAI: ...
+    @overload
+    def wrap_openai(
+        self,
+        client: AsyncOpenAI,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> RememberingAsyncOpenAI: ...
+    @overload
+    def wrap_openai(
+        self,
+        client: C,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> C: ...
+    def wrap_openai(
+        self,
+        client: Any,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> Any:
         """An OpenAI client with memory; yours stays as it is."""
         from agentmem.agent.adapters.openai import wrap_openai
 
-        return wrap_openai(client, cast("MemoryManager", self), **options)
+        memory = cast("MemoryManager", self)
+        return wrap_openai(client, memory, scope=scope, config=config, on_turn=on_turn)
 
-    def wrap_search(self, fn: F, **options: Any) -> F:
-        """A web-search function with memory beside its results."""
+    def wrap_search(self, fn: Callable[P, T], **options: Any) -> Remembering[P, T]:
+        """A web-search function with memory beside its results.
+
+        Each call may say `memory_scope=`; `options` are those of `enhanced_search`.
+        """
         from agentmem.sources.web.enhanced import wrap_search
 
-        return wrap_search(cast("MemoryManager", self), fn, **options)
+        found = wrap_search(cast("MemoryManager", self), fn, **options)
+        return cast("Remembering[P, T]", found)
 
     def index_page(
-        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+        self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
     ) -> IndexingResult:
         """Remember a page now, HTML or text; what went wrong is in the result."""
         return self.runtime.indexer.index_page(content, url, title, **whose)
 
     def index_page_async(
-        self, content: str | bytes, url: str, title: str = "", **whose: str | None
+        self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
     ) -> bool:
         """Remember a page in the background; returns at once and never raises."""
         early, sound = self.early_pages, isinstance(content, str | bytes)
@@ -236,16 +301,36 @@ class Agents(Base):
             return True
         return self.runtime.indexer.index_page_async(content, url, title, **whose)
 
-    def index_path(self, path: str | Path, **options: Any) -> FolderReport:
+    def index_path(
+        self,
+        path: str | Path,
+        *,
+        progress: FolderProgress | None = None,
+        prune: bool = False,
+        limit_bytes: int = 20_000_000,
+        **whose: Unpack[Whose],
+    ) -> FolderReport:
         """Remember a file, or every readable file of a folder."""
-        return self.runtime.indexer.index_path(path, **options)
+        return self.runtime.indexer.index_path(
+            path, progress=progress, prune=prune, limit_bytes=limit_bytes, **whose
+        )
 
-    def index_url(self, url: str, **options: Any) -> IndexingResult:
+    def index_url(
+        self,
+        url: str,
+        *,
+        allow_private: bool = False,
+        robots: bool = False,
+        limits: FetchLimits | None = None,
+        **whose: Unpack[Whose],
+    ) -> IndexingResult:
         """Fetch a page and remember it; private addresses are refused unless allowed."""
-        return self.runtime.indexer.index_url(url, **options)
+        return self.runtime.indexer.index_url(
+            url, allow_private=allow_private, robots=robots, limits=limits, **whose
+        )
 
     def learn_patterns(
-        self, path: str | Path, *, languages: bool = True, **whose: str | None
+        self, path: str | Path, *, languages: bool = True, **whose: Unpack[Whose]
     ) -> LearnedPatterns:
         """Remember how code is written in a folder, and which files belong together.
 
@@ -265,7 +350,7 @@ class Agents(Base):
         *,
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> ImportSummary:
         """Add what mem0, Letta, Zep, ChatGPT, Claude or `export_jsonl` exported.
 
@@ -316,7 +401,7 @@ class Living(Base):
         full: bool = False,
         model: Model | None = None,
         spend: Spend | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> ConsolidationReport:
         """Merge, shorten, forget, link and look for contradictions, all in one step (P37).
 
@@ -338,16 +423,16 @@ class Living(Base):
             spend=spend,
         )
 
-    def undo(self, journal_id: str, **whose: str | None) -> Undone:
+    def undo(self, journal_id: str, **whose: Unpack[Whose]) -> Undone:
         """Take a run or what was learned back; what was changed since stays as it is."""
         require_text(journal_id, "journal_id")
         return self.store.journal.undo(scope_of(whose), journal_id, at=self.clock.now())
 
-    def journal(self, limit: int = 20, **whose: str | None) -> tuple[JournalEntry, ...]:
+    def journal(self, limit: int = 20, **whose: Unpack[Whose]) -> tuple[JournalEntry, ...]:
         """The newest runs that can be undone, and those that were."""
         return self.store.journal.recent(scope_of(whose), limit=require_count(limit, "limit"))
 
-    def bring_back(self, memory_id: str | Sequence[str], **whose: str | None) -> JournalEntry:
+    def bring_back(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> JournalEntry:
         """Let memories that were forgotten or put away be found again; `undo` takes it back."""
         from agentmem.living.consolidate import bring_back
 
@@ -355,7 +440,7 @@ class Living(Base):
         return bring_back(cast("MemoryManager", self), scope_of(whose), ids)
 
     def contradictions(
-        self, *, open_only: bool = True, **whose: str | None
+        self, *, open_only: bool = True, **whose: Unpack[Whose]
     ) -> tuple[Contradiction, ...]:
         """Memories that cannot both be true, oldest first; the resolved ones on request."""
         from agentmem.living.settle import Settler
@@ -363,14 +448,14 @@ class Living(Base):
         settler = Settler(cast("MemoryManager", self))
         return settler.all(scope_of(whose), open_only=open_only)
 
-    def contradiction(self, contradiction: str, **whose: str | None) -> Contradiction:
+    def contradiction(self, contradiction: str, **whose: Unpack[Whose]) -> Contradiction:
         """One contradiction by its id, or the beginning of it."""
         from agentmem.living.settle import Settler
 
         return Settler(cast("MemoryManager", self)).get(scope_of(whose), contradiction)
 
     def resolve(
-        self, contradiction: str, resolution: Resolution, *, note: str = "", **whose: str | None
+        self, contradiction: str, resolution: Resolution, *, note: str = "", **whose: Unpack[Whose]
     ) -> Resolved:
         """Say what is true: `a_wins`, `b_wins`, `both_valid` or `merged`.
 
@@ -389,7 +474,7 @@ class Living(Base):
         model: Model | None = None,
         spend: Spend | None = None,
         dry_run: bool = False,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Learned:
         """Keep the facts, decisions and fixes that a user's text or turns state, in one step.
 
@@ -414,7 +499,7 @@ class Living(Base):
         return learned
 
     def history_of(
-        self, key: str, *, as_of: Instant = None, **whose: str | None
+        self, key: str, *, as_of: Instant = None, **whose: Unpack[Whose]
     ) -> tuple[Memory, ...]:
         """Every value that a key ("API limit") ever had, earliest first; or the one as of then."""
         from agentmem.living.learn import Learner

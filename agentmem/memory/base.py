@@ -60,7 +60,7 @@ class Base:
 
     def _selection(
         self,
-        whose: Mapping[str, str | None],
+        whose: Mapping[str, object],
         filters: Mapping[str, Any] | None,
         *,
         kinds: Sequence[str] | None = None,

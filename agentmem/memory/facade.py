@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from agentmem.base.types import Document, Memory
-from agentmem.living.facts import Record
-from agentmem.memory.adding import Addable
 from agentmem.memory.manager import MemoryManager
-from agentmem.search.results import AddResult, Memories, SearchResults, Stats
-from agentmem.stores.values import Receipt, VerifyReport, Version
-
-if TYPE_CHECKING:
-    from agentmem.agent.turn import Turn
-    from agentmem.living.consolidate import ConsolidationReport
-    from agentmem.living.learn import Learned
-    from agentmem.living.merge_stores import MergeReport
-    from agentmem.living.plans import Contradiction, Resolution
-    from agentmem.living.predict import Prediction, SignalKind
-    from agentmem.living.settle import Resolved
-    from agentmem.living.tiers import Prefetched, TieredContext
-    from agentmem.search.results import FolderReport, IndexingResult
-    from agentmem.sources.code import LearnedPatterns
-    from agentmem.sources.imports.load import ImportSummary
-    from agentmem.stores.jsonl import ImportReport
-    from agentmem.stores.rules import JournalEntry, Undone
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def awaited(
+    call: Callable[Concatenate[MemoryManager, P], T],
+) -> Callable[Concatenate[AsyncMemoryManager, P], Coroutine[Any, Any, T]]:
+    """A call of the manager, with its parameters and its documentation, to be awaited."""
+
+    @wraps(call)
+    async def run(self: AsyncMemoryManager, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(call, self.manager, *args, **kwargs)
+
+    return run
 
 
 class AsyncMemoryManager:
@@ -47,158 +38,55 @@ class AsyncMemoryManager:
         """Any call of the manager on a thread: `await memory.run(memory.manager.verify)`."""
         return await asyncio.to_thread(call, *args, **kwargs)
 
-    async def add(self, data: Addable, **options: Any) -> AddResult:
-        return await self.run(self.manager.add, data, **options)
-
-    async def add_text(self, text: str, **options: Any) -> AddResult:
-        return await self.run(self.manager.add_text, text, **options)
-
-    async def add_record(self, record: Record, **options: Any) -> AddResult:
-        return await self.run(self.manager.add_record, record, **options)
-
-    async def add_messages(self, messages: Sequence[Any], **options: Any) -> AddResult:
-        return await self.run(self.manager.add_messages, messages, **options)
-
-    async def add_document(self, document: Document | str, **options: Any) -> AddResult:
-        return await self.run(self.manager.add_document, document, **options)
-
-    async def add_chunks(self, chunks: Sequence[str], **options: Any) -> AddResult:
-        return await self.run(self.manager.add_chunks, chunks, **options)
-
-    async def search(self, query: str, **options: Any) -> SearchResults:
-        return await self.run(self.manager.search, query, **options)
-
-    async def get(self, memory_id: str, **whose: str | None) -> Memory:
-        return await self.run(self.manager.get, memory_id, **whose)
-
-    async def get_all(self, **options: Any) -> Memories:
-        return await self.run(self.manager.get_all, **options)
-
-    async def recent(self, limit: int = 10, **whose: str | None) -> Memories:
-        return await self.run(self.manager.recent, limit, **whose)
-
-    async def search_by_source_url(self, url: str, **whose: str | None) -> Memories:
-        return await self.run(self.manager.search_by_source_url, url, **whose)
-
-    async def history(self, memory_id: str, **whose: str | None) -> tuple[Version, ...]:
-        return await self.run(self.manager.history, memory_id, **whose)
-
-    async def update(self, memory_id: str, text: str | None = None, **options: Any) -> Memory:
-        return await self.run(self.manager.update, memory_id, text, **options)
-
-    async def supersede(self, memory_id: str, text: str, **whose: str | None) -> Memory:
-        return await self.run(self.manager.supersede, memory_id, text, **whose)
-
-    async def delete(self, memory_id: str | Sequence[str], **whose: str | None) -> int:
-        return await self.run(self.manager.delete, memory_id, **whose)
-
-    async def delete_all(self, **options: Any) -> int:
-        return await self.run(self.manager.delete_all, **options)
-
-    async def remove_by_source_url(self, url: str, **whose: str | None) -> int:
-        return await self.run(self.manager.remove_by_source_url, url, **whose)
-
-    async def erase(self, memory_id: str | Sequence[str], **whose: str | None) -> Receipt:
-        return await self.run(self.manager.erase, memory_id, **whose)
-
-    async def sync(self) -> None:
-        await self.run(self.manager.sync)
-
-    async def get_stats(self, **whose: str | None) -> Stats:
-        return await self.run(self.manager.get_stats, **whose)
-
-    async def backup(self, path: str | Path) -> None:
-        await self.run(self.manager.backup, path)
-
-    async def erase_all(self, **options: Any) -> Receipt:
-        return await self.run(self.manager.erase_all, **options)
-
-    async def verify(self) -> VerifyReport:
-        return await self.run(self.manager.verify)
-
-    async def vacuum(self) -> None:
-        await self.run(self.manager.vacuum)
-
-    async def reembed(self, **options: Any) -> int:
-        return await self.run(self.manager.reembed, **options)
-
-    async def export_jsonl(self, path: str | Path, **options: Any) -> int:
-        return await self.run(self.manager.export_jsonl, path, **options)
-
-    async def import_jsonl(self, path: str | Path, **options: Any) -> ImportReport:
-        return await self.run(self.manager.import_jsonl, path, **options)
-
-    async def import_from(self, path: str | Path, *args: Any, **options: Any) -> ImportSummary:
-        return await self.run(self.manager.import_from, path, *args, **options)
-
-    # -- beside a loop ------------------------------------------------------------------
-
-    async def turn(self, messages: Sequence[Any], **options: Any) -> Turn:
-        return await self.manager.aturn(messages, **options)
-
-    async def index_page(
-        self, content: str | bytes, url: str, *args: Any, **options: Any
-    ) -> IndexingResult:
-        return await self.run(self.manager.index_page, content, url, *args, **options)
-
-    async def index_path(self, path: str | Path, **options: Any) -> FolderReport:
-        return await self.run(self.manager.index_path, path, **options)
-
-    async def index_url(self, url: str, **options: Any) -> IndexingResult:
-        return await self.run(self.manager.index_url, url, **options)
-
-    async def flush(self, timeout_seconds: float | None = None) -> bool:
-        return await self.run(self.manager.flush, timeout_seconds)
-
-    async def signal(self, kind: SignalKind, value: str, **whose: str | None) -> None:
-        await self.run(self.manager.signal, kind, value, **whose)
-
-    async def predict(self, *args: Any, **options: Any) -> tuple[Prediction, ...]:
-        return await self.run(self.manager.predict, *args, **options)
-
-    async def prefetch(self, *args: Any, **options: Any) -> Prefetched:
-        return await self.run(self.manager.prefetch, *args, **options)
-
-    async def assemble_context(self, *args: Any, **options: Any) -> TieredContext:
-        return await self.run(self.manager.assemble_context, *args, **options)
-
-    # -- keeping in order ---------------------------------------------------------------
-
-    async def learn(self, data: Any, **options: Any) -> Learned:
-        return await self.run(self.manager.learn, data, **options)
-
-    async def learn_patterns(self, path: str | Path, **options: Any) -> LearnedPatterns:
-        return await self.run(self.manager.learn_patterns, path, **options)
-
-    async def history_of(self, key: str, **options: Any) -> tuple[Memory, ...]:
-        return await self.run(self.manager.history_of, key, **options)
-
-    async def consolidate(self, **options: Any) -> ConsolidationReport:
-        return await self.run(self.manager.consolidate, **options)
-
-    async def undo(self, journal_id: str, **whose: str | None) -> Undone:
-        return await self.run(self.manager.undo, journal_id, **whose)
-
-    async def journal(self, limit: int = 20, **whose: str | None) -> tuple[JournalEntry, ...]:
-        return await self.run(self.manager.journal, limit, **whose)
-
-    async def bring_back(self, memory_id: str | Sequence[str], **whose: str | None) -> JournalEntry:
-        return await self.run(self.manager.bring_back, memory_id, **whose)
-
-    async def contradictions(self, **options: Any) -> tuple[Contradiction, ...]:
-        return await self.run(self.manager.contradictions, **options)
-
-    async def contradiction(self, contradiction: str, **whose: str | None) -> Contradiction:
-        return await self.run(self.manager.contradiction, contradiction, **whose)
-
-    async def resolve(self, contradiction: str, resolution: Resolution, **options: Any) -> Resolved:
-        return await self.run(self.manager.resolve, contradiction, resolution, **options)
-
-    async def merge_from(self, path: str | Path | None = None, **options: Any) -> MergeReport:
-        return await self.run(self.manager.merge_from, path, **options)
-
-    async def close(self) -> None:
-        await self.run(self.manager.close)
+    add = awaited(MemoryManager.add)
+    add_text = awaited(MemoryManager.add_text)
+    add_record = awaited(MemoryManager.add_record)
+    add_messages = awaited(MemoryManager.add_messages)
+    add_document = awaited(MemoryManager.add_document)
+    add_chunks = awaited(MemoryManager.add_chunks)
+    search = awaited(MemoryManager.search)
+    get = awaited(MemoryManager.get)
+    get_all = awaited(MemoryManager.get_all)
+    recent = awaited(MemoryManager.recent)
+    search_by_source_url = awaited(MemoryManager.search_by_source_url)
+    history = awaited(MemoryManager.history)
+    update = awaited(MemoryManager.update)
+    supersede = awaited(MemoryManager.supersede)
+    delete = awaited(MemoryManager.delete)
+    delete_all = awaited(MemoryManager.delete_all)
+    remove_by_source_url = awaited(MemoryManager.remove_by_source_url)
+    erase = awaited(MemoryManager.erase)
+    sync = awaited(MemoryManager.sync)
+    get_stats = awaited(MemoryManager.get_stats)
+    backup = awaited(MemoryManager.backup)
+    erase_all = awaited(MemoryManager.erase_all)
+    verify = awaited(MemoryManager.verify)
+    vacuum = awaited(MemoryManager.vacuum)
+    reembed = awaited(MemoryManager.reembed)
+    export_jsonl = awaited(MemoryManager.export_jsonl)
+    import_jsonl = awaited(MemoryManager.import_jsonl)
+    import_from = awaited(MemoryManager.import_from)
+    turn = awaited(MemoryManager.turn)
+    index_page = awaited(MemoryManager.index_page)
+    index_path = awaited(MemoryManager.index_path)
+    index_url = awaited(MemoryManager.index_url)
+    flush = awaited(MemoryManager.flush)
+    signal = awaited(MemoryManager.signal)
+    predict = awaited(MemoryManager.predict)
+    prefetch = awaited(MemoryManager.prefetch)
+    assemble_context = awaited(MemoryManager.assemble_context)
+    learn = awaited(MemoryManager.learn)
+    learn_patterns = awaited(MemoryManager.learn_patterns)
+    history_of = awaited(MemoryManager.history_of)
+    consolidate = awaited(MemoryManager.consolidate)
+    undo = awaited(MemoryManager.undo)
+    journal = awaited(MemoryManager.journal)
+    bring_back = awaited(MemoryManager.bring_back)
+    contradictions = awaited(MemoryManager.contradictions)
+    contradiction = awaited(MemoryManager.contradiction)
+    resolve = awaited(MemoryManager.resolve)
+    merge_from = awaited(MemoryManager.merge_from)
+    close = awaited(MemoryManager.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from agentmem.base.checks import require_count, require_path, require_text
 from agentmem.base.config import SearchMode
 from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory
+from agentmem.base.types import Memory, Whose
 from agentmem.memory.adding import Changing
 from agentmem.memory.agents import Agents, Living
 from agentmem.memory.base import Base
@@ -50,7 +50,7 @@ class Reading(Base):
         explain: bool = False,
         cold: bool | None = None,
         limit: int | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> SearchResults:
         """The memories that answer `query`, best first, none below `threshold` (P1).
 
@@ -91,7 +91,7 @@ class Reading(Base):
             )
         return found
 
-    def get(self, memory_id: str, **whose: str | None) -> Memory:
+    def get(self, memory_id: str, **whose: Unpack[Whose]) -> Memory:
         """The memory with this id; `RecordNotFound` if this reader has none."""
         return self.store.get(scope_of(whose), require_text(memory_id, "memory_id"))
 
@@ -104,23 +104,23 @@ class Reading(Base):
         superseded: bool = False,
         forgotten: bool = False,
         as_of: Instant = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> Memories:
         """Up to `limit` memories of this reader, newest first; the forgotten ones on request."""
         selection = self._selection(whose, filters, kinds=kinds, as_of=as_of)
         selection = replace(selection, superseded=superseded, forgotten=forgotten)
         return Memories(self.store.recent(selection, limit=require_count(limit, "limit")))
 
-    def recent(self, limit: int = 10, **whose: str | None) -> Memories:
+    def recent(self, limit: int = 10, **whose: Unpack[Whose]) -> Memories:
         """The newest memories of this reader."""
-        return self.get_all(limit=limit, **whose)  # type: ignore[arg-type]  # the rest are names
+        return self.get_all(limit=limit, **whose)
 
-    def search_by_source_url(self, url: str, **whose: str | None) -> Memories:
+    def search_by_source_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
         """Every chunk of a page, in its order."""
         found = self.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
         return Memories(found)
 
-    def history(self, memory_id: str, **whose: str | None) -> tuple[Version, ...]:
+    def history(self, memory_id: str, **whose: Unpack[Whose]) -> tuple[Version, ...]:
         """What a memory said before each change, oldest first."""
         return self.store.history(scope_of(whose), require_text(memory_id, "memory_id"))
 
@@ -142,7 +142,7 @@ class Upkeep(Base):
         if self.settings.save_indexes:
             self.index.save(self.embedding.serving_id)
 
-    def get_stats(self, **whose: str | None) -> Stats:
+    def get_stats(self, **whose: Unpack[Whose]) -> Stats:
         """How much there is, how it is indexed, and what is wrong; of one reader if named."""
         scope = scope_of(whose) if any(whose.values()) else None
         return Stats(store=self.store.upkeep.stats(scope), embedding=self.embedding.state)
@@ -163,7 +163,9 @@ class Upkeep(Base):
         """Write a consistent copy of the store while it is in use."""
         self.store.upkeep.backup(Path(require_path(path)))
 
-    def export_jsonl(self, path: str | Path, *, vectors: bool = False, **whose: str | None) -> int:
+    def export_jsonl(
+        self, path: str | Path, *, vectors: bool = False, **whose: Unpack[Whose]
+    ) -> int:
         """Write one JSON object a memory; of one reader if named. Gives how many there are."""
         from agentmem.stores.jsonl import export_jsonl
 
@@ -177,7 +179,7 @@ class Upkeep(Base):
         skip_bad_lines: bool = False,
         own_words: bool = False,
         as_exported: bool = False,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> ImportReport:
         """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
 

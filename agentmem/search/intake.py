@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from agentmem.base.checks import require_mapping, require_messages
 from agentmem.base.errors import InvalidInput, InvalidMessage, InvalidScope, InvalidText
 from agentmem.base.filters import ALWAYS, Filter, parse_filter
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import EMPTY, Document, Memory, Origin, Scope, Visibility, content_hash
+from agentmem.base.types import (
+    EMPTY,
+    Document,
+    Memory,
+    Origin,
+    Scope,
+    ScopeLike,
+    Visibility,
+    Whose,
+    content_hash,
+)
 from agentmem.search.rank import embedded_text, indexed_text, row_flags
 from agentmem.stores.values import Entry
 from agentmem.text.messages import require_message, text_of
@@ -295,11 +305,8 @@ SCOPE_NAMES = tuple(Scope.__slots__)
 _BOTH = ("AND", "and", "$and")
 _DEEPEST = 8
 
-Whose = Scope | Mapping[str, str | None] | str | None
-"""A scope, its names in a mapping, or just a user's id."""
 
-
-def scope_of(whose: Mapping[str, str | None]) -> Scope:
+def scope_of(whose: Mapping[str, object]) -> Scope:
     """The scope named by `user_id=` and the like; another name is refused."""
     for name in whose:
         if name not in SCOPE_NAMES:
@@ -307,11 +314,11 @@ def scope_of(whose: Mapping[str, str | None]) -> Scope:
                 name, whose[name], "is no parameter of this call",
                 remedy=f"Whose memory it is is said with {', '.join(SCOPE_NAMES)}.",
             )  # fmt: skip
-    return Scope(**whose)
+    return Scope(**cast("Whose", whose))
 
 
 def scope_and_filter(
-    whose: Mapping[str, str | None], filters: Mapping[str, Any] | None
+    whose: Mapping[str, object], filters: Mapping[str, Any] | None
 ) -> tuple[Scope, Filter]:
     """Who reads, and the other conditions.
 
@@ -327,7 +334,7 @@ def scope_and_filter(
 
 
 def _take_names(
-    written: dict[str, Any], named: dict[str, str | None], *, depth: int = 0
+    written: dict[str, Any], named: dict[str, object], *, depth: int = 0
 ) -> dict[str, Any]:
     """`written` without the user, who goes into `named` with the other names."""
     left: dict[str, Any] = {}
@@ -362,7 +369,7 @@ def instant(value: Instant, name: str) -> datetime | None:
     return found
 
 
-def read_scope(scope: Whose, whose: Mapping[str, str | None]) -> Scope:
+def read_scope(scope: ScopeLike | None, whose: Mapping[str, object]) -> Scope:
     """The scope a caller means: a `Scope`, a mapping, a user's id, or `user_id=` and the like."""
     named = {name: value for name, value in whose.items() if value is not None}
     if scope is None:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
 from agentmem.base.lazy import Lazy, made
-from agentmem.base.types import EMPTY, Document, Scope
+from agentmem.base.types import EMPTY, Document, Scope, Whose
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import scope_of
 from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, Progress
@@ -50,7 +50,7 @@ class Indexer:
         content: str | bytes,
         url: str,
         title: str = "",
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> IndexingResult:
         """Remember a page now: HTML (it is recognised), Markdown or plain text; bytes also PDF.
 
@@ -73,7 +73,7 @@ class Indexer:
         content: str | bytes,
         url: str,
         title: str = "",
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> bool:
         """Remember a page in the background; whether it was taken. At once, and never raises.
 
@@ -103,7 +103,7 @@ class Indexer:
         metadata: Mapping[str, Any] = EMPTY,
         trace: str = "",
         heard: Sequence[str] | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> bool:
         """Remember what was said, in the background; whether it was taken. Never raises.
 
@@ -147,7 +147,7 @@ class Indexer:
         progress: Progress | None = None,
         prune: bool = False,
         limit_bytes: int = LIMIT_BYTES,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> FolderReport:
         """Remember a file, or every readable file of a folder.
 
@@ -169,7 +169,7 @@ class Indexer:
         allow_private: bool = False,
         robots: bool = False,
         limits: FetchLimits | None = None,
-        **whose: str | None,
+        **whose: Unpack[Whose],
     ) -> IndexingResult:
         """Fetch an address and remember what is there, under the address it led to.
 

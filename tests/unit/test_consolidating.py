@@ -331,7 +331,7 @@ def test_bad_settings_are_refused(memory: MemoryManager) -> None:
     with pytest.raises(InvalidInput):
         memory.consolidate(model=7, user_id="ann")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
-        memory.consolidate(nobody="x")
+        memory.consolidate(nobody="x")  # type: ignore[call-arg]  # on purpose
     with pytest.raises(InvalidInput):
         Spend(calls=-1)
 

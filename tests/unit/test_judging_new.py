@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -153,7 +153,7 @@ def test_what_others_add_meanwhile_hides_nothing(memory: MemoryManager) -> None:
     assert found(memory) == [PORTS]
 
 
-SHARED = {"project_id": "p", "visibility": "project"}
+SHARED: Any = {"project_id": "p", "visibility": "project"}
 
 
 def test_what_two_people_share_with_a_project_is_compared(memory: MemoryManager) -> None:

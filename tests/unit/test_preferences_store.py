@@ -185,7 +185,7 @@ def test_what_is_no_preference_cannot_be_removed_as_one(memory: agentmem.MemoryM
     with pytest.raises(RecordNotFound):
         memory.preferences.undo(mine.id, user_id="bob")
     with pytest.raises(InvalidScope):
-        memory.preferences.get_all(username="ana")
+        memory.preferences.get_all(username="ana")  # type: ignore[call-arg]  # on purpose
 
 
 def test_what_several_threads_hear_at_once_is_kept_once(memory: agentmem.MemoryManager) -> None:

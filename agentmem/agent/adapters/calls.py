@@ -8,31 +8,62 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
-from agentmem.agent.adapters.replies import Call, ScopeLike, read_call, signature_of, view_chat
+from agentmem.agent.adapters.replies import Call, read_call, signature_of, view_chat
 from agentmem.agent.adapters.turn import Inside, OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
+from agentmem.base.types import ScopeLike
 
-if TYPE_CHECKING:
-    pass
-
-
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Taker = Callable[[OpenTurn, Any], Any]
 
 
+class Remembering(Protocol[P, T_co]):
+    """A wrapped callable: its own parameters, and the two that are about memory."""
+
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        stream: Literal[True],
+        memory_scope: ScopeLike | None = None,
+        memory_off: bool = False,
+        **options: Any,
+    ) -> Any: ...
+    @overload
+    def __call__(self, *args: P.args, **options: P.kwargs) -> T_co: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        memory_scope: ScopeLike | None,
+        memory_off: bool = False,
+        **options: Any,
+    ) -> T_co: ...
+    @overload
+    def __call__(self, *args: Any, memory_off: bool, **options: Any) -> T_co: ...
+
+    @property
+    def memory(self) -> TurnMaker: ...
+    @property
+    def degradations(self) -> deque[str]: ...
+
+
 def wrap(
     memory: TurnMaker,
-    fn: F,
+    fn: Callable[P, T],
     *,
     scope: ScopeLike | None = None,
     config: LoopConfig | None = None,
     on_turn: OnTurn | None = None,
-) -> F:
+) -> Remembering[P, T]:
     """`fn` with memory: the same arguments, the same result, two more keywords.
 
     `fn` is any chat-completions callable: `litellm.completion`, `acompletion`,
@@ -51,9 +82,9 @@ def wrap(
         raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a chat-completions function.")
     plain = scope is None and config is None and on_turn is None
     if plain and getattr(fn, "memory", None) is memory and hasattr(fn, "degradations"):
-        return fn
+        return cast("Remembering[P, T]", fn)
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-    return cast(F, Wrapping(keeper, fn).function())
+    return cast("Remembering[P, T]", Wrapping(keeper, fn).function())
 
 
 class Wrapping:

@@ -22,7 +22,6 @@ from urllib.parse import quote
 from agentmem.agent.adapters.replies import (
     Gathering,
     Reply,
-    ScopeLike,
     View,
     has_reference,
     is_ours,
@@ -34,7 +33,7 @@ from agentmem.agent.adapters.replies import (
 from agentmem.agent.adapters.streams import outside_collection, watch_collections
 from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker
 from agentmem.base.config import LoopConfig
-from agentmem.base.types import Scope
+from agentmem.base.types import Scope, ScopeLike
 from agentmem.text.messages import get
 from agentmem.tokens.litellm import import_litellm
 

@@ -15,13 +15,19 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentmem.agent.adapters.calls import Wrapping
-from agentmem.agent.adapters.replies import ScopeLike, signature_of, view_chat, view_responses
+from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
 from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
+from agentmem.base.types import ScopeLike
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+    from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
 
 Client = TypeVar("Client")
 
@@ -29,6 +35,25 @@ _KEEPER = "_agentmem_keeper"
 _patching = threading.RLock()
 
 
+@overload
+def wrap_openai(
+    client: OpenAI,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> RememberingOpenAI: ...
+@overload
+def wrap_openai(
+    client: AsyncOpenAI,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> RememberingAsyncOpenAI: ...
+@overload
 def wrap_openai(
     client: Client,
     memory: TurnMaker,
@@ -36,7 +61,15 @@ def wrap_openai(
     scope: ScopeLike | None = None,
     config: LoopConfig | None = None,
     on_turn: OnTurn | None = None,
-) -> Client:
+) -> Client: ...
+def wrap_openai(
+    client: Any,
+    memory: TurnMaker,
+    *,
+    scope: ScopeLike | None = None,
+    config: LoopConfig | None = None,
+    on_turn: OnTurn | None = None,
+) -> Any:
     """A copy of `client` whose chat completions and responses have memory.
 
     `client` is an `OpenAI`, an `AsyncOpenAI` or one of their kind (Azure); it
@@ -44,7 +77,7 @@ def wrap_openai(
     class, and its own `copy()` and `with_options()` keep the memory. Every
     asking method takes `memory_scope=` and `memory_off=` as in `wrap`.
     """
-    if getattr(client, _KEEPER, None) is not None and client.memory is memory:  # type: ignore[attr-defined]  # ours
+    if getattr(client, _KEEPER, None) is not None and client.memory is memory:
         return client
     kind = type(client)
     own = getattr(client, "__dict__", {})
@@ -54,7 +87,7 @@ def wrap_openai(
             remedy="Pass OpenAI() or AsyncOpenAI(); for another callable use memory.wrap(fn).",
         )  # fmt: skip
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-    return _remembering(client.copy(), keeper)  # type: ignore[attr-defined, no-any-return]  # checked above
+    return _remembering(client.copy(), keeper)
 
 
 def _remembering(client: Any, keeper: TurnKeeper) -> Any:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentmem.base.types import Scope
 from agentmem.prompt.messages import Conversation, is_reference, is_stub
 from agentmem.text.messages import (
     get,
@@ -147,10 +146,6 @@ class Gathering:
 
 # ----------------------------------------------------------------------------
 # Find the messages in a call, and put the reference among the caller's own objects.
-
-
-ScopeLike = Scope | Mapping[str, str | None] | str
-"""Whose memory is meant: a Scope, a mapping such as `{"user_id": "ann"}`, or a user's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

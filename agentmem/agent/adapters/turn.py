@@ -11,14 +11,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 from agentmem.agent.adapters.replies import (
     Gathering,
     Reply,
-    ScopeLike,
     View,
     has_reference,
     is_reply,
@@ -29,7 +28,7 @@ from agentmem.agent.adapters.replies import (
 )
 from agentmem.agent.adapters.streams import is_stream, watch
 from agentmem.base.config import LoopConfig, require_config
-from agentmem.base.types import Scope
+from agentmem.base.types import Scope, ScopeLike
 from agentmem.prompt.messages import Conversation
 from agentmem.search.intake import read_scope
 
@@ -61,8 +60,10 @@ class TurnLike(Protocol):
 class TurnMaker(Protocol):
     """A memory, as far as a wrapper needs one."""
 
-    def turn(self, messages: Any, **options: Any) -> Any: ...
-    async def aturn(self, messages: Any, **options: Any) -> Any: ...
+    @property
+    def turn(self) -> Callable[..., Any]: ...
+    @property
+    def aturn(self) -> Callable[..., Coroutine[Any, Any, Any]]: ...
 
 
 OnTurn = Callable[[Any], None]

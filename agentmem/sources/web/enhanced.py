@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.errors import AgentMemError, FetchFailed, FetchRefused, InvalidInput
@@ -21,11 +21,11 @@ from agentmem.base.threads import (
     run_anywhere,
     unless_stopped,
 )
-from agentmem.base.types import Hit, Scope
+from agentmem.base.types import Hit, Scope, ScopeLike, Whose
 from agentmem.models.call import Model, as_model
 from agentmem.prompt.build import is_own_question
 from agentmem.prompt.cite import Citation, CitationStyle, format_citations
-from agentmem.search.intake import Whose, read_scope
+from agentmem.search.intake import read_scope
 from agentmem.search.results import SearchResults
 from agentmem.sources.web.answer import (
     EXTRACTIVE,
@@ -319,7 +319,7 @@ async def enhanced_search(
     memory: MemoryManager | AsyncMemoryManager | None,
     web: object = None,
     model: str | Callable[..., Any] | None = None,
-    scope: Whose = None,
+    scope: ScopeLike | None = None,
     signal: Any = None,
     max_results: int = 8,
     top_k: int = 8,
@@ -334,7 +334,7 @@ async def enhanced_search(
     most_sentences: int = MOST_SENTENCES,
     model_options: dict[str, Any] | None = None,
     on_step: OnStep | None = None,
-    **whose: str | None,
+    **whose: Unpack[Whose],
 ) -> EnhancedSearchResult:
     """An answer to `query` from what the user knows and what the web says, with its sources.
 
