@@ -273,7 +273,7 @@ class LoopRun:
             now = runtime.now()
             said = {"role": "user", "content": text_of(given[-1]), "created_at": now.isoformat()}
             session = session_of(scope, now)
-            runtime.indexer.index_messages_async([said], session=session, scope=scope)
+            runtime.indexer.enqueue_messages([said], session=session, scope=scope)
         except Exception as error:  # noqa: BLE001 - stopping goes on
             self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
@@ -514,7 +514,7 @@ class LoopRun:
         for page in pages:
             try:
                 url, title, content = read_page(page)
-                self.memory.index_page_async(content, url, title, **whose)
+                self.memory.enqueue_page(content, url, title, **whose)
             except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
                 self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
 

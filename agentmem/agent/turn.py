@@ -442,7 +442,7 @@ class Turn:
         texts = [*(message["content"] for message in said), answer]
         listened = self.config.detect_preferences
         if any(any(map(str.isalnum, text)) for text in texts):
-            runtime.indexer.index_messages_async(
+            runtime.indexer.enqueue_messages(
                 Lazy(tell, characters=sum(map(len, texts))),
                 session=session_of(self.scope, runtime.now()),
                 scope=self.scope,

@@ -241,6 +241,18 @@ class Hit:
         if type(self.score) is not float or not 0.0 <= self.score <= 1.0:
             require_unit(self.score, "score")
 
+    def __repr__(self) -> str:
+        return f"Hit({self.score:.2f} {quoted(self.memory.text)}, id={self.memory.id!r})"
+
+
+SHOWN = 48
+"""So many characters of a text stand in a `repr`."""
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text in quotes, on one line."""
+    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…")
+
 
 def require_instant(value: datetime | None, name: str) -> None:
     """Refuse a datetime without a time zone: it means a different moment on every machine."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from agentmem.base.checks import require_items, require_mapping, require_text
-from agentmem.base.errors import BadVector, ChangedMeanwhile, InvalidInput
+from agentmem.base.errors import BadVector, ChangedMeanwhile, DuplicateRecord, InvalidInput
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import (
@@ -52,6 +52,7 @@ Addable: TypeAlias = "str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Do
 class AddOptions(Whose, total=False):
     """What `add` may be told; which of it goes with what is added, its own call says."""
 
+    id: str
     kind: str
     title: str
     url: str
@@ -95,13 +96,27 @@ class Adding(Base):
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         importance: float = 0.5,
+        id: str | None = None,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
     ) -> AddResult:
-        """Remember one text as one memory; the same text again adds nothing."""
+        """Remember one text as one memory; the same text again adds nothing.
+
+        With an `id` of your own only the same text under that id is the same;
+        another text under it raises `DuplicateRecord`.
+        """
         maker = self._maker(whose, visibility, metadata)
         source_url = PREFERENCES_URL if kind == "preference" else ""
-        memory = from_text(maker, text, kind=kind, importance=importance, source_url=source_url)
-        return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+        memory = from_text(
+            maker,
+            text,
+            memory_id="" if id is None else require_something(id, "id"),
+            kind=kind,
+            importance=importance,
+            source_url=source_url,
+        )
+        if id is None:
+            return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+        return self._put_named(memory)
 
     def add_record(
         self,
@@ -251,6 +266,24 @@ class Adding(Base):
         ]
         unchanged = all(item.event == "NONE" for item in items)
         return AddResult(items=tuple(items), unchanged=unchanged, degradations=degradations)
+
+    def _put_named(self, memory: Memory) -> AddResult:
+        """Store a memory under its caller's id, unless it is there, also since a moment ago."""
+        there = Added(id=memory.id, text=memory.text, event="NONE")
+        unchanged = AddResult(items=(there,), unchanged=True)
+        if self._is_there(memory):
+            return unchanged
+        try:
+            _, degradations = self._put([memory], same=lambda m: m.id)
+        except DuplicateRecord:
+            if self._is_there(memory):
+                return unchanged
+            raise
+        return AddResult(items=(replace(there, event="ADD"),), degradations=degradations)
+
+    def _is_there(self, memory: Memory) -> bool:
+        known = self._known(memory.scope, [memory])
+        return any((m.id, m.visibility) == (memory.id, memory.visibility) for m in known)
 
     def _known(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """What this owner may have of `memories` already: known before anything is embedded."""

@@ -291,7 +291,7 @@ class Agents(Base):
         """Remember a page now, HTML or text; what went wrong is in the result."""
         return self.runtime.indexer.index_page(content, url, title, **whose)
 
-    def index_page_async(
+    def enqueue_page(
         self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
     ) -> bool:
         """Remember a page in the background; returns at once and never raises."""
@@ -299,7 +299,7 @@ class Agents(Base):
         if sound and (early.busy or self._runtime is None) and not self._closed:
             early.call(content, url, title, **whose)  # the first must not wait for what it loads
             return True
-        return self.runtime.indexer.index_page_async(content, url, title, **whose)
+        return self.runtime.indexer.enqueue_page(content, url, title, **whose)
 
     def index_path(
         self,

@@ -58,13 +58,17 @@ class Base:
         )
         self._rerank = rerank
 
+    def __repr__(self) -> str:
+        where = ":memory:" if self.path is None else str(self.path)
+        return f"MemoryManager({where!r}{', closed' if self._closed else ''})"
+
     def _selection(
         self,
         whose: Mapping[str, object],
         filters: Mapping[str, Any] | None,
         *,
         kinds: Sequence[str] | None = None,
-        source_url: str | None = None,
+        url: str | None = None,
         session: str | None = None,
         since: Instant = None,
         until: Instant = None,
@@ -77,7 +81,7 @@ class Base:
             reader=scope,
             where=where,
             kinds=None if kinds is None else tuple(kinds),
-            source_url=source_url,
+            source_url=url,
             session=session,
             since=instant(since, "since"),
             until=instant(until, "until"),
@@ -92,7 +96,7 @@ class Base:
 
     def _page_taker(self) -> Callable[..., object]:
         """What takes a page for the background, and all that it needs."""
-        return cast("MemoryManager", self).runtime.indexer.index_page_async
+        return cast("MemoryManager", self).runtime.indexer.enqueue_page
 
     @cached_property
     def _cold_retriever(self) -> Retriever:

@@ -34,6 +34,9 @@ class AsyncMemoryManager:
     def __init__(self, manager: MemoryManager) -> None:
         self.manager = manager
 
+    def __repr__(self) -> str:
+        return f"Async{self.manager!r}"
+
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Any call of the manager on a thread: `await memory.run(memory.manager.verify)`."""
         return await asyncio.to_thread(call, *args, **kwargs)

@@ -259,9 +259,9 @@ def same_words(one: Memory) -> tuple[str, ...]:
     return (one.content_hash, one.kind, one.speaker)
 
 
-def require_something(text: str) -> str:
+def require_something(text: str, name: str = "text") -> str:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidText("text", text, "is empty", remedy="There is nothing to remember in it.")
+        raise InvalidText(name, text, "is empty", remedy="There is nothing to remember in it.")
     return text
 
 

@@ -7,17 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, overload
 
-from agentmem.base.types import Hit, Memory, memory_to_dict
+from agentmem.base.types import Hit, Memory, memory_to_dict, quoted
 from agentmem.search.embedding import EmbeddingState
 from agentmem.stores.values import StoreStats
 
 Event = Literal["ADD", "UPDATE", "NONE", "DELETE"]
 
 
+def _few(name: str, shown: Sequence[str]) -> str:
+    """`Name(3: …, …)`: how many there are and the first two, for a line of a terminal."""
+    parts = [*shown[:2], "…"] if len(shown) > 2 else list(shown)
+    return f"{name}({len(shown)}: {', '.join(parts)})" if shown else f"{name}(0)"
+
+
 class Memories(tuple[Memory, ...]):
     """Several memories. `memories["results"]` gives them as dictionaries."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return _few("Memories", [quoted(memory.text) for memory in self])
 
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Memory: ...
@@ -70,6 +79,9 @@ class SearchResults(Sequence[Hit]):
     degradations: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
 
+    def __repr__(self) -> str:
+        return _few("SearchResults", [f"{h.score:.2f} {quoted(h.memory.text)}" for h in self.hits])
+
     def __len__(self) -> int:
         return len(self.hits)
 
@@ -107,6 +119,9 @@ class AddResult:
     unchanged: bool = False
     replaced: int = 0
     degradations: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return _few("AddResult", [f"{i.event} {quoted(i.text)}" for i in self.items])
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Everything ends in `add_document` or `add_messages` of the memory, so the same
 content twice adds nothing and changed content replaces the old in one
-transaction (P5, P6). The `_async` calls only put work in the worker's queue.
+transaction (P5, P6). The `enqueue_` calls only put work in the worker's queue.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Indexer:
             done = IndexingResult(url=url, status="failed", title=title, error=describe(error))
         return replace(done, duration_ms=round(1000 * (time.perf_counter() - began), 3))
 
-    def index_page_async(
+    def enqueue_page(
         self,
         content: str | bytes,
         url: str,
@@ -93,7 +93,7 @@ class Indexer:
             return True  # a page without words changes nothing
         return self._worker.submit(PAGE, payload, scope=scope, key=url)
 
-    def index_messages_async(
+    def enqueue_messages(
         self,
         messages: Sequence[Mapping[str, Any]] | Lazy[list[dict[str, Any]]],
         *,

@@ -172,7 +172,7 @@ def test_background_indexing_equals_adding_now(pages: list[tuple[str, str, str |
     now, later = open_memory(), open_memory()
     for url, content, user in pages:
         now[1].index_page(content, url, user_id=user)
-        assert later[1].index_page_async(content, url, user_id=user)
+        assert later[1].enqueue_page(content, url, user_id=user)
     assert later[1].flush()
     for user in (None, "ana", "ben"):
         for url in {url for url, _, _ in pages}:

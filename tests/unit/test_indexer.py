@@ -77,7 +77,7 @@ def test_a_page_without_words_changes_nothing(memory: MemoryManager, indexer: In
 
 def test_pages_belong_to_who_saw_them(memory: MemoryManager, indexer: Indexer) -> None:
     indexer.index_page("Ana's page.", URL, user_id="ana")
-    indexer.index_page_async("Ben's page.", URL, user_id="ben")
+    indexer.enqueue_page("Ben's page.", URL, user_id="ben")
     assert indexer.flush()
     assert texts(memory, user_id="ana") == ["Ana's page."]
     assert texts(memory, user_id="ben") == ["Ben's page."]
@@ -113,7 +113,7 @@ def test_mistakes_raise_when_waiting_and_never_in_the_background(
 ) -> None:
     with pytest.raises(error):
         indexer.index_page(*arguments, **whose)
-    assert indexer.index_page_async(*arguments, **whose) is False
+    assert indexer.enqueue_page(*arguments, **whose) is False
 
 
 def test_lone_surrogates_are_repaired(memory: MemoryManager, indexer: Indexer) -> None:
@@ -121,9 +121,7 @@ def test_lone_surrogates_are_repaired(memory: MemoryManager, indexer: Indexer) -
     assert texts(memory) == ["a?b is read"]
     assert indexer.index_page("plain \ud800 text", URL).status == "replaced"
     assert texts(memory) == ["plain ? text"]
-    indexer.index_messages_async(
-        [{"role": "user", "content": [{"type": "text", "text": "\ud83d!"}]}]
-    )
+    indexer.enqueue_messages([{"role": "user", "content": [{"type": "text", "text": "\ud83d!"}]}])
     assert indexer.flush()
     assert [m.text for m in memory.get_all(kinds=["message"])] == ["?!"]
 
@@ -139,7 +137,7 @@ def test_a_failing_store_is_in_the_result_and_retried_in_the_background(
         result = indexer.index_page("Some text.", URL)
         assert (result.status, result.ok) == ("failed", False)
         assert "Somebody writes." in result.error
-        assert indexer.index_page_async("Some text.", URL)
+        assert indexer.enqueue_page("Some text.", URL)
         assert not indexer.flush()
     assert isinstance(memory.clock, ManualClock)
     memory.clock.advance(10)
@@ -170,7 +168,7 @@ def test_bytes_may_be_a_pdf_and_binary_ones_are_given_up_at_once(
     (chunk,) = memory.search_by_source_url(URL)
     assert chunk.heading_path == ("Page 1",)
     assert "not text" in indexer.index_page(b"\x89PNG\0\0", URL).error
-    assert indexer.index_page_async(b"\x89PNG\0\0", URL)
+    assert indexer.enqueue_page(b"\x89PNG\0\0", URL)
     assert indexer.flush()
     assert indexer._worker.state.failed == 1
     assert len(texts(memory)) == 1
@@ -190,7 +188,7 @@ def test_the_newest_content_of_a_page_wins_in_the_queue(
     worker.submit("hold", {})
     assert reached.wait(30)
     for port in range(5):
-        assert indexer.index_page_async(PAGE.format(port=port), URL)
+        assert indexer.enqueue_page(PAGE.format(port=port), URL)
     assert worker.state.queued == 1
     gate.set()
     assert indexer.flush()
@@ -201,8 +199,8 @@ def test_bytes_and_fingerprints_outlive_the_process(memory: MemoryManager) -> No
     worker = Worker(memory.store, clock=memory.clock, threaded=False)
     indexer = Indexer(memory, worker=worker)
     known = fingerprints(["the quick brown fox jumps over the lazy dog today"])
-    assert indexer.index_page_async("Grüße aus Köln".encode("cp1252"), URL)
-    assert indexer.index_messages_async(
+    assert indexer.enqueue_page("Grüße aus Köln".encode("cp1252"), URL)
+    assert indexer.enqueue_messages(
         [
             {"role": "user", "content": "Where is my boat?"},
             {
@@ -244,7 +242,7 @@ def test_only_what_people_said_is_indexed_of_a_turn(
         {"content": "no role"},
     ]
     before = [dict(message) for message in messages]
-    assert indexer.index_messages_async(messages, session="s", user_id="ana")
+    assert indexer.enqueue_messages(messages, session="s", user_id="ana")
     assert messages == before
     assert indexer.flush()
     found = memory.get_all(kinds=["message"], user_id="ana")
@@ -258,7 +256,7 @@ def test_only_what_people_said_is_indexed_of_a_turn(
 def test_a_turn_indexed_twice_is_there_once(memory: MemoryManager, indexer: Indexer) -> None:
     turn = [{"role": "user", "content": "Hello there", "created_at": "2026-01-01T00:00:00Z"}]
     for _ in range(3):
-        indexer.index_messages_async(turn)
+        indexer.enqueue_messages(turn)
         assert indexer.flush()
     assert len(memory.get_all(kinds=["message"])) == 1
 
@@ -267,8 +265,8 @@ def test_a_turn_indexed_twice_is_there_once(memory: MemoryManager, indexer: Inde
 def test_messages_that_are_none_are_refused_without_raising(
     memory: MemoryManager, indexer: Indexer, messages: Any
 ) -> None:
-    assert indexer.index_messages_async(messages) is False
-    assert indexer.index_messages_async([]) is True
+    assert indexer.enqueue_messages(messages) is False
+    assert indexer.enqueue_messages([]) is True
 
 
 # -- files and folders

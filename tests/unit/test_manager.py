@@ -266,7 +266,7 @@ def test_time_and_source_and_metadata_narrow_a_search(memory: agentmem.MemoryMan
     assert found(memory, "tea", since=datetime(2024, 5, 3, tzinfo=UTC), kinds=["message"]) == [
         "tea 3"
     ]
-    assert found(memory, "tea", source_url="https://t.example/tea") == ["tea page"]
+    assert found(memory, "tea", url="https://t.example/tea") == ["tea page"]
     assert sorted(found(memory, "tea", filters={"day": {"gt": 1, "lt": 9}})) == ["tea 2", "tea 3"]
     assert found(memory, "tea", filters={"NOT": {"day": {"in": [1, 2, 3]}}}) == ["tea page"]
 
@@ -387,7 +387,7 @@ def test_every_call_can_be_awaited(tmp_path: Path) -> None:
 
 
 def test_the_facade_has_every_call_of_the_manager() -> None:
-    at_once = {"wrap", "wrap_openai", "wrap_search", "index_page_async", "judge_later"}
+    at_once = {"wrap", "wrap_openai", "wrap_search", "enqueue_page", "judge_later"}
     calls = {
         name
         for name in dir(agentmem.MemoryManager)
@@ -764,3 +764,46 @@ def test_what_goes_while_it_is_searched_for_is_not_found(
     monkeypatch.setattr(memory.store, "get_rows", late)
     assert [hit.memory.id for hit in memory.search("walrus", threshold=0.0)] == []
     assert old not in [hit.memory.id for hit in memory.search("walrus", threshold=0.0)]
+
+
+def test_a_text_keeps_the_id_its_caller_gave_it(memory: agentmem.MemoryManager) -> None:
+    added = memory.add("Order 17 was sent.", id="order-17", user_id="sam")
+    assert added.ids == ("order-17",)
+    assert memory.get("order-17", user_id="sam").text == "Order 17 was sent."
+    again = memory.add("Order 17 was sent.", id="order-17", user_id="sam")
+    assert again.unchanged
+    assert again.ids == ("order-17",)
+    other = memory.add("Order 17 was sent.", id="order-17b", user_id="sam")
+    assert other.ids == ("order-17b",)
+    with pytest.raises(errors.DuplicateRecord):
+        memory.add("Order 17 came back.", id="order-17", user_id="sam")
+    with pytest.raises(errors.DuplicateRecord):
+        memory.add("Order 17 was sent.", id="order-17", user_id="eve")
+    with pytest.raises(errors.InvalidText):
+        memory.add("Order 18 was sent.", id=" ", user_id="sam")
+    assert len(memory.get_all(user_id="sam")) == 2
+
+
+def test_memories_are_looked_up_by_metadata(memory: agentmem.MemoryManager) -> None:
+    memory.add("Order 17.", metadata={"order": {"no": 17}, "shop": "a"}, user_id="sam")
+    memory.add("Order 18.", metadata={"order": {"no": 18}, "shop": "a"}, user_id="sam")
+    memory.add("Order 17 of eve.", metadata={"order": {"no": 17}}, user_id="eve")
+
+    def texts(**filters: Any) -> list[str]:
+        return sorted(m.text for m in memory.get_all(filters=filters, user_id="sam"))
+
+    assert texts(**{"metadata.order.no": 17}) == ["Order 17."]
+    assert texts(**{"metadata.shop": "a"}) == texts(shop="a") == ["Order 17.", "Order 18."]
+    assert texts(**{"metadata.order.no": {"gt": 17}}) == ["Order 18."]
+    assert texts(**{"metadata.nothing": 1}) == []
+
+
+def test_what_is_shown_in_a_terminal_is_short(memory: agentmem.MemoryManager) -> None:
+    added = memory.add("tea " * 1_000, user_id="sam")
+    memory.add("green tea", user_id="sam")
+    hits = memory.search("tea", threshold=0.0, user_id="sam")
+    for shown in (memory, agentmem.AsyncMemoryManager(memory), added, hits, hits[0],
+                  memory.get_all(user_id="sam")):  # fmt: skip
+        assert len(repr(shown)) < 300
+        assert type(shown).__name__ in repr(shown)
+    assert "green tea" in repr(hits)
