@@ -71,7 +71,7 @@ def measure(
         texts = [source.text(12, 40) for _ in range(min(1_000, memories - first))]
         memory.add_chunks(texts, url=f"bench:{first}", user_id="sam")
     memory.preferences.add("I prefer short answers", user_id="sam")
-    memory.sync()
+    memory.upkeep.sync()
     memory.flush()
     rows = []
     for number in pairs:

@@ -376,7 +376,7 @@ def measure(
     result["indexed_after_ms"] = round(1000 * (time.perf_counter() - start), 1)
     first = timed(lambda: memory.search(work.queries[0], threshold=0.0, user_id="everyone"))
     result["first_question_ms"] = round(first()[0], 3)
-    memory.sync()  # joins and trains in the background are over when it returns
+    memory.upkeep.sync()  # joins and trains in the background are over when it returns
     note("asking")
     questions = {
         "query_ms_whole_store": asks(memory, work, "everyone"),
@@ -421,7 +421,7 @@ def measure(
         )
     result["add_over_1000"] = round(result[ours] / result["add_ms_at_1000"], 2)
     note("saving and opening again")
-    memory.sync()
+    memory.upkeep.sync()
     memory.close()
     rows = n + 2 * ADDS + 10
     taken = sum(file.stat().st_size for file in folder.glob("memory.db*"))

@@ -131,7 +131,7 @@ def session_two(memory: agentmem.MemoryManager) -> None:
     ask(memory, "When do deploys go out?")
     ask(memory, "Which team does the ledger table belong to?")
     ask(memory, "What did the job log say about a lock timeout?")
-    stats = memory.get_stats(user_id=USER)
+    stats = memory.upkeep.get_stats(user_id=USER)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(stats.store.kinds.items()))
     print(f"\n  sam's memory: {kinds}")
 

@@ -397,7 +397,7 @@ def merge(
         from agentmem.memory.opening import open as open_store
 
         with open_store(a, embedder=None) as memory:
-            report = memory.merge_from(b)
+            report = memory.upkeep.merge_from(b)
     elif any(files):
         missing = b if files[0] else a
         raise InvalidInput(
@@ -412,7 +412,7 @@ def merge(
                     "B", b, "is neither a store nor a user with memories",
                     remedy="Name two files, or two users of --store.",
                 )  # fmt: skip
-            report = memory.merge_from(user_id=b, into=a)
+            report = memory.upkeep.merge_from(user_id=b, into=a)
     if at.json:
         at.document(report.to_dict())
         return

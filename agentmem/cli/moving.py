@@ -71,7 +71,7 @@ def export(
             )
         with open_memory(ctx) as memory, temporary() as path:
             try:
-                memory.export_jsonl(path, vectors=vectors, **whose_of(ctx))
+                memory.upkeep.export_jsonl(path, vectors=vectors, **whose_of(ctx))
             except IncompleteExport as error:
                 copy_to_stdout(at, path)
                 raise IncompleteExport(
@@ -84,7 +84,7 @@ def export(
     if replaces(target):
         confirm(at, f"{one_line(file)} exists. Replace it?", yes=yes)
     with open_memory(ctx) as memory:
-        count = memory.export_jsonl(target, vectors=vectors, **whose_of(ctx))
+        count = memory.upkeep.export_jsonl(target, vectors=vectors, **whose_of(ctx))
     if at.json:
         at.document({"exported": count, "file": str(target)})
     else:
@@ -137,7 +137,7 @@ def import_memories(
         if dry_run or not ours:
             import_foreign(ctx, at, memory, path, source=source, dry_run=dry_run)
             return
-        report = memory.import_jsonl(
+        report = memory.upkeep.import_jsonl(
             path,
             skip_bad_lines=skip_bad_lines,
             own_words=own_words,
@@ -180,7 +180,7 @@ def backup(ctx: click.Context, file: str) -> None:
     """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
-        memory.backup(file)
+        memory.upkeep.backup(file)
     if at.json:
         at.document({"file": file})
     else:
@@ -231,7 +231,7 @@ def import_foreign(
 
     try:
         with bar(at, "reading" if dry_run else "importing") as move:
-            found = memory.import_from(
+            found = memory.upkeep.import_from(
                 path,
                 source,
                 dry_run=dry_run,
@@ -279,7 +279,7 @@ def embed(at: Screen, memory: MemoryManager) -> None:
     from agentmem.cli.common import bar
 
     with bar(at, "embedding") as move:
-        memory.reembed(progress=lambda done, total: move(done, total, ""))
+        memory.upkeep.reembed(progress=lambda done, total: move(done, total, ""))
 
 
 def check_target(ctx: click.Context, target: Path) -> None:

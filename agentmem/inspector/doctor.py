@@ -319,7 +319,7 @@ def _embedder(memory: MemoryManager) -> Iterator[Check]:
             name="embedder",
             state="warn",
             found=f"{state.serving or 'nothing'} answers while {state.wanted} is being filled",
-            remedy=_call(memory, "reembed"),
+            remedy=_call(memory, "upkeep.reembed"),
         )
     else:
         yield Check(name="embedder", state="ok", found=f"{state.serving} answers")
@@ -336,7 +336,7 @@ def _vectors(memory: MemoryManager) -> Iterator[Check]:
             name="vectors",
             state="ok" if good else "warn",
             found=f"{one.vectors:,} there, {one.missing:,} missing",
-            remedy="" if good else _call(memory, "reembed"),
+            remedy="" if good else _call(memory, "upkeep.reembed"),
         )
 
 
@@ -363,7 +363,7 @@ def _index(memory: MemoryManager) -> Iterator[Check]:
             name="index",
             state="warn",
             found=f"knows writes up to {known:,} of {now:,}",
-            remedy=_call(memory, "sync"),
+            remedy=_call(memory, "upkeep.sync"),
         )
         return
     rows = f"{len(memory.index.postings):,} rows, in step with write {now:,}"
@@ -376,7 +376,7 @@ def _index(memory: MemoryManager) -> Iterator[Check]:
             name="index",
             state="warn",
             found=f"{rows}; the saved copy is {now - saved.seq:,} writes behind",
-            remedy=_call(memory, "sync"),
+            remedy=_call(memory, "upkeep.sync"),
         )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from agentmem.base.checks import require_count, require_text
-from agentmem.base.errors import InvalidInput
 from agentmem.base.types import ScopeLike, Whose
 from agentmem.memory.base import Base
 from agentmem.search.intake import Instant, instant, read_scope, scope_of
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from agentmem.base.types import Memory
     from agentmem.living.consolidate import ConsolidationReport
     from agentmem.living.learn import Learned
-    from agentmem.living.merge_stores import MergeReport
     from agentmem.living.models import Model, Spend
     from agentmem.living.plans import ConsolidationSettings, Contradiction, Resolution
     from agentmem.living.predict import Prediction, Signal, SignalKind
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
     from agentmem.sources.background import Worker
     from agentmem.sources.code import LearnedPatterns
     from agentmem.sources.fetch import FetchLimits
-    from agentmem.sources.imports.load import ImportSummary
-    from agentmem.sources.imports.load import Source as ImportSource
     from agentmem.stores.rules import JournalEntry, Undone
 
 
@@ -343,31 +339,6 @@ class Agents(Base):
             cast("MemoryManager", self), path, scope=scope_of(whose), languages=languages
         )
 
-    def import_from(
-        self,
-        path: str | Path,
-        source: ImportSource = "auto",
-        *,
-        dry_run: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        **whose: Unpack[Whose],
-    ) -> ImportSummary:
-        """Add what mem0, Letta, Zep, ChatGPT, Claude or `export_jsonl` exported.
-
-        With a name everything becomes that owner's. What is there already is
-        skipped; what was not taken is counted by reason.
-        """
-        from agentmem.sources.imports.load import import_from
-
-        return import_from(
-            cast("MemoryManager", self),
-            path,
-            source=source,
-            scope=scope_of(whose) if any(whose.values()) else None,
-            dry_run=dry_run,
-            progress=progress,
-        )
-
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait for the background work; whether all of it was done in time."""
         began = time.monotonic()
@@ -506,33 +477,6 @@ class Living(Base):
 
         learner = Learner(cast("MemoryManager", self))
         return learner.history(scope_of(whose), key, as_of=instant(as_of, "as_of"))
-
-    def merge_from(
-        self, path: str | Path | None = None, *, user_id: str | None = None, into: str | None = None
-    ) -> MergeReport:
-        """Take in another store (`path`), or give a copy of `user_id`'s memories to `into`.
-
-        Nothing is lost and the other side stays as it is. What both have is
-        kept once; where they disagree the report says what was done.
-        """
-        from agentmem.living.merge_stores import StoreMerger
-
-        merger = StoreMerger(cast("MemoryManager", self))
-        if path is None:
-            return merger.merge_user(user_id, into)
-        if user_id is not None or into is not None:
-            raise InvalidInput(
-                "path", str(path), "and users are two different merges", remedy="Pass one of them."
-            )
-        from agentmem.stores.sqlite.store import SqliteStore
-
-        if not Path(path).is_file():
-            raise InvalidInput("path", str(path), "is no store", remedy="Name a store's file.")
-        with SqliteStore(path) as other:
-            report = merger.merge_store(other)
-        if report.added and self.settings.embed_in_background:
-            self.embedding.fill_gaps_in_background()
-        return report
 
     def find(self, request: Request) -> SearchResults:
         """What a search finds that was put together already."""

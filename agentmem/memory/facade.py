@@ -5,40 +5,71 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from agentmem.memory.manager import MemoryManager
+from agentmem.memory.upkeep import Upkeep
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Awaitable(Generic[M_co]):
+    """A manager, or a part of one, whose calls are awaited."""
+
+    def __init__(self, manager: M_co) -> None:
+        self._of = manager
+
+    @property
+    def manager(self) -> M_co:
+        """What is called, on a thread."""
+        return self._of
+
+    def __repr__(self) -> str:
+        return f"Async{self.manager!r}"
 
 
 def awaited(
-    call: Callable[Concatenate[MemoryManager, P], T],
-) -> Callable[Concatenate[AsyncMemoryManager, P], Coroutine[Any, Any, T]]:
-    """A call of the manager, with its parameters and its documentation, to be awaited."""
+    call: Callable[Concatenate[M_co, P], T],
+) -> Callable[Concatenate[Awaitable[M_co], P], Coroutine[Any, Any, T]]:
+    """A call, with its parameters and its documentation, to be awaited."""
 
     @wraps(call)
-    async def run(self: AsyncMemoryManager, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(self: Awaitable[M_co], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(call, self.manager, *args, **kwargs)
 
     return run
 
 
-class AsyncMemoryManager:
+class AsyncUpkeep(Awaitable[Upkeep]):
+    """`memory.upkeep`, awaited."""
+
+    get_stats = awaited(Upkeep.get_stats)
+    verify = awaited(Upkeep.verify)
+    sync = awaited(Upkeep.sync)
+    backup = awaited(Upkeep.backup)
+    vacuum = awaited(Upkeep.vacuum)
+    reembed = awaited(Upkeep.reembed)
+    export_jsonl = awaited(Upkeep.export_jsonl)
+    import_jsonl = awaited(Upkeep.import_jsonl)
+    import_from = awaited(Upkeep.import_from)
+    merge_from = awaited(Upkeep.merge_from)
+
+
+class AsyncMemoryManager(Awaitable[MemoryManager]):
     """A facade over a `MemoryManager`: the same names and arguments, awaited.
 
     It holds no state of its own, so both may be used side by side.
     """
 
-    def __init__(self, manager: MemoryManager) -> None:
-        self.manager = manager
-
-    def __repr__(self) -> str:
-        return f"Async{self.manager!r}"
+    @property
+    def upkeep(self) -> AsyncUpkeep:
+        """Look after the memory as a whole."""
+        return AsyncUpkeep(self.manager.upkeep)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Any call of the manager on a thread: `await memory.run(memory.manager.verify)`."""
+        """Any call of the manager on a thread: `await memory.run(memory.manager.upkeep.verify)`."""
         return await asyncio.to_thread(call, *args, **kwargs)
 
     add = awaited(MemoryManager.add)
@@ -59,16 +90,7 @@ class AsyncMemoryManager:
     delete_all = awaited(MemoryManager.delete_all)
     remove_by_source_url = awaited(MemoryManager.remove_by_source_url)
     erase = awaited(MemoryManager.erase)
-    sync = awaited(MemoryManager.sync)
-    get_stats = awaited(MemoryManager.get_stats)
-    backup = awaited(MemoryManager.backup)
     erase_all = awaited(MemoryManager.erase_all)
-    verify = awaited(MemoryManager.verify)
-    vacuum = awaited(MemoryManager.vacuum)
-    reembed = awaited(MemoryManager.reembed)
-    export_jsonl = awaited(MemoryManager.export_jsonl)
-    import_jsonl = awaited(MemoryManager.import_jsonl)
-    import_from = awaited(MemoryManager.import_from)
     turn = awaited(MemoryManager.turn)
     index_page = awaited(MemoryManager.index_page)
     index_path = awaited(MemoryManager.index_path)
@@ -88,7 +110,6 @@ class AsyncMemoryManager:
     contradictions = awaited(MemoryManager.contradictions)
     contradiction = awaited(MemoryManager.contradiction)
     resolve = awaited(MemoryManager.resolve)
-    merge_from = awaited(MemoryManager.merge_from)
     close = awaited(MemoryManager.close)
 
     async def __aenter__(self) -> Self:

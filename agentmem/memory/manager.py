@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from functools import cached_property
+from typing import Any, Self, Unpack, cast
 
-from agentmem.base.checks import require_count, require_path, require_text
+from agentmem.base.checks import require_count, require_text
 from agentmem.base.config import SearchMode
 from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.telemetry import span
@@ -16,15 +16,11 @@ from agentmem.base.types import Memory, Whose
 from agentmem.memory.adding import Changing
 from agentmem.memory.agents import Agents, Living
 from agentmem.memory.base import Base
-from agentmem.search.embedding import Progress
-from agentmem.search.intake import Instant, prepare, scope_of
-from agentmem.search.results import Memories, SearchResults, Stats
+from agentmem.memory.upkeep import Upkeep
+from agentmem.search.intake import Instant, scope_of
+from agentmem.search.results import Memories, SearchResults
 from agentmem.search.retriever import Request
-from agentmem.stores.values import VerifyReport, Version
-
-if TYPE_CHECKING:
-    from agentmem.stores.jsonl import ImportReport
-
+from agentmem.stores.values import Version
 
 # ----------------------------------------------------------------------------
 # Find and read what is remembered.
@@ -126,91 +122,20 @@ class Reading(Base):
 
 
 # ----------------------------------------------------------------------------
-# Look after a memory as a whole.
+# Close it, and what is kept of it.
 
 
 _log = logging.getLogger(__name__)
 _LATE_SECONDS = 5.0
 
 
-class Upkeep(Base):
-    """The calls that keep a memory healthy, move it and close it."""
+class Closing(Base):
+    """How a memory is closed, and the parts that are not of every day."""
 
-    def sync(self) -> None:
-        """Make everything durable and save the indexes beside the store."""
-        self.store.upkeep.sync(at=self.clock.now())
-        if self.settings.save_indexes:
-            self.index.save(self.embedding.serving_id)
-
-    def get_stats(self, **whose: Unpack[Whose]) -> Stats:
-        """How much there is, how it is indexed, and what is wrong; of one reader if named."""
-        scope = scope_of(whose) if any(whose.values()) else None
-        return Stats(store=self.store.upkeep.stats(scope), embedding=self.embedding.state)
-
-    def reembed(self, *, progress: Progress | None = None) -> int:
-        """Make every missing vector now; an interrupted run goes on where it stopped (P29)."""
-        return self.embedding.fill_gaps(progress=progress)
-
-    def verify(self) -> VerifyReport:
-        """Read and check everything."""
-        return self.store.upkeep.verify()
-
-    def vacuum(self) -> None:
-        """Give unused space back."""
-        self.store.upkeep.vacuum()
-
-    def backup(self, path: str | Path) -> None:
-        """Write a consistent copy of the store while it is in use."""
-        self.store.upkeep.backup(Path(require_path(path)))
-
-    def export_jsonl(
-        self, path: str | Path, *, vectors: bool = False, **whose: Unpack[Whose]
-    ) -> int:
-        """Write one JSON object a memory; of one reader if named. Gives how many there are."""
-        from agentmem.stores.jsonl import export_jsonl
-
-        scope = scope_of(whose) if any(whose.values()) else None
-        return export_jsonl(self.store, path, scope=scope, vectors=vectors)
-
-    def import_jsonl(
-        self,
-        path: str | Path,
-        *,
-        skip_bad_lines: bool = False,
-        own_words: bool = False,
-        as_exported: bool = False,
-        **whose: Unpack[Whose],
-    ) -> ImportReport:
-        """Add what `export_jsonl` wrote, in one transaction; what is there already is skipped.
-
-        Everything becomes the caller's: private, of origin "import", preferences
-        as facts. `own_words` says that the user's statements and preferences in
-        the file are their own and stays so. `as_exported` is for moving a store
-        you trust: every owner, visibility, origin and kind as the file has them.
-        Missing vectors are made afterwards, in the background if the settings
-        say so.
-        """
-        from agentmem.stores.jsonl import import_jsonl
-
-        if as_exported and (own_words or any(whose.values())):
-            raise InvalidInput(
-                "as_exported", True, "keeps every owner and kind as they are in the file",
-                remedy="Leave the name and own_words out, or as_exported.",
-            )  # fmt: skip
-        owner = None if as_exported else scope_of(whose)
-        report = import_jsonl(
-            self.store,
-            path,
-            analyse=prepare,
-            scope=owner,
-            own_words=own_words,
-            skip_bad_lines=skip_bad_lines,
-        )
-        if report.imported and owner is not None:  # of everybody's, consolidation looks at it
-            self.judge_later(owner)
-        if report.imported and self.settings.embed_in_background:
-            self.embedding.fill_gaps_in_background()
-        return report
+    @cached_property
+    def upkeep(self) -> Upkeep:
+        """Look after the memory as a whole: check it, copy it, move it."""
+        return Upkeep(cast("MemoryManager", self))
 
     def close(self) -> None:
         """Save what can be saved and close; again is harmless.
@@ -249,7 +174,7 @@ class Upkeep(Base):
         self.close()
 
 
-class MemoryManager(Reading, Changing, Upkeep, Agents, Living):
+class MemoryManager(Reading, Changing, Closing, Agents, Living):
     """A memory.
 
     Every call may say whose memory is meant with `user_id`, `project_id`,

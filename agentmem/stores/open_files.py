@@ -153,7 +153,7 @@ def _require_free(path: Path, found: os.stat_result) -> None:
         raise FileRefused(
             path,
             "belongs to a store that is open here",
-            remedy="Use backup() or export_jsonl() for a copy of it, or close it first.",
+            remedy="Use upkeep.backup() or upkeep.export_jsonl() for a copy, or close it first.",
         )
 
 

@@ -61,7 +61,7 @@ def test_a_consolidation_can_be_predicted_and_undone(
         unlike: dict[str, Any] = {"dry_run": True, "journal_id": "", "duration_seconds": 0.0}
         assert replace(done, **unlike) == replace(predicted, **unlike)
         assert bool(done.journal_id) != done.empty
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
         if done.empty:
             assert contents(memory) == before
             return
@@ -69,7 +69,7 @@ def test_a_consolidation_can_be_predicted_and_undone(
         undone = memory.undo(done.journal_id, **whose)
         assert undone.left == ()
         assert contents(memory) == before
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
         with pytest.raises(AlreadyUndone):
             memory.undo(done.journal_id, **whose)
         again = memory.consolidate(dry_run=True, **whose)

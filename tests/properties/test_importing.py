@@ -96,19 +96,19 @@ def test_every_export_is_counted_and_taken_once(export: tuple[Foreign, Any]) -> 
         path = Path(folder, "export.json")
         path.write_text(json.dumps(value), encoding="utf-8")
         try:
-            dry = memory.import_from(path, source, dry_run=True, user_id="ana")
+            dry = memory.upkeep.import_from(path, source, dry_run=True, user_id="ana")
         except FileRefused:
             assert not any(isinstance(item, Found) for item in items)
             assert detect_source(value) != source
             return
         assert memory.get_all(user_id="ana", superseded=True) == ()
-        first = memory.import_from(path, source, user_id="ana")
+        first = memory.upkeep.import_from(path, source, user_id="ana")
         assert first.found == first.taken + first.already + sum(first.left_out.values())
         assert (first.taken, first.left_out) == (dry.taken, dry.left_out)
         assert all(reason for reason in first.left_out)
         kept = memory.get_all(user_id="ana", superseded=True, limit=1_000)
         assert all(m.origin in ("import", "user", "assistant") for m in kept)
         assert all(m.kind != "preference" for m in kept)
-        again = memory.import_from(path, source, user_id="ana")
+        again = memory.upkeep.import_from(path, source, user_id="ana")
         assert (again.taken, again.already) == (0, first.taken + first.already)
         assert memory.get_all(user_id="ana", superseded=True, limit=1_000) == kept

@@ -41,7 +41,7 @@ def test_a_key_has_one_value_at_a_time(
             truth[thing].append((day, value))
             if consolidated:
                 memory.consolidate(user_id="ann")
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
         for thing, told in truth.items():
             history = memory.history_of(f"{thing} limit", user_id="ann")
             current = [m for m in memory.get_all(user_id="ann") if thing in m.text]
@@ -129,7 +129,7 @@ def test_what_was_learned_can_be_taken_back(
             assert (undone.removed, undone.left) == (len(learned), ())
         assert visible(memory) == then
         assert memory.get_all(user_id="bob") == others
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
 
 
 @settings(max_examples=60)

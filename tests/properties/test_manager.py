@@ -193,7 +193,7 @@ def test_nobody_sees_counts_or_is_ranked_against_somebody_elses_memories(
                     sorted(m.text for m in r.get_all(user_id="alice")) for r in (together, lonely)
                 ]
                 assert left[0] == left[1]
-                counts = [r.get_stats(user_id="alice").store for r in (together, lonely)]
+                counts = [r.upkeep.get_stats(user_id="alice").store for r in (together, lonely)]
                 assert counts[0].chunks == counts[1].chunks
                 assert counts[0].documents == counts[1].documents
                 assert counts[0].kinds == counts[1].kinds
@@ -257,7 +257,7 @@ def test_changing_the_embedder_loses_nothing_and_never_mixes_spaces(
             except EmbedderFailed:
                 assert seen(memory, query, "alice") == before  # the old space still answers
                 broken.patience = 10**9
-                memory.reembed()
+                memory.upkeep.reembed()
             hits = memory.search(query, user_id="alice", top_k=20, threshold=0.0, explain=True)
             assert memory.embedding.serving_id == broken.id
             fresh = OtherEmbedder(16)

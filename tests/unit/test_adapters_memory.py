@@ -221,7 +221,7 @@ def test_no_key_or_header_of_a_request_is_in_any_file_of_the_store(tmp_path: Pat
             model="openai/gpt-4o", api_base=server.url, api_key=SECRET, messages=ASK, user="ann"
         )
         assert kept(memory) == [KEPT, QUESTION]
-        memory.sync()
+        memory.upkeep.sync()
         assert references(server.bodies[0]["messages"]) == 1
         assert not list(logger.degradations)
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -190,7 +190,7 @@ def test_an_erased_memory_is_in_no_journal(tmp_path: Path) -> None:
         assert b"quetzalcoatl" not in path.read_bytes() + _log(path)
         memory.undo(first.journal_id, user_id="ann")
         assert memory.get(other, user_id="ann").compressed is None
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
         assert settings.compress_after == timedelta(0)
 
 
@@ -233,7 +233,7 @@ def test_what_was_put_away_leaves_the_hot_search_and_is_still_reached(
     report = memory.consolidate(settings=settings, user_id="ann")
     assert report.cooled == 1
     assert memory.store.feed.cold_count() == 1
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
     asked: dict[str, Any] = {"user_id": "ann"}
     assert [h.memory.id for h in memory.search("zebra stripes", cold=False, **asked)] == []
     for cold in (None, True):
@@ -245,7 +245,7 @@ def test_what_was_put_away_leaves_the_hot_search_and_is_still_reached(
     memory.undo(report.journal_id, user_id="ann")
     assert memory.store.feed.cold_count() == 0
     assert memory.search("zebra stripes", cold=False, **asked)[0].memory.text == STORY
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
 
 
 def test_a_name_that_is_only_in_what_was_put_away_is_looked_for_there(

@@ -110,7 +110,7 @@ def test_preferences_are_compared_too(memory: MemoryManager) -> None:
 def imported(memory: MemoryManager, folder: Path) -> None:
     path = folder / "export.json"
     path.write_text(json.dumps([{"id": "1", "memory": PORTS[1]}]), encoding="utf-8")
-    memory.import_from(path, "mem0", user_id="ann")
+    memory.upkeep.import_from(path, "mem0", user_id="ann")
 
 
 def updated(memory: MemoryManager, folder: Path) -> None:
@@ -129,8 +129,8 @@ def taken_in(memory: MemoryManager, folder: Path) -> None:
     path = folder / "export.jsonl"
     with MemoryManager(SqliteStore(":memory:"), embedder=None, clock=ManualClock(NOW)) as other:
         other.add(PORTS[1], user_id="ann")
-        other.export_jsonl(path)
-    memory.import_jsonl(path, user_id="ann")
+        other.upkeep.export_jsonl(path)
+    memory.upkeep.import_jsonl(path, user_id="ann")
 
 
 @pytest.mark.parametrize("come", [imported, updated, superseded, taken_in])

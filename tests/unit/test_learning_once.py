@@ -59,7 +59,7 @@ def test_all_that_is_learned_is_one_entry_of_the_journal(memory: MemoryManager) 
     assert (run.id, run.kind, run.items) == (learned.journal_id, LEARN, 3)
     assert run.report == {"added": 3, "superseded": 0, "known": 0}
     assert len(json.loads(json.dumps(learned.to_dict()))["added"]) == 3
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
     found = memory.search("how many requests does the API allow", user_id="ann")
     assert found.hits[0].memory.text == "The API limit is 900 requests."
     assert memory.store.feed.missing_vectors(HashEmbedder().id) == ()
@@ -76,7 +76,7 @@ def test_what_was_learned_is_taken_back_together(memory: MemoryManager) -> None:
     assert memory.store.links.of(ANN, source) == ()
     kinds = {hit.memory.kind for hit in memory.search("API limit", user_id="ann").hits}
     assert kinds <= {"message"}
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
     with pytest.raises(AlreadyUndone):
         memory.undo(learned.journal_id, user_id="ann")
     assert len(memory.learn(SAID, user_id="ann")) == 3
@@ -144,7 +144,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
         assert memory.store.feed.seq() == seq
         assert texts(memory) == ["The API limit is 900 requests."]
         assert len(memory.journal(user_id="ann")) == 1
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
     with opened(tmp_path / "store.db") as memory:
         assert texts(memory) == ["The API limit is 900 requests."]
 
@@ -162,7 +162,7 @@ def test_a_revision_that_cannot_be_applied_adds_nothing(memory: MemoryManager) -
         memory.store.journal.apply(ANN, other, at=NOW)
     assert memory.store.feed.seq() == 0
     assert memory.journal(user_id="ann") == ()
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
 
 
 def test_it_is_planned_again_when_somebody_writes_meanwhile(
@@ -222,7 +222,7 @@ def test_what_was_learned_and_erased_is_nowhere_to_be_undone(memory: MemoryManag
     undone = memory.undo(learned.journal_id, user_id="ann")
     assert (undone.removed, undone.left) == (2, ())
     assert texts(memory) == []
-    assert memory.verify().ok
+    assert memory.upkeep.verify().ok
 
 
 async def learn_async() -> tuple[int, int]:

@@ -164,14 +164,14 @@ def test_bad_memories_are_refused_and_nothing_is_written(
 ) -> None:
     with pytest.raises(error):
         memory.add(data)
-    assert memory.get_stats().chunks == 0
+    assert memory.upkeep.get_stats().chunks == 0
 
 
 def test_a_batch_with_one_bad_message_writes_none(memory: agentmem.MemoryManager) -> None:
     messages = [{"role": "user", "content": "fine"}, {"role": "user", "content": "\ud800"}]
     with pytest.raises(errors.InvalidText):
         memory.add(messages)
-    assert memory.get_stats().chunks == 0
+    assert memory.upkeep.get_stats().chunks == 0
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_batch_with_one_bad_message_writes_none(memory: agentmem.MemoryManager
 def test_bad_vectors_are_refused(memory: agentmem.MemoryManager, vectors: Any) -> None:
     with pytest.raises(errors.BadVector):
         memory.add_chunks(["one"], url="a:b", vectors=vectors)
-    assert memory.get_stats().chunks == 0
+    assert memory.upkeep.get_stats().chunks == 0
 
 
 def test_ids_that_are_not_there_are_said_to_be_missing(memory: agentmem.MemoryManager) -> None:
@@ -212,7 +212,7 @@ def test_nothing_is_created_before_the_first_write(tmp_path: Path) -> None:
     path = tmp_path / "new" / "m.db"
     with agentmem.open(path, embedder=None) as memory:
         assert not memory.search("tea")
-        assert memory.get_stats().chunks == 0
+        assert memory.upkeep.get_stats().chunks == 0
         assert not path.parent.exists()
         memory.add("tea")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -328,13 +328,13 @@ def test_a_failing_embedder_leaves_words_working_and_says_so(tmp_path: Path) -> 
         results = memory.search("green tea")
         assert [hit.memory.text for hit in results] == ["green tea"]
         assert "words alone" in results.degradations[0]
-        assert not memory.get_stats().embedding.ready
+        assert not memory.upkeep.get_stats().embedding.ready
         embedder.broken = False
         seen: list[tuple[int, int]] = []
-        assert memory.reembed(progress=lambda *at: seen.append(at)) == 1
+        assert memory.upkeep.reembed(progress=lambda *at: seen.append(at)) == 1
         assert seen == [(1, 1)]
         assert not memory.search("green tea").degradations
-        assert memory.get_stats().embedding.ready
+        assert memory.upkeep.get_stats().embedding.ready
 
 
 def test_a_reranker_decides_and_a_failing_one_does_not_break_the_search() -> None:
@@ -357,7 +357,7 @@ def test_saved_indexes_are_used_and_a_damaged_one_is_built_anew(tmp_path: Path) 
     path = tmp_path / "m.db"
     with agentmem.open(path, embedder=HashEmbedder()) as memory:
         memory.add("green tea")
-        memory.sync()
+        memory.upkeep.sync()
     saved = [file for file in tmp_path.iterdir() if file.name.startswith("m.db.")]
     assert len(saved) == 2
     with agentmem.open(path, embedder=HashEmbedder(), save_indexes=False) as memory:
@@ -415,21 +415,21 @@ def test_what_was_exported_is_imported_once_and_embedded_again(tmp_path: Path) -
     with agentmem.open(tmp_path / "a.db", embedder=HashEmbedder()) as memory:
         memory.add("green tea", user_id="sam")
         memory.add("black tea", user_id="eve")
-        assert memory.export_jsonl(tmp_path / "all.jsonl") == 2
-        assert memory.export_jsonl(tmp_path / "sam.jsonl", user_id="sam") == 1
+        assert memory.upkeep.export_jsonl(tmp_path / "all.jsonl") == 2
+        assert memory.upkeep.export_jsonl(tmp_path / "sam.jsonl", user_id="sam") == 1
     with agentmem.open(tmp_path / "b.db", embedder=HashEmbedder()) as memory:
-        assert memory.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 2
-        assert memory.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 0
+        assert memory.upkeep.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 2
+        assert memory.upkeep.import_jsonl(tmp_path / "all.jsonl", as_exported=True).imported == 0
         assert memory.embedding.wait(60)
         assert found(memory, "tea", user_id="eve") == ["black tea"]
-        assert memory.get_stats().embedding.ready
+        assert memory.upkeep.get_stats().embedding.ready
     lines = (tmp_path / "sam.jsonl").read_text("utf-8").splitlines()
     (tmp_path / "bad.jsonl").write_text("\n".join([*lines[:1], "x", *lines[1:]]), encoding="utf-8")
     (tmp_path / "other.jsonl").write_text("nonsense\n", encoding="utf-8")
     with agentmem.open(tmp_path / "c.db", embedder=None) as memory:
-        assert memory.import_jsonl(tmp_path / "bad.jsonl").bad_lines[0].number == 2
+        assert memory.upkeep.import_jsonl(tmp_path / "bad.jsonl").bad_lines[0].number == 2
         with pytest.raises(errors.InvalidInput, match="not an agentmem export"):
-            memory.import_jsonl(tmp_path / "other.jsonl")
+            memory.upkeep.import_jsonl(tmp_path / "other.jsonl")
         assert not memory.get_all(user_id="sam")
 
 
@@ -440,8 +440,8 @@ def test_another_embedder_takes_over_by_itself_when_it_is_ready(tmp_path: Path) 
         assert found(memory, "tea") == ["green tea"]
         assert memory.embedding.wait(60)
         assert found(memory, "tea") == ["green tea"]
-        assert memory.get_stats().to_dict()["embedder"] == "hash@1/48"
-        assert memory.get_stats().embedding.ready
+        assert memory.upkeep.get_stats().to_dict()["embedder"] == "hash@1/48"
+        assert memory.upkeep.get_stats().embedding.ready
 
 
 CHAT = "Ann: hi Bob\nBob: hi Ann, how was Lima?\nAnn: warm, I lost my umbrella\nBob: oh no\n"
@@ -480,7 +480,7 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
     with agentmem.open(":memory:", embedder=embedder) as memory:
         assert len(memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann")) == size
         assert memory.add_chunks(texts, url="a", vectors=vectors, user_id="ann").unchanged
-        assert memory.get_stats(user_id="ann").chunks == size
+        assert memory.upkeep.get_stats(user_id="ann").chunks == size
         wrong: list[Any] = [
             vectors[:, :-1],
             vectors * float("nan"),
@@ -511,10 +511,10 @@ def test_chunks_with_ready_vectors_are_added_once(size: int) -> None:
         lambda m: m.delete(5),
         lambda m: m.delete(None),
         lambda m: m.erase(None),
-        lambda m: m.export_jsonl(5),
-        lambda m: m.export_jsonl("a\x00b"),
-        lambda m: m.import_jsonl("a\x00b"),
-        lambda m: m.backup(5),
+        lambda m: m.upkeep.export_jsonl(5),
+        lambda m: m.upkeep.export_jsonl("a\x00b"),
+        lambda m: m.upkeep.import_jsonl("a\x00b"),
+        lambda m: m.upkeep.backup(5),
         lambda m: m.update(m.add("a").ids[0], metadata="b"),
         lambda m: m.update(m.add("a").ids[0], " "),
         lambda m: m.supersede(m.add("a").ids[0], ""),
@@ -599,15 +599,15 @@ def test_a_question_that_is_embedded_does_not_hide_that_documents_are_not(
             assert any("words alone" in problem for problem in found.degradations)
             assert "no route" in memory.embedding.error
             assert "no route" in memory.embedding.unembedded
-            assert not memory.get_stats().embedding.ready
+            assert not memory.upkeep.get_stats().embedding.ready
         assert len([one for one in caplog.records if "Vectors cannot" in one.message]) == 1
         embedder.failing = False
         if in_background:
             assert embedded_in_the_end(memory, "is tea green")
         else:
-            assert memory.reembed() == 1
+            assert memory.upkeep.reembed() == 1
         assert (memory.embedding.error, memory.embedding.unembedded) == ("", "")
-        assert memory.get_stats().embedding.ready
+        assert memory.upkeep.get_stats().embedding.ready
 
 
 def test_what_could_not_be_embedded_and_is_gone_is_no_trouble_any_more(tmp_path: Path) -> None:
@@ -689,11 +689,11 @@ def test_a_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -
         memory.add_chunks([f"Milk {n}" for n in range(40)], url="b", user_id="sam")
     embedder = RefusesPoison()
     with agentmem.open(path, embedder=embedder, embed_in_background=False) as memory:
-        assert memory.reembed() == 80
+        assert memory.upkeep.reembed() == 80
         assert memory.search("poison", user_id="sam")[0].vector is None
-        assert list(memory.get_stats().to_dict()["vectors_missing"].values()) == [1]
+        assert list(memory.upkeep.get_stats().to_dict()["vectors_missing"].values()) == [1]
         calls = embedder.calls
-        assert memory.reembed() == 0
+        assert memory.upkeep.reembed() == 0
         assert embedder.calls == calls
 
 
@@ -707,7 +707,7 @@ def test_an_embedder_that_is_down_is_not_asked_for_each_text(tmp_path: Path) -> 
         agentmem.open(path, embedder=embedder, embed_in_background=False) as memory,
         pytest.raises(errors.EmbedderFailed),
     ):
-        memory.reembed()
+        memory.upkeep.reembed()
     assert embedder.calls < 10
 
 
@@ -717,12 +717,12 @@ def test_what_looks_after_a_memory_can_be_awaited_too(tmp_path: Path) -> None:
             agentmem.open(tmp_path / "memory.db", embedder=HashEmbedder(), judge_new=False)
         ) as memory:
             await memory.add("Tea is green", user_id="sam")
-            assert await memory.export_jsonl(tmp_path / "out.jsonl") == 1
+            assert await memory.upkeep.export_jsonl(tmp_path / "out.jsonl") == 1
             assert (await memory.erase_all(user_id="sam")).complete
-            assert (await memory.import_jsonl(tmp_path / "out.jsonl")).imported == 1
-            await memory.reembed()
-            await memory.vacuum()
-            assert (await memory.verify()).ok
+            assert (await memory.upkeep.import_jsonl(tmp_path / "out.jsonl")).imported == 1
+            await memory.upkeep.reembed()
+            await memory.upkeep.vacuum()
+            assert (await memory.upkeep.verify()).ok
 
     asyncio.run(look_after())
 

@@ -91,7 +91,7 @@ def test_a_predictor_holds_no_words_and_forgets_what_is_erased(tmp_path: Path) -
         signals = [("error", "KeyError: zanzibar"), ("task", "count the okapis")]
         ledger = teach(memory, "The ledger is append-only.", signals, user_id="ana")
         auth = teach(memory, "Tokens last an hour.", signals, user_id="ana")
-        memory.sync()
+        memory.upkeep.sync()
         (kept,) = predictors(path).values()
         written = str(unpack(kept))
         assert ledger in written

@@ -195,7 +195,7 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         a.add_text(LIMITS[0], user_id="ann")
         a.add_document("Our page.", url="https://e.x/p", user_id="ann")
         a.flush(30)
-        report = a.merge_from(tmp_path / "b.db")
+        report = a.upkeep.merge_from(tmp_path / "b.db")
         assert (report.added, report.same) == (5, 1)
         assert {c.kind for c in report.conflicts} == {"page", "contradiction"}
         (said,) = [c.done for c in report.conflicts if c.kind == "contradiction"]
@@ -207,11 +207,11 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         }  # fmt: skip
         assert len(a.contradictions(user_id="ann")) == 1
         assert [m.text for m in a.get_all(user_id="bob")] == ["Bob's own."]
-        assert a.verify().ok
-        again = a.merge_from(tmp_path / "b.db")
+        assert a.upkeep.verify().ok
+        again = a.upkeep.merge_from(tmp_path / "b.db")
         assert (again.added, again.same) == (0, 6)
     with pytest.raises(InvalidInput, match="no store"), opened(None) as none:
-        none.merge_from(tmp_path / "nowhere.db")
+        none.upkeep.merge_from(tmp_path / "nowhere.db")
 
 
 def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None:
@@ -220,13 +220,13 @@ def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None
             a.add_text(text, user_id="ann")
         a.learn("We use Postgres 15.", user_id="ann")
         a.flush(30)
-        a.backup(tmp_path / "copy.db")
+        a.upkeep.backup(tmp_path / "copy.db")
         before = a.get_all(user_id="ann", superseded=True)
-        report = a.merge_from(tmp_path / "copy.db")
+        report = a.upkeep.merge_from(tmp_path / "copy.db")
         assert (report.added, report.renamed, report.conflicts) == (0, 0, ())
         assert a.get_all(user_id="ann", superseded=True) == before
         a.update(before[0].id, "Changed here since.", user_id="ann")
-        report = a.merge_from(tmp_path / "copy.db")
+        report = a.upkeep.merge_from(tmp_path / "copy.db")
         assert (report.added, report.renamed) == (1, 1)
         assert "Changed here since." in {m.text for m in a.get_all(user_id="ann")}
 
@@ -235,13 +235,13 @@ def test_one_users_memories_are_given_to_another(memory: MemoryManager) -> None:
     memory.add_text("Tea is served at four.", user_id="ann")
     memory.add_text("Tea is served at four.", user_id="bob")
     memory.add_text("Bob likes chess.", user_id="bob")
-    report = memory.merge_from(user_id="bob", into="ann")
+    report = memory.upkeep.merge_from(user_id="bob", into="ann")
     assert (report.added, report.same) == (1, 1)
     texts = {m.text for m in memory.get_all(user_id="ann")}
     assert texts == {"Tea is served at four.", "Bob likes chess."}
     assert len(memory.get_all(user_id="bob")) == 2
     with pytest.raises(InvalidInput, match="same user"):
-        memory.merge_from(user_id="ann", into="ann")
+        memory.upkeep.merge_from(user_id="ann", into="ann")
 
 
 def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

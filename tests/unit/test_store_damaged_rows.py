@@ -159,8 +159,8 @@ def test_lost_versions_are_said_and_the_memory_kept(store: Path, tmp_path: Path)
 
 def test_a_whole_store_is_exported_without_a_word(store: Path, tmp_path: Path) -> None:
     with agentmem.open(store, embedder=None) as memory:
-        assert memory.verify().ok
-        assert memory.export_jsonl(tmp_path / "out.jsonl") == COUNT
+        assert memory.upkeep.verify().ok
+        assert memory.upkeep.export_jsonl(tmp_path / "out.jsonl") == COUNT
 
 
 def test_the_command_line_says_what_is_missing_and_fails(

@@ -445,7 +445,7 @@ def test_a_store_that_was_cut_to_nothing_is_not_taken_for_a_new_one(tmp_path: Pa
     path = tmp_path / "store.db"
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
         memory.add("Tea is green")
-        memory.sync()
+        memory.upkeep.sync()
     path.write_bytes(b"")
     with agentmem.open(path, embedder=None) as memory, pytest.raises(StoreCorrupt):
         memory.search("tea")

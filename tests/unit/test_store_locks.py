@@ -92,9 +92,9 @@ def test_what_was_acknowledged_survives_a_visitor_and_a_kill(tmp_path: Path, act
 READERS: dict[str, Callable[[MemoryManager, Path], object]] = {
     "read_file": lambda memory, path: read_file(path),
     "index_path": lambda memory, path: memory.index_path(path),
-    "import_jsonl": lambda memory, path: memory.import_jsonl(path),
-    "import_from": lambda memory, path: memory.import_from(path, user_id="ann"),
-    "export_jsonl": lambda memory, path: memory.export_jsonl(path),
+    "import_jsonl": lambda memory, path: memory.upkeep.import_jsonl(path),
+    "import_from": lambda memory, path: memory.upkeep.import_from(path, user_id="ann"),
+    "export_jsonl": lambda memory, path: memory.upkeep.export_jsonl(path),
 }
 
 

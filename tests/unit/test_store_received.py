@@ -81,9 +81,9 @@ def use(path: Path) -> None:
         memory.search("known", user_id="ann")
         memory.add("The boiler is serviced in May.", user_id="ann")
         memory.erase("m1", user_id="ann")
-        memory.sync()
-        memory.verify()
-        memory.get_stats()
+        memory.upkeep.sync()
+        memory.upkeep.verify()
+        memory.upkeep.get_stats()
 
 
 def doctor(path: Path, *, pending: str, index_names: list[str]) -> None:

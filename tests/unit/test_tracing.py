@@ -92,7 +92,7 @@ def test_texts_that_repeat_are_kept_once(tmp_path: Path) -> None:
             trace.record(
                 plain_snapshot(id=f"s{number}", message_id="", scope=ANN, looked_at=(one,))
             )
-        memory.sync()
+        memory.upkeep.sync()
         assert memory.store.upkeep.verify().ok
         rows = memory.store.snapshots.list(None, limit=100)
         assert len(rows) == 20
@@ -124,7 +124,7 @@ def test_erasing_a_memory_leaves_nothing_that_quotes_it(tmp_path: Path) -> None:
             s for record in memory.store.snapshots.list(None, limit=10) for s in record.mentions
         ]
         assert first.id not in stored
-        assert memory.verify().ok
+        assert memory.upkeep.verify().ok
     for file in tmp_path.iterdir():
         data = file.read_bytes()
         assert secret.encode() not in data

@@ -289,7 +289,7 @@ def test_erasing_takes_the_turn_its_trace_and_what_waits_with_it(
     again = memory.turn([{"role": "user", "content": "How does our safe open?"}], user_id="sam")
     memory.erase_all(user_id="sam")
     assert not memory.turn([ASK], user_id="sam").injected
-    memory.sync()
+    memory.upkeep.sync()
     files = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
     assert files
     assert not any(b"nineteen eighty-four" in data for data in files)

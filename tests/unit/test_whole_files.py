@@ -29,7 +29,7 @@ def test_a_link_planted_where_the_export_is_prepared_is_not_followed(tmp_path: P
     (tmp_path / f".out.jsonl.{os.getpid()}").symlink_to(victim)
     with agentmem.open(":memory:", embedder=None) as memory:
         memory.add("The boiler is serviced in May.", user_id="ana")
-        memory.export_jsonl(tmp_path / "out.jsonl")
+        memory.upkeep.export_jsonl(tmp_path / "out.jsonl")
     assert victim.read_text() == "precious"
     assert not (tmp_path / "out.jsonl").is_symlink()
 

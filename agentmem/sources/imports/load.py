@@ -476,7 +476,7 @@ def _import_ours(
             dry_run=True,
         )
     whose = {} if scope is None else {n: getattr(scope, n) for n in Scope.__slots__}
-    report = memory.import_jsonl(os.fspath(path), skip_bad_lines=True, **whose)
+    report = memory.upkeep.import_jsonl(os.fspath(path), skip_bad_lines=True, **whose)
     already = report.same_id + report.same_content
     bad = len(report.bad_lines)
     return ImportSummary(
