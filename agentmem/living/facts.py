@@ -794,6 +794,8 @@ def subject_of(text: str) -> str | None:
     stripped = _OUR_OWN.sub("the ", FOR_NOW.sub("", text.strip()))
     if _SPEAKERS.match(stripped):
         return ""
+    if _OF_OTHERS.match(stripped):
+        return None
     words = stripped.lower().replace("’", "'").split()
     if words and words[0].endswith("ing") and words[0] not in _NAMED_ING:
         return None  # "learning a language is …" tells of doing, not of a thing
@@ -809,6 +811,13 @@ def subject_of(text: str) -> str | None:
     return stripped
 
 
+_OF_OTHERS = re.compile(
+    r"(?:his|her|their|its|your|whose)\b"
+    r"|(?:the |my |our |a )?(?:main )?(?:character|hero|heroine|protagonist|villain)"
+    r"(?:['’]s|s['’]|\Z)",
+    _FLAGS,
+)
+"""Whose they are is said elsewhere: "their names are Pepper and Panda"."""
 _LETTER = re.compile(r"(?:^|\s)(?![aiI]\b)[a-z](?=\s|$)")
 _TO_NAME = re.compile(r"\bto (?=[A-Z])")  # "my flight to Rome"
 _OUR_OWN = re.compile(
@@ -1231,10 +1240,20 @@ _PREPOSITIONS = word_set(
 )
 
 
+PASSING_STATES = word_set(
+    "dead broken down empty full charged charging lost stolen stuck frozen hot cold wet dirty clean"
+    " late early ready gone missing closed open locked unlocked sick ill tired asleep awake busy"
+    " offline online cracked damaged fixed repaired"
+)
+"""How something is just now: "my phone is dead" will not be so tomorrow."""
+
+
 def _plain_value(subject: str, value: str) -> Found:
     words = value.split()
     first = words[0].lower()
     if len(words) > 4 or first in OPINIONS or first in _PREPOSITIONS or first in NO_SUBJECT:
+        return None
+    if words[-1].lower() in PASSING_STATES:
         return None
     if first.endswith("ing") and value.islower():
         return None

@@ -246,3 +246,21 @@ def test_a_key_does_not_depend_on_how_the_attribute_is_said() -> None:
     assert fact_key("the API's rate limit") == fact_key("our rate limits of the API")
     assert fact_key("my primary db") == fact_key("the main database")
     assert fact_key("") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Their names are Pepper and Panda.",
+        "Her name is Sue.",
+        "My phone is dead.",
+        "The character's name is Bob.",
+    ],
+)
+def test_what_others_are_called_and_what_passes_is_no_fact_of_the_speaker(text: str) -> None:
+    assert extract(text).facts == ()
+
+
+def test_a_name_of_the_speaker_is_still_heard() -> None:
+    (fact,) = extract("My name is Audrey.").facts
+    assert (fact.key, fact.value) == ("name", "Audrey")
