@@ -43,6 +43,15 @@ def test_the_last_one_is_cut_at_a_sentence_and_nothing_jumps_over_it() -> None:
     assert fill.fates[2].reason == "a source with a higher score was the last to fit"
 
 
+def test_what_fits_to_the_last_token_is_shown_whole() -> None:
+    roomy = fill_knowledge(FOUND, 10_000, count=characters, truncate=truncate_at_sentence)
+    exact = fill_knowledge(FOUND, roomy.tokens, count=characters, truncate=truncate_at_sentence)
+    assert exact == roomy
+    assert [fate.outcome for fate in exact.fates] == ["included"] * 3
+    short = fill_knowledge(FOUND, roomy.tokens - 1, count=characters, truncate=truncate_at_sentence)
+    assert [fate.outcome for fate in short.fates] == ["included", "included", "dropped"]
+
+
 def test_what_cannot_hold_a_sentence_is_left_out() -> None:
     fill = fill_knowledge(FOUND, 280, count=characters, truncate=truncate_at_sentence)
     assert [fate.outcome for fate in fill.fates] == ["included", "dropped", "dropped"]

@@ -8,7 +8,7 @@ import traceback
 
 import pytest
 
-from agentmem.agent.reading import five_lines, one_line
+from agentmem.agent.reading import five_lines, one_line, stand_in
 from agentmem.agent.shapes import shape_of, sniff
 
 JAVA = """Exception in thread "main" java.lang.IllegalStateException: boom
@@ -221,3 +221,13 @@ def test_what_is_shown_is_clean() -> None:
         assert "</knowledge_context>" not in text
         assert "<source" not in text
         assert not any(char in text for char in "\x1b\u202e\x00")
+
+
+def test_a_stand_in_of_exactly_its_limit_is_shortened_further() -> None:
+    def count(text: str, /) -> int:
+        return 100 if "first:" in text else 99
+
+    shape = shape_of("alpha\nbeta\n" * 500)
+    said = stand_in(shape, result_id="r1", tool="fetch", limit_tokens=100, count=count)
+    assert "first:" not in said
+    assert "r1" in said

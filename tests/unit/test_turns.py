@@ -46,6 +46,15 @@ def test_one_reference_stands_before_the_question_and_the_rest_is_untouched(
         assert turn.degradations == []
 
 
+def test_the_block_says_how_many_were_found_and_not_only_how_many_are_shown() -> None:
+    asked = [{"role": "user", "content": "At how many degrees does each kiln fire?"}]
+    with agentmem.open(":memory:", embedder=None, clock=ManualClock()) as memory:
+        for number in range(12):
+            memory.add(f"Kiln {number} fires at {900 + number} degrees.", user_id="sam")
+        turn = memory.turn(asked, config=LoopConfig(top_k=5), user_id="sam")
+        assert "Showing 5 of 12 sources" in turn.block_text
+
+
 def test_a_turn_is_remembered_and_the_next_one_finds_it(memory: agentmem.MemoryManager) -> None:
     with memory.turn(
         [{"role": "user", "content": "Our cat is called Deploy."}], user_id="sam"
