@@ -572,9 +572,10 @@ _LEVEL = LazyPattern(
     rf"degree|expertise)\b"
 )
 _LEVEL_OF = LazyPattern(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
+# "I prefer tea over coffee"; what is compared is short, so that a long text is read once.
 _COMPARED = LazyPattern(
     r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) "
-    r"(.+?) (?:over|rather than|instead of|than|more than) (.+)"
+    r"(.{1,200}?) (?:over|rather than|instead of|than|more than) (.+)"
 )
 _COMPARED_TO = LazyPattern(
     r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)"

@@ -26,7 +26,7 @@ MAX_QUESTION_CHARACTERS = 20_000
 _WORD = compile_late(r"\w+")
 _POSSESSIVE = compile_late(r"['’]s\b")
 _WHEN = compile_late(
-    r"\s*(?:when|since when|until when|how long)\b"
+    r"\b(?:when|how long)\b"
     r"|\b(?:what|which) (?:day|date|week|month|year|time)\b",
     re.IGNORECASE,
 )
