@@ -23,11 +23,13 @@ from agentmem.base.types import (
 )
 from agentmem.memory.base import Base
 from agentmem.search.intake import (
+    Instant,
     Maker,
     from_chunks,
     from_document,
     from_messages,
     from_text,
+    instant,
     prepare_all,
     require_something,
     same_message,
@@ -204,14 +206,19 @@ class Adding(Base):
         *,
         url: str = "",
         title: str = "",
+        created_at: Instant = None,
         visibility: Visibility = "private",
         metadata: Mapping[str, Any] = EMPTY,
         **whose: Unpack[Whose],
     ) -> AddResult:
-        """Remember a page in chunks. The same url with other content replaces the page (P6)."""
+        """Remember a page in chunks. The same url with other content replaces the page (P6).
+
+        `created_at` is when the page was got, if that was before now.
+        """
         if not isinstance(document, Document):
             document = Document(text=document, url=url, title=title)
         maker = self._maker(whose, visibility, metadata)
+        maker = replace(maker, now=instant(created_at, "created_at") or maker.now)
         memories = from_document(
             maker,
             document,
@@ -330,7 +337,7 @@ class Adding(Base):
             return AddResult(unchanged=True)
         with span("upsert_memory", store_id=self.telemetry_id) as told:
             entries = self._entries(memories, vectors=vectors)
-            report = self.store.replace_source(source, entries, at=maker.now)
+            report = self.store.replace_source(source, entries, at=self.clock.now())
             told.found(len(entries))
         items = () if report.unchanged else memories
         return AddResult(

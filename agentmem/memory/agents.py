@@ -293,7 +293,8 @@ class Agents(Base):
         """Remember a page in the background; returns at once and never raises."""
         early, sound = self.early_pages, isinstance(content, str | bytes)
         if sound and (early.busy or self._runtime is None) and not self._closed:
-            early.call(content, url, title, **whose)  # the first must not wait for what it loads
+            # The first must not wait for what it loads.
+            early.call(content, url, title, at=self.clock.now(), **whose)
             return True
         return self.runtime.indexer.enqueue_page(content, url, title, **whose)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -73,11 +74,14 @@ class Indexer:
         content: str | bytes,
         url: str,
         title: str = "",
+        *,
+        at: datetime | None = None,
         **whose: Unpack[Whose],
     ) -> bool:
         """Remember a page in the background; whether it was taken. At once, and never raises.
 
-        While it waits, newer content of the same url takes its place.
+        While it waits, newer content of the same url takes its place. It is
+        dated when it was handed over, `at` if that was before now (P5).
         """
         try:
             _require_page(content, url, title)
@@ -85,6 +89,7 @@ class Indexer:
                 "content": bytes(content) if isinstance(content, bytearray) else content,
                 "url": url,
                 "title": title,
+                "at": (at or self._memory.clock.now()).isoformat(),
             }
             scope = scope_of(whose)
         except (AgentMemError, TypeError, ValueError) as error:
@@ -197,7 +202,8 @@ class Indexer:
     # -- what the worker does ----------------------------------------------------------
 
     def handle_page(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        self._index(payload["content"], payload["url"], payload["title"], scope)
+        at = payload.get("at")  # not in what an earlier version left
+        self._index(payload["content"], payload["url"], payload["title"], scope, at=at)
 
     def handle_messages(self, payload: Mapping[str, Any], scope: Scope) -> None:
         said = list(filter(is_talk, sound_values(made(payload["messages"]))))
@@ -227,19 +233,26 @@ class Indexer:
         url: str,
         title: str,
         scope: Scope,
+        *,
+        at: str | None = None,
     ) -> IndexingResult:
         if isinstance(content, str):
             document = _read_text(sound(content), url)
         else:
             document = document_of(bytes(content), url=url)
-        return self.remember(replace(document, title=one_line(title or document.title)), scope)
+        titled = replace(document, title=one_line(title or document.title))
+        return self.remember(titled, scope, at=at)
 
-    def remember(self, document: Document, scope: Scope) -> IndexingResult:
+    def remember(
+        self, document: Document, scope: Scope, *, at: str | None = None
+    ) -> IndexingResult:
         """Remember a document that was made already; our own blocks in it are left out."""
         text = strip(document.text)
         if not text.strip():
             return IndexingResult(url=document.url, status="empty", title=document.title)
-        done = self._memory.add_document(replace(document, text=text), **names_of(scope))
+        done = self._memory.add_document(
+            replace(document, text=text), created_at=at, **names_of(scope)
+        )
         status: IndexStatus = "replaced" if done.replaced else "added"
         return IndexingResult(
             url=document.url,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 import agentmem
 from agentmem.base.errors import EmbedderFailed, InvalidText, RecordNotFound
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import content_hash
+from agentmem.base.types import Memory, Scope, content_hash
+from agentmem.sources.pages import one_line
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
 
@@ -78,11 +80,13 @@ def test_a_search_gives_at_most_top_k_in_order_and_none_below_the_threshold(
         assert len({hit.memory.id for hit in hits}) == len(hits)
 
 
-@given(text=texts(), url=texts(30), title=texts(30))
+@given(
+    text=texts(), url=texts(30), title=texts(30), late=st.integers(0, 10**6), first=st.booleans()
+)
 def test_every_chunk_of_a_page_says_where_and_when_it_is_from(
-    text: str, url: str, title: str
+    text: str, url: str, title: str, late: int, first: bool
 ) -> None:
-    """P5 Index metadata. Every chunk of a page carries its url, its title and when it came."""
+    """P5 Index metadata. Every chunk of a page carries its url, its title and when it was handed over, at once or through the background, however late that comes to it."""
     with opened(":memory:") as memory:
         page = agentmem.Document(text=text, url=url, title=title)
         if not text.strip():
@@ -99,6 +103,31 @@ def test_every_chunk_of_a_page_says_where_and_when_it_is_from(
             assert chunk.source_url == (url or f"text:{content_hash(text)[:24]}")
             assert chunk.title == title
             assert abs((chunk.created_at - now).total_seconds()) <= 1
+    for chunk in handed_over(f"The harbour. {text}", title, late=late, first=first):
+        assert chunk.source_url == "https://x.example/a"
+        assert chunk.title == one_line(title)
+        assert abs((chunk.created_at - now).total_seconds()) <= 1
+
+
+def wait_for(event: Event) -> None:
+    assert event.wait(30)
+
+
+def handed_over(text: str, title: str, *, late: int, first: bool) -> list[Memory]:
+    """What a page becomes that the background comes to `late` seconds after it was handed over.
+
+    The first page of a memory waits for what has to be loaded, every other one in the queue.
+    """
+    clock, opens = ManualClock(), Event()
+    with agentmem.open(":memory:", embedder=None, clock=clock) as memory:
+        if not first:
+            memory.worker.handle("gate", lambda _payload, _scope: wait_for(opens))
+            memory.worker.submit("gate", {}, scope=Scope())
+        assert memory.index_page_async(text, "https://x.example/a", title)
+        clock.advance(late)
+        opens.set()
+        assert memory.flush(30)
+        return list(memory.get_all(limit=1000))
 
 
 @given(
