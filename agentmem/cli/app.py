@@ -159,6 +159,7 @@ COMMANDS = (
         add="Remember a text.",
         search="Find the memories that answer a query.",
         list="List memories, newest first.",
+        users="List whose memories there are in the whole store.",
         get="Show one memory.",
         update="Change what a memory says.",
         history="Show what a memory said before.",

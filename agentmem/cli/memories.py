@@ -46,6 +46,7 @@ def register(app: click.Group) -> None:
     app.command()(add)
     app.command()(search)
     app.command("list")(list_memories)
+    app.command()(users)
     app.command()(get)
     app.command()(update)
     app.command()(history)
@@ -145,6 +146,7 @@ def search(
             **whose_of(ctx),
         )  # fmt: skip
         now = memory.clock.now()
+        hint = "" if found else missing(ctx, memory)
     if at.json:
         at.document(
             {
@@ -157,7 +159,7 @@ def search(
         for number, hit in enumerate(found, start=1):
             at.print(hit_lines(at, number, hit, now=now))
         if not found:
-            at.note(f"Nothing found{missing(ctx)}.")
+            at.note(f"Nothing found{hint}.")
         note_problems(at, found.degradations)
     if not found:
         raise click.exceptions.Exit(NOTHING_FOUND)
@@ -194,14 +196,37 @@ def list_memories(
         )
         more = len(found) == most
         now = memory.clock.now()
+        hint = "" if found else missing(ctx, memory)
     if at.json:
         at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
         return
     at.print(list_lines(at, found, now=now), end="\n" if found else "")
     if not found:
-        at.note(f"There are no memories{missing(ctx)}.")
+        at.note(f"There are no memories{hint}.")
     elif more and at.on_terminal:
         at.note(f"The newest {most:,}; --limit shows more.")
+
+
+def users(ctx: click.Context) -> None:
+    """List whose memories there are in the whole store."""
+    from agentmem.cli.common import one_line
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.users()
+    if at.json:
+        at.document(
+            {"users": [{"user_id": name, "memories": count} for name, count in found.items()]}
+        )
+        return
+    columns = (Column(name="Memories", right=True), Column(name="User", least=10))
+    rows = [
+        (f"{count:,}", "(no name)" if name is None else one_line(name))
+        for name, count in found.items()
+    ]
+    at.print(table(at.pen, columns, rows, width=at.width), end="\n" if rows else "")
+    if not rows:
+        at.note("There are no memories.")
 
 
 @argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
@@ -335,14 +360,18 @@ def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None
         at.note(f"Note: {one_line(problem)}")
 
 
-def missing(ctx: click.Context) -> str:
-    """A hint for an empty answer when the store is not there at all."""
+def missing(ctx: click.Context, memory: MemoryManager) -> str:
+    """Why an answer is empty: there is no store at all, or all that is there is others'."""
     from agentmem.cli.common import one_line
 
     path = common_of(ctx).path
-    if path is None or path.exists():
+    if path is not None and not path.exists():
+        return f": there is no store at {one_line(str(path))} yet"
+    others = sum(memory.users().values())
+    if not others or memory.get_all(limit=1, **whose_of(ctx)):
         return ""
-    return f": there is no store at {one_line(str(path))} yet"
+    are = "memory here is" if others == 1 else "memories here are"
+    return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)"
 
 
 # ----------------------------------------------------------------------------

@@ -84,6 +84,7 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
     recent = awaited(MemoryManager.recent)
     search_by_source_url = awaited(MemoryManager.search_by_source_url)
     history = awaited(MemoryManager.history)
+    users = awaited(MemoryManager.users)
     update = awaited(MemoryManager.update)
     supersede = awaited(MemoryManager.supersede)
     delete = awaited(MemoryManager.delete)

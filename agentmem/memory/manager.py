@@ -137,6 +137,14 @@ class Closing(Base):
         """Look after the memory as a whole: check it, copy it, move it."""
         return Upkeep(cast("MemoryManager", self))
 
+    def users(self) -> Mapping[str | None, int]:
+        """How many memories each user has, most first, in the whole store.
+
+        `None` has those that were added without a user's name. It is for who
+        runs the store, as `get_stats` without a name is; no reader needs it.
+        """
+        return self.store.upkeep.users()
+
     def close(self) -> None:
         """Save what can be saved and close; again is harmless.
 

@@ -229,6 +229,25 @@ def test_erase_all_takes_the_typed_lines_too(cli: Cli) -> None:
     assert cli("list", "--user", "alice", "--json").json["count"] == 0
 
 
+def test_who_has_no_memories_is_told_that_others_have(cli: Cli) -> None:
+    assert cli("users").out == ""
+    cli.add("The harbour opens at six.", "--user", "alice")
+    assert "the 1 memory here is of others; say whose with --user" in cli("list").err
+    cli.add("The harbour closes at nine.", "--user", "alice")
+    cli.add("The harbour is in Lisbon.", "--user", "bob")
+    hint = ": the 3 memories here are of others; say whose with --user (`agentmem users` lists"
+    assert f"There are no memories{hint}" in cli("list").err
+    assert f"Nothing found{hint}" in cli("search", "harbour").err
+    assert f"Nothing found{hint}" in cli("search", "harbour", "--user", "carol").err
+    assert cli("list", "--user", "bob", "--kind", "episode").err == "There are no memories.\n"
+    assert cli("users", "--json").json["users"] == [
+        {"user_id": "alice", "memories": 2},
+        {"user_id": "bob", "memories": 1},
+    ]
+    cli.add("Nobody in particular said this.")
+    assert "(no name)" in cli("users").out
+
+
 def test_deleting_several_finds_all_of_them_first(cli: Cli) -> None:
     first = cli.add("one")
     ran = cli("delete", first, "zzzzzz", "--yes")

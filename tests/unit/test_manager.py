@@ -386,6 +386,19 @@ def test_every_call_can_be_awaited(tmp_path: Path) -> None:
     assert asyncio.run(story()) == ["black tea"]
 
 
+def test_users_are_listed_with_what_holds_of_each(tmp_path: Path) -> None:
+    with agentmem.open(tmp_path / "m.db", embedder=None) as memory:
+        assert memory.users() == {}
+        memory.add("green tea", user_id="sam")
+        old = memory.add("black tea", user_id="sam", project_id="p").ids[0]
+        memory.supersede(old, "white tea", user_id="sam", project_id="p")
+        gone = memory.add("red tea", user_id="eve").ids[0]
+        memory.add("mint tea")
+        assert list(memory.users().items()) == [("sam", 2), (None, 1), ("eve", 1)]
+        memory.delete(gone, user_id="eve")
+        assert memory.users() == {"sam": 2, None: 1}
+
+
 def test_the_facade_has_every_call_of_the_manager() -> None:
     at_once = {"wrap", "wrap_openai", "wrap_search", "enqueue_page", "judge_later"}
     calls = {

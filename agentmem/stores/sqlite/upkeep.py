@@ -330,6 +330,20 @@ class SqliteUpkeep:
             named = self._names.owners(read, found)
             return tuple(dict.fromkeys(named[owner][1] for owner in found))
 
+    def users(self) -> dict[str | None, int]:
+        """How many memories hold of each user, most first; `None` has those of nobody named."""
+        with self._database.read() as read:
+            found = read.execute(
+                "SELECT owner, count(*) FROM memories "
+                "WHERE deleted_at IS NULL AND superseded_by IS NULL GROUP BY owner"
+            )
+            counts = dict(found)
+            named = self._names.owners(read, list(counts))
+        users: Counter[str | None] = Counter()
+        for owner, number in counts.items():
+            users[named[owner][1].user_id] += number
+        return dict(sorted(users.items(), key=lambda one: (-one[1], one[0] or "")))
+
     def verify(self) -> VerifyReport:
         """A check of every page, row, checksum and cross-reference."""
         try:
