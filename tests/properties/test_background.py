@@ -137,7 +137,7 @@ class NothingIsLost(RuleBasedStateMachine):
 
 
 TestNothingIsLost = NothingIsLost.TestCase
-TestNothingIsLost.settings = settings(max_examples=150, stateful_step_count=25)
+TestNothingIsLost.settings = settings(stateful_step_count=25)
 
 
 @given(

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem.base.filters import Selection
@@ -27,7 +27,6 @@ def message(thing: str, value: int, day: int) -> dict[str, Any]:
     return {"role": "user", "content": text, "created_at": at.isoformat()}
 
 
-@settings(max_examples=100)
 @given(st.lists(SAYINGS, max_size=9), st.booleans())
 def test_a_key_has_one_value_at_a_time(
     said: list[tuple[str, int, int, bool]], sqlite: bool
@@ -110,7 +109,6 @@ def visible(memory: MemoryManager) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60)
 @given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=4), st.booleans())
 def test_what_was_learned_can_be_taken_back(
     before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool
@@ -132,7 +130,6 @@ def test_what_was_learned_can_be_taken_back(
         assert memory.upkeep.verify().ok
 
 
-@settings(max_examples=60)
 @given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=6), st.booleans())
 def test_the_same_is_learned_once(
     before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool

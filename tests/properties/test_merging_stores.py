@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory
@@ -24,7 +24,6 @@ def said(memory: MemoryManager) -> set[Any]:
     }
 
 
-@settings(max_examples=100)
 @given(living_memories(6), living_memories(6))
 def test_merging_loses_nothing_and_adds_nothing_twice(
     ours: list[Memory], theirs: list[Memory]
