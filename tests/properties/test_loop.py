@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import agentmem
 from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
 from agentmem.base.config import LoopConfig
 from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.cite import resolve_citations
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import FaultyStore, HashEmbedder, ManualClock, ScriptedModel
 from tests.properties.strategies import texts
@@ -126,3 +128,44 @@ class Faults:
         # What the worker meets is told by its own state; the turn must tell the rest.
         self.here += "agentmem-worker" not in threading.current_thread().name
         return self._error
+
+
+@given(
+    facts=st.integers(0, 9),
+    styles=st.integers(0, 2),
+    top_k=st.integers(1, 6),
+    said=st.lists(st.sampled_from(("At nine.", "[1]", "[2]", "[3, 4]", "[7]", "[0]", "[99]"))),
+)
+def test_what_the_model_is_shown_is_true_and_what_it_cites_exists(
+    facts: int, styles: int, top_k: int, said: list[str]
+) -> None:
+    """Through the whole loop: P9 for the block that is sent, P12 for the answer that comes back."""
+    with agentmem.open(":memory:", embedder=None, clock=ManualClock()) as memory:
+        for number in range(facts):
+            memory.add(f"Kiln {number} fires at {900 + number} degrees.", user_id="sam")
+        for style in ("I prefer short answers.", "I prefer tea over coffee.")[:styles]:
+            memory.preferences.add(style, user_id="sam")
+        result = run_agent_loop_sync(
+            "At how many degrees does each kiln fire?",
+            memory=memory,
+            model=ScriptedModel(" ".join(said) or "At nine."),
+            user_id="sam",
+            config=LoopConfig(top_k=top_k, retrieval_timeout_seconds=30),
+        )
+        sent = "\n".join(str(message["content"]) for message in result.sent)
+        shown = min(facts, top_k)
+        counts = re.findall(r"Showing (\d+) of (\d+) sources", sent)
+        assert counts == ([(str(shown), str(facts))] if facts else [])
+        assert sent.count("<source ") == len(result.offered) == shown
+        assert sent.count("<user_profile>") == bool(styles)
+        if facts and styles:
+            assert sent.index("<user_profile>") < sent.index("<related_knowledge")
+        offered = {citation.index for citation in result.offered}
+        assert offered == set(range(1, shown + 1))
+        numbers = {int(number) for number in re.findall(r"\d+", result.answer)}
+        assert {citation.index for citation in result.citations} == numbers & offered
+        resolved = resolve_citations(result.answer, result.offered)
+        assert {int(number) for number in re.findall(r"\d+", resolved.text)} == numbers & offered
+        for citation in result.citations:
+            assert citation.label == "Knowledge Base"
+            assert memory.get(citation.memory_id, user_id="sam").text.startswith(citation.quote)
