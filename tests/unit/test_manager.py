@@ -680,8 +680,8 @@ def test_adding_many_does_not_wait_for_their_vectors(tmp_path: Path) -> None:
         assert memory.search("tea 3", user_id="sam")  # by its words
         embedder.let.set()
         assert memory.flush(10)
-        assert list(memory.get_stats().to_dict()["vectors_missing"].values()) == [0]
-        assert memory.get_stats().embedding.ready
+        assert list(memory.upkeep.get_stats().to_dict()["vectors_missing"].values()) == [0]
+        assert memory.upkeep.get_stats().embedding.ready
 
 
 class RefusesPoison(HashEmbedder):

@@ -337,7 +337,7 @@ class SqliteUpkeep:
                 "SELECT owner, count(*) FROM memories "
                 "WHERE deleted_at IS NULL AND superseded_by IS NULL GROUP BY owner"
             )
-            counts = dict(found)
+            counts: dict[int, int] = dict(found)
             named = self._names.owners(read, list(counts))
         users: Counter[str | None] = Counter()
         for owner, number in counts.items():
