@@ -576,3 +576,63 @@ N|The tenant pays 800 euros|The owner pays 200 euros
 N|The lamp uses 12 watts|The heater uses 900 watts
 N|She finished the report on Monday|She sent the report on Tuesday
 """
+
+PEOPLE = """
+N|Mara is working on her thesis about tides|Mara is working on a grant proposal for her lab
+N|Mara is working on her thesis|Mara is working from home
+N|Omar has been training hard for a race|Omar has been helping his sister move
+N|Lena appreciates her team's help with the launch|Lena appreciates her team's good humour
+N|Lena loves hiking in the hills|Lena loves baking bread on Sundays
+N|Theo painted a portrait of his aunt|Theo painted a mural for the school
+N|Theo's garden is full of roses|Theo's garden is a place to rest after work
+N|Ruth is determined to finish the course|Ruth is determined to visit every county
+N|Ruth is excited about the concert|Ruth is excited about her new role
+N|Ivan plays chess with his father|Ivan plays tennis on weekends
+N|Ivan started a blog about trains|Ivan started a club for young readers
+N|Nadia has two cats|Nadia has a parrot
+N|Nadia's cat is grey|Nadia's cat is on the roof again
+N|Kofi is looking for a flat near the river|Kofi is looking for a used bike
+N|Kofi is proud of his daughter|Kofi is proud of the team he built
+N|Elif took a pottery class|Elif took a trip to the coast
+N|Elif is feeling better after the surgery|Elif is feeling nervous about the talk
+N|Hugo's shop is doing well|Hugo's shop is on the main street
+N|Hugo's shop sells lamps|Hugo's shop is open late
+N|Priya wants to become a nurse|Priya wants to travel to Peru
+N|Priya is thankful for Sam's advice on the exam|Priya is thankful for Sam's lift to the airport
+N|Sam encouraged Priya to apply|Sam encouraged Priya to rest and not worry
+N|Sam is busy with the harvest|Sam is busy with exams
+N|My brother is a good cook|My brother is in Oslo this week
+N|I'm working on a novel|I'm working on my patience
+N|I'm into photography|I'm into old synthesizers
+N|My team is small|My team is great at reviews
+N|My daughter is learning the violin|My daughter is learning to swim
+N|Our house is near the station|Our house is too small for a piano
+N|My favourite part was the ending|My favourite part of the trip was the train ride
+N|Ada's new job is demanding|Ada's new job is in a hospital
+N|Ada enjoys the quiet of the library|Ada enjoys working with children
+N|Ada was nervous before the show|Ada was happy with how the show went
+N|Joel's book is about a lighthouse|Joel's book is coming out in spring
+N|Joel read a book about whales|Joel read a book by Woolf
+N|Joel is writing a screenplay set in Rome|Joel is writing letters to his cousins
+C|Mara's thesis is about tides|Mara's thesis is about volcanoes
+C|Mara lives in Lisbon|Mara lives in Porto
+C|Omar is vegetarian|Omar is not vegetarian
+C|Lena is married|Lena is single
+C|Theo's sister is called Ines|Theo's sister is called Clara
+C|Ruth works at a bank|Ruth works at a bakery
+C|Ivan has two children|Ivan has three children
+C|Nadia's cat is called Miso|Nadia's cat is called Bean
+C|Kofi was born in Accra|Kofi was born in Kumasi
+C|Elif's birthday is on 3 May|Elif's birthday is on 9 May
+C|Hugo's shop is in Lyon|Hugo's shop is in Nantes
+C|Priya is 29 years old|Priya is 34 years old
+C|Sam likes olives|Sam does not like olives
+C|My brother is a dentist|My brother is a plumber
+C|I'm left-handed|I'm right-handed
+C|My favourite colour is green|My favourite colour is blue
+C|Our wedding is on 12 June|Our wedding is on 19 June
+C|Ada's office is on the third floor|Ada's office is on the fifth floor
+C|Joel drives a Volvo|Joel does not drive a Volvo
+C|My doctor's name is Haas|My doctor's name is Lind
+"""
+"""What is true of people in everyday words: most of it differs without contradicting."""

@@ -18,13 +18,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
-from typing import Literal, get_args
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple, get_args
 
 import Stemmer
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.types import require_instant, utc
+from agentmem.data import read_json
 from agentmem.text.dates import MONTHS
 from agentmem.text.sentences import sentences
 
@@ -1439,7 +1440,8 @@ _HYPOTHESIS = re.compile(
 _CHANGE_PHRASE = re.compile(
     r"\b(?:no longer|any ?more|as of|from now on|going forward|instead of|rather than"
     r"|starting (?:in|on|from|with|next|this)|effective (?:immediately|from|as of|on)"
-    r"|moved (?:to|from|into|over)|since (?:the |last |this )?\w+|is now|are now"
+    r"|moved (?:to|from|into|over)|(?:pushed|upgraded) (?:to|back)"
+    r"|since (?:the |last |this )?\w+|is now|are now"
     r"|has been (?:changed|moved|replaced|raised|lowered)|(?:went|gone|go) from \S+ to)\b",
     re.IGNORECASE,
 )
@@ -1670,6 +1672,10 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
         if opposed or differing:
             return None
         return _by_negation(ours, theirs, rest, keyed)
+    if _is_ending(ours, theirs) and not (rest.ours or rest.theirs or opposed or differing):
+        return _verdict(
+            "negation", ours, rest, confidence=0.9, first=_saying(ours), second=_saying(theirs)
+        )
     if ours.scene or theirs.scene:
         return None  # "a man is standing", "a man is sitting": two men
     if opposed:
@@ -1705,6 +1711,11 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
     if keyed and (ours.names & theirs.names) - ours.subject - theirs.subject:
         return None  # both give the same name, in other words
     return _by_words(ours, theirs, rest, keyed)
+
+
+def _is_ending(ours: Clause, theirs: Clause) -> bool:
+    """ "I live in Lima", "I used to live in Lima": one says that it held, no more."""
+    return ours.past != theirs.past and ours.negated == theirs.negated
 
 
 def _difference(ours: Clause, theirs: Clause) -> _Difference:
@@ -2037,7 +2048,39 @@ def judge_readings(
         ).swapped()
     if not keyed and first_reading.words.isdisjoint(second_reading.words):
         return UNRELATED
+    found, related = _surest(first, first_reading, second, second_reading, keyed=keyed)
+    if found is None or _agrees_elsewhere(found.verdict, first_reading, second_reading):
+        return NONE if related else UNRELATED
+    likely = keyed or probability(found.features) >= _veto().least
+    return found.verdict if likely else NONE if related else UNRELATED
+
+
+class Finding(NamedTuple):
+    """What the rules find in two clauses, and what the veto looks at."""
+
+    verdict: Verdict
+    features: tuple[float, ...]
+
+
+def find_unvetoed(first: str, second: str) -> Finding | None:
+    """What the rules alone find in two texts without keys: what the veto is fitted on."""
+    texts = sorted((first, second))
+    one, other = (read_statement(text) for text in texts)
+    found, _ = _surest(Statement(text=texts[0]), one, Statement(text=texts[1]), other, keyed=False)
+    return None if found is None or _agrees_elsewhere(found.verdict, one, other) else found
+
+
+def _surest(
+    first: Statement,
+    first_reading: Reading,
+    second: Statement,
+    second_reading: Reading,
+    *,
+    keyed: bool,
+) -> tuple[Finding | None, bool]:
+    """The surest conflict of any two clauses, and whether the texts are about one thing."""
     best: Verdict | None = None
+    sides: tuple[Clause, Clause] | None = None
     related = keyed
     for ours in first_reading.clauses:
         for theirs in second_reading.clauses:
@@ -2050,9 +2093,66 @@ def judge_readings(
             found = compare_clauses(ours, theirs, keyed=keyed)
             if found is not None and (best is None or found.confidence > best.confidence):
                 best = _in_time(found, ours, theirs, first.date, second.date)
-    if best is not None and not _agrees_elsewhere(best, first_reading, second_reading):
-        return best
-    return NONE if related else UNRELATED
+                sides = ours, theirs
+    if best is None or sides is None:
+        return None, related
+    return Finding(best, features_of(best.reason, *sides)), related
+
+
+# ----------------------------------------------------------------------------
+# The veto: what the rules find without a key counts only if such pairs mostly do conflict.
+#
+# "Jon is working on a plan" and "Jon is working on his website" differ as two values of one
+# attribute do. The weights are fitted by `benchmarks/fit_conflicts.py`.
+
+
+FEATURES = (
+    "negation", "antonym", "typed", "name", "value",
+    "coverage", "extra", "extra_both", "shared", "same_verb", "copulas", "change", "long_value",
+)  # fmt: skip
+_TYPED = ("number", "date", "version")
+
+
+class _Veto(NamedTuple):
+    weights: tuple[float, ...]
+    bias: float
+    least: float
+
+
+@cache
+def _veto() -> _Veto:
+    told = read_json("conflicts.json")
+    weights = tuple(float(told["weights"][name]) for name in FEATURES)
+    return _Veto(weights, float(told["bias"]), float(told["least"]))
+
+
+def features_of(reason: Reason, ours: Clause, theirs: Clause) -> tuple[float, ...]:
+    """What the veto looks at, each about between 0 and 1; the same for both orders."""
+    rest = _difference(ours, theirs)
+    extra = sorted((len(rest.ours), len(rest.theirs)))
+    verbs = bool(ours.verb) and ours.verb == theirs.verb
+    return (
+        float(reason == "negation"),
+        float(reason == "antonym"),
+        float(reason in _TYPED),
+        float(reason == "name"),
+        float(reason == "value"),
+        _coverage(rest),
+        min(extra[1], 6) / 6,
+        min(extra[0], 6) / 6,
+        min(len(rest.shared), 6) / 6,
+        float(verbs),
+        (ours.copula + theirs.copula) / 2,
+        float(ours.change or theirs.change),
+        float(reason == "value" and extra[1] > 2),
+    )
+
+
+def probability(features: Sequence[float]) -> float:
+    """How likely it is that two statements with these features contradict each other."""
+    veto = _veto()
+    total = veto.bias + sum(w * f for w, f in zip(veto.weights, features, strict=True))
+    return 1 / (1 + math.exp(-total))
 
 
 def _may_relate(ours: Clause, theirs: Clause) -> bool:
@@ -2150,7 +2250,11 @@ def _in_time(
     their_date: datetime | None,
 ) -> Verdict:
     newer: Side = ""
-    if ours.past != theirs.past:
+    if found.reason == "negation" and _is_ending(ours, theirs):
+        past, present = (our_date, their_date) if ours.past else (their_date, our_date)
+        if past is None or present is None or utc(past) >= utc(present):
+            newer = "first" if ours.past else "second"
+    elif ours.past != theirs.past:
         newer = "second" if ours.past else "first"
     elif our_date is not None and their_date is not None and utc(our_date) != utc(their_date):
         later: Side = "first" if utc(our_date) > utc(their_date) else "second"

@@ -37,7 +37,7 @@ from agentmem.base.types import (
     same_audience,
 )
 from agentmem.living.conflicts import Reading, Statement, judge_readings, read_statement
-from agentmem.living.facts import Fact, from_memory
+from agentmem.living.facts import Fact, extract, from_memory
 from agentmem.living.levels import make_levels, read_essentials
 from agentmem.living.merge import (
     MergeReading,
@@ -275,7 +275,7 @@ class Planner:
             return
         if verdict.kind == "supersedes" and one.kind == other.kind == "fact":
             new, old = (one, other) if verdict.newer == "first" else (other, one)
-            if old.origin == new.origin and old.scope == new.scope and not is_pinned(old):
+            if is_change_of(old, new) and not is_pinned(old):
                 self._do(Supersede(old=old.id, new=new.id, verdict=verdict))
                 return
         if verdict.kind == "supersedes" and one.kind != "fact":
@@ -492,6 +492,18 @@ def _base_importance(memory: Memory) -> float:
 def _key_of(memory: Memory) -> str:
     record = from_memory(memory)
     return record.key if isinstance(record, Fact) else ""
+
+
+def is_change_of(old: Memory, new: Memory) -> bool:
+    """Whether the same owner and speaker speak of the same key in both (P42)."""
+    theirs = (old.origin, old.scope, old.speaker) == (new.origin, new.scope, new.speaker)
+    return theirs and not _stated_keys(old).isdisjoint(_stated_keys(new))
+
+
+def _stated_keys(memory: Memory) -> frozenset[str]:
+    """The key of its record, or the keys of what its text states."""
+    key = _key_of(memory)
+    return frozenset((key,)) if key else frozenset(one.key for one in extract(memory.text).facts)
 
 
 def _neighbours(ids: list[str]) -> Iterator[Pair]:

@@ -32,9 +32,11 @@ from agentmem.living.plans import (
     LivingState,
     SimilarPair,
     Summarise,
+    Supersede,
     apply_plan,
     pair_of,
 )
+from agentmem.living.settle import plan_contradictions
 from tests.properties.counters import quarter_characters
 from tests.properties.living_samples import same_meaning
 from tests.properties.strategies import texts, units
@@ -117,6 +119,62 @@ def memories(
         ),
         metadata=metadata,
     )
+
+
+WORDED_AS_CHANGE = ("now", "switched", "moved", "no longer", "used to")
+SAID_OF_ONE_THING = (
+    "We use Postgres 15.", "We use MySQL 8.", "We switched to MySQL 8.", "We moved to Postgres 16.",
+    "The retry limit is 3.", "The retry limit is 5.", "The retry limit is now 5.",
+    "The retry limit used to be 9.", "Ana lives in Lima.", "Ana lives in Berlin.",
+    "Ana is working on a plan.", "Ana is working on her website.",
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(SAID_OF_ONE_THING),
+            st.sampled_from(("ana", "ana", "bo")),
+            st.sampled_from(("", "", "Carl")),
+            st.integers(0, 9),
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_comparing_hides_nothing_without_a_stated_change(
+    said: list[tuple[str, str, str, int]],
+) -> None:
+    """P42 Nothing on a guess. Comparing memories supersedes one only where the same owner and
+    speaker state a change of the same key; everything else is at most an open contradiction."""
+    rows = [
+        Memory(
+            id=f"m{number}",
+            text=text,
+            kind="fact",
+            scope=Scope(user_id=owner),
+            speaker=speaker,
+            created_at=NOW - timedelta(days=days),
+        )
+        for number, (text, owner, speaker, days) in enumerate(said)
+    ]
+    pairs = [
+        SimilarPair(first=one.id, second=other.id, similarity=0.5)
+        for place, one in enumerate(rows)
+        for other in rows[place + 1 :]
+    ]
+    state = LivingState(memories=tuple(rows))
+    plan = plan_contradictions(state, now=NOW, new={one.id for one in rows}, similar=pairs)
+    known = {one.id: one for one in rows}
+    hidden = {one.id for one in apply_plan(state, plan, now=NOW).memories if one.superseded_by}
+    changes = [one for one in plan.operations if isinstance(one, Supersede)]
+    assert hidden == {one.old for one in changes}
+    for change in changes:
+        old, new = known[change.old], known[change.new]
+        assert (old.scope, old.speaker) == (new.scope, new.speaker)
+        assert any(word in f"{old.text} {new.text}" for word in WORDED_AS_CHANGE)
+        keys = [{fact.key for fact in extract(one.text).facts} for one in (old, new)]
+        assert keys[0] & keys[1]
 
 
 @st.composite

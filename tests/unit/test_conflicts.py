@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from agentmem.base.errors import InvalidInput
-from agentmem.living.conflicts import Statement, Verdict, find_conflicts, judge
+from agentmem.living.conflicts import (
+    Statement,
+    Verdict,
+    find_conflicts,
+    find_unvetoed,
+    judge,
+)
 
 
 def verdict(first: str, second: str) -> Verdict:
@@ -160,3 +166,24 @@ def test_under_one_key_only_the_values_count(first: str, second: str, conflictin
 def test_bounds_leave_room_and_lengths_may_have_parts(first: str, second: str, kind: str) -> None:
     verdict = judge(Statement(text=first), Statement(text=second))
     assert (verdict.kind == "contradicts") == (kind == "contradicts"), verdict
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The launch is on Monday.", "The launch was pushed to Friday."),
+        ("We use Postgres 15.", "We upgraded to Postgres 16."),
+        ("I live in Lima.", "I used to live in Lima."),
+        ("I'm vegan.", "I'm no longer vegan."),
+    ],
+)
+def test_a_change_in_any_of_these_words_supersedes(old: str, new: str) -> None:
+    found = judge(Statement(text=old), Statement(text=new))
+    assert (found.kind, found.newer) == ("supersedes", "second")
+
+
+def test_two_things_a_person_made_are_no_contradiction() -> None:
+    one = "Theo painted a large mural inspired by his village school."
+    other = "Theo painted a small portrait inspired by an old photograph."
+    assert find_unvetoed(one, other) is not None  # the rules alone would say so
+    assert not judge(Statement(text=one), Statement(text=other)).conflicting
