@@ -193,6 +193,8 @@ def _is_name(piece: str, base: str, first: bool) -> bool:
 
 MAX_SENTENCES = 2_000
 INDEX_WORDS = 8
+INDEX_CHARACTERS = 50
+"""No index line is longer."""
 _TITLE_WORDS = 8
 
 _FILLING = (
@@ -341,7 +343,7 @@ def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
         if not _PLEASANTRY.match(text, start, end):
             first = text[start:end]
             break
-    head = " ".join((title or first).split()[:_TITLE_WORDS]).strip(" .,:;")
+    head = _within(" ".join((title or first).split()[:_TITLE_WORDS])).strip(" .,:;")
     found = read_essentials(text)
     shown = set(analyse(head)) if head else set()
     frequency = Counter(analyse(text))
@@ -357,7 +359,16 @@ def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
     for most_words in sizes:
         terms = [term for term in ranked[:most_words] if term in surfaces]
         words = list(dict.fromkeys(surfaces[term] for term in terms))
-        yield f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
+        line = f"{head}: {', '.join(words)}" if head and words else head or ", ".join(words)
+        yield line if len(line) <= INDEX_CHARACTERS else _within(line).rstrip(" ,:")
+
+
+def _within(line: str) -> str:
+    """The words of `line` that fit into an index line; of a longer word its beginning."""
+    if len(line) <= INDEX_CHARACTERS:
+        return line
+    whole = line[: INDEX_CHARACTERS + 1].rpartition(" ")[0]
+    return whole or line[:INDEX_CHARACTERS]
 
 
 def accept_model_text(original: str, proposed: str, count: TokenCounter) -> ModelText:

@@ -28,7 +28,7 @@ from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
 from agentmem.base.types import EMPTY, Hit, Level, Memory, Scope, require_instant
 from agentmem.living.facts import Episode, Workflow, from_memory
-from agentmem.living.levels import compress, index_line, make_levels
+from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
 from agentmem.prompt.block import Pointer, source_of
 from agentmem.prompt.build import Candidate, Chosen, memory_type
@@ -953,7 +953,7 @@ class _Offering:
 def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
     told = told_text(memory)
     text = told[:LEVEL_CHARACTERS]
-    index = memory.index or index_line(text, title=memory.title) or text[:120]
+    index = memory.index or index_line(text, title=memory.title) or text[:INDEX_CHARACTERS]
     if tier == 4 or memory.kind in ("pattern", "workflow"):  # steps and templates are short already
         return told, memory.summary or text, memory.compressed or text, index
     if tier == 3:

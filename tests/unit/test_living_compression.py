@@ -119,3 +119,14 @@ def test_code_that_nothing_marks_is_kept_as_it_is(code: str) -> None:
 )
 def test_prose_on_several_lines_is_no_code(prose: str) -> None:
     assert pasted_spans(prose) == []
+
+
+def test_an_index_line_has_at_most_fifty_characters_and_ends_with_a_whole_word() -> None:
+    text = (
+        "The quarterly planning meeting about infrastructure migration was moved to Thursday. "
+        "Ana and Bo bring the capacity figures of the Rotterdam warehouse."
+    )
+    line = index_line(text)
+    assert len(line) <= 50
+    assert line.split()[-1].strip(",:") in text
+    assert len(index_line("x" * 200)) == 50
