@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, *, used: bool) -> dict[str, Any]:
             settings = ConsolidationSettings()
             began = time.perf_counter()
             reports = [
-                memory.consolidate(user_id=group, settings=settings)
+                memory.living.consolidate(user_id=group, settings=settings)
                 for group in sorted({line["group"] for line in corpus})
             ]
             seconds = time.perf_counter() - began
@@ -221,7 +221,7 @@ def timed(arguments: argparse.Namespace) -> dict[str, Any]:
                 if name == "after 100 new":
                     put(memory, made_up(100, seed=2), now, 5)
                 began, spent = time.perf_counter(), time.process_time()
-                report = memory.consolidate()
+                report = memory.living.consolidate()
                 figures[name] = {
                     "seconds": round(time.perf_counter() - began, 2),
                     "cpu seconds": round(time.process_time() - spent, 2),
@@ -232,7 +232,7 @@ def timed(arguments: argparse.Namespace) -> dict[str, Any]:
                     },
                 }
             began = time.perf_counter()
-            memory.undo(memory.journal()[-1].id)
+            memory.living.undo(memory.living.journal()[-1].id)
             figures["undo of the first, seconds"] = round(time.perf_counter() - began, 2)
     return figures
 
@@ -257,7 +257,7 @@ def simulate_year(arguments: argparse.Namespace, *, cooling: bool) -> dict[str, 
             new = memory.recent(monthly)
             used = [one.id for one in chance.sample(new, max(1, len(new) // 20))]
             memory.store.record_usage(Scope(), used, at=clock.now(), retrieved=1, cited=1)
-            cooled = memory.consolidate(settings=settings).cooled
+            cooled = memory.living.consolidate(settings=settings).cooled
             if month in (3, 12):
                 figures[f"search after {month} months, ms"] = search_time(memory, made, chance)
                 figures[f"put away in month {month}"] = cooled

@@ -72,9 +72,9 @@ def main() -> None:
 def session_one(memory: agentmem.MemoryManager) -> None:
     title("Session 1: pages are read, a preference is heard, questions are asked")
     for page in PAGES:
-        done = memory.index_page(page["content"], page["url"], page["title"], user_id=USER)
+        done = memory.sources.index_page(page["content"], page["url"], page["title"], user_id=USER)
         print(f"  indexed  {page['title']:<17} {done.status}, {done.chunks} chunks")
-    again = memory.index_page(RUNBOOK, PAGES[0]["url"], PAGES[0]["title"], user_id=USER)
+    again = memory.sources.index_page(RUNBOOK, PAGES[0]["url"], PAGES[0]["title"], user_id=USER)
     print(f"  again    {PAGES[0]['title']:<17} {again.status}")
     memory.add("Bob's cat is called Deploy.", user_id="bob")
     print("  and a memory of somebody else, which sam will never see")

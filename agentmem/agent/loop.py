@@ -514,7 +514,7 @@ class LoopRun:
         for page in pages:
             try:
                 url, title, content = read_page(page)
-                self.memory.enqueue_page(content, url, title, **whose)
+                self.memory.sources.enqueue_page(content, url, title, **whose)
             except Exception as failed:  # noqa: BLE001 - memory failing never breaks the answer
                 self._degrade(f"a page was not indexed: {type(failed).__name__}: {failed}")
 

@@ -77,7 +77,7 @@ def index(
         from agentmem.cli.common import steps
 
         with open_memory(ctx) as memory, steps(at, f"fetching {one_line(what)}"):
-            found = memory.index_url(what, allow_private=allow_private, **whose_of(ctx))
+            found = memory.sources.index_url(what, allow_private=allow_private, **whose_of(ctx))
         show_page(at, found)
     else:
         show_folder(at, index_folder(ctx, at, what, prune=prune))
@@ -91,7 +91,7 @@ def index_stdin(ctx: click.Context, *, url: str, title: str) -> IndexingResult:
     if not url:
         url = "stdin:" + content_hash(content.decode("utf-8", "replace"))[:16]
     with open_memory(ctx) as memory:
-        return memory.index_page(content, url, title, **whose_of(ctx))
+        return memory.sources.index_page(content, url, title, **whose_of(ctx))
 
 
 def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
@@ -103,7 +103,7 @@ def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> F
         def progress(done: int, total: int, file: Path) -> None:
             move(done, total, file.name)
 
-        report = memory.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
+        report = memory.sources.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
         if sum(one.chunks for one in report.results if one.status != "unchanged") > MANY_CHUNKS:
             with suppress(AgentMemError):  # it is saved on closing, so the next search finds it
                 memory.index.catch_up()

@@ -80,7 +80,7 @@ def learn(
     if isinstance(data, str) and not data.strip():
         raise InvalidInput("text", data, "is empty", remedy="Say what is to be learned from.")
     with open_memory(ctx) as memory:
-        learned = memory.learn(
+        learned = memory.living.learn(
             data,
             model=model,
             spend=spend_of(model, max_calls, max_tokens),
@@ -230,7 +230,7 @@ def _readers(ctx: click.Context, memory: MemoryManager, everyone: bool) -> list[
 
 
 def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **options: Any) -> None:
-    reports = [memory.consolidate(**options, **whose) for whose in readers]
+    reports = [memory.living.consolidate(**options, **whose) for whose in readers]
     if at.json:
         shown = [report.to_dict() for report in reports]
         at.document(shown[0] if len(shown) == 1 else {"runs": shown})
@@ -268,8 +268,10 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
             "is no id of a run",
             remedy="See them with `agentmem consolidate --log`.",
         )
-    meant = [run.id for run in memory.journal(limit=1_000, **whose) if run.id.endswith(given)]
-    undone = memory.undo(meant[0] if len(meant) == 1 else given, **whose)
+    meant = [
+        run.id for run in memory.living.journal(limit=1_000, **whose) if run.id.endswith(given)
+    ]
+    undone = memory.living.undo(meant[0] if len(meant) == 1 else given, **whose)
     if at.json:
         at.document(undone_fields(undone))
         return
@@ -281,7 +283,7 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
 
 
 def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
-    runs = memory.journal(**whose)
+    runs = memory.living.journal(**whose)
     if at.json:
         at.document({
             "runs": [
@@ -314,7 +316,7 @@ def list_contradictions(
     """List contradictions, oldest first: the open ones, or all."""
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
-        found = memory.contradictions(open_only=not everything, **whose_of(ctx))
+        found = memory.living.contradictions(open_only=not everything, **whose_of(ctx))
     if at.json:
         at.document({"contradictions": [one.to_dict() for one in found]})
     elif found:
@@ -332,7 +334,7 @@ def show(
     """Show one contradiction with both memories."""
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
-        found = memory.contradiction(id, **whose_of(ctx))
+        found = memory.living.contradiction(id, **whose_of(ctx))
     if at.json:
         at.document(found.to_dict())
     else:
@@ -359,7 +361,7 @@ def resolve(
             remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
         )  # fmt: skip
     with open_memory(ctx) as memory:
-        done = memory.resolve(id, cast("Resolution", how), note=note, **whose_of(ctx))
+        done = memory.living.resolve(id, cast("Resolution", how), note=note, **whose_of(ctx))
     if at.json:
         at.document({**done.contradiction.to_dict(), "journal_id": done.journal_id})
         return

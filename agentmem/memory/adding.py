@@ -464,11 +464,6 @@ class Changing(Adding):
         with span("delete_memory", store_id=self.telemetry_id):
             return self.store.delete_all(selection, at=self.clock.now())
 
-    def remove_by_source_url(self, url: str, **whose: Unpack[Whose]) -> int:
-        """Delete every chunk of a page."""
-        scope = scope_of(whose)
-        return self.store.remove_by_source_url(scope, require_text(url, "url"), at=self.clock.now())
-
     def erase(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> Receipt:
         """Remove memories so that their bytes are in no file of the store (P26).
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
+from agentmem.memory.sources import Sources
 from agentmem.memory.upkeep import Upkeep
 
 P = ParamSpec("P")
@@ -57,6 +59,35 @@ class AsyncUpkeep(Awaitable[Upkeep]):
     merge_from = awaited(Upkeep.merge_from)
 
 
+class AsyncSources(Awaitable[Sources]):
+    """`memory.sources`, awaited; what only queues is called on `memory.manager.sources`."""
+
+    index_page = awaited(Sources.index_page)
+    index_path = awaited(Sources.index_path)
+    index_url = awaited(Sources.index_url)
+    learn_patterns = awaited(Sources.learn_patterns)
+    search_by_source_url = awaited(Sources.search_by_source_url)
+    remove_by_source_url = awaited(Sources.remove_by_source_url)
+
+
+class AsyncLiving(Awaitable[Living]):
+    """`memory.living`, awaited."""
+
+    learn = awaited(Living.learn)
+    history_of = awaited(Living.history_of)
+    consolidate = awaited(Living.consolidate)
+    undo = awaited(Living.undo)
+    journal = awaited(Living.journal)
+    bring_back = awaited(Living.bring_back)
+    contradictions = awaited(Living.contradictions)
+    contradiction = awaited(Living.contradiction)
+    resolve = awaited(Living.resolve)
+    signal = awaited(Living.signal)
+    predict = awaited(Living.predict)
+    prefetch = awaited(Living.prefetch)
+    assemble_context = awaited(Living.assemble_context)
+
+
 class AsyncMemoryManager(Awaitable[MemoryManager]):
     """A facade over a `MemoryManager`: the same names and arguments, awaited.
 
@@ -67,6 +98,16 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
     def upkeep(self) -> AsyncUpkeep:
         """Look after the memory as a whole."""
         return AsyncUpkeep(self.manager.upkeep)
+
+    @property
+    def sources(self) -> AsyncSources:
+        """Remember pages, files and addresses."""
+        return AsyncSources(self.manager.sources)
+
+    @property
+    def living(self) -> AsyncLiving:
+        """Learn, consolidate, resolve and predict."""
+        return AsyncLiving(self.manager.living)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Any call of the manager on a thread: `await memory.run(memory.manager.upkeep.verify)`."""
@@ -82,35 +123,16 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
     get = awaited(MemoryManager.get)
     get_all = awaited(MemoryManager.get_all)
     recent = awaited(MemoryManager.recent)
-    search_by_source_url = awaited(MemoryManager.search_by_source_url)
     history = awaited(MemoryManager.history)
     users = awaited(MemoryManager.users)
     update = awaited(MemoryManager.update)
     supersede = awaited(MemoryManager.supersede)
     delete = awaited(MemoryManager.delete)
     delete_all = awaited(MemoryManager.delete_all)
-    remove_by_source_url = awaited(MemoryManager.remove_by_source_url)
     erase = awaited(MemoryManager.erase)
     erase_all = awaited(MemoryManager.erase_all)
     turn = awaited(MemoryManager.turn)
-    index_page = awaited(MemoryManager.index_page)
-    index_path = awaited(MemoryManager.index_path)
-    index_url = awaited(MemoryManager.index_url)
     flush = awaited(MemoryManager.flush)
-    signal = awaited(MemoryManager.signal)
-    predict = awaited(MemoryManager.predict)
-    prefetch = awaited(MemoryManager.prefetch)
-    assemble_context = awaited(MemoryManager.assemble_context)
-    learn = awaited(MemoryManager.learn)
-    learn_patterns = awaited(MemoryManager.learn_patterns)
-    history_of = awaited(MemoryManager.history_of)
-    consolidate = awaited(MemoryManager.consolidate)
-    undo = awaited(MemoryManager.undo)
-    journal = awaited(MemoryManager.journal)
-    bring_back = awaited(MemoryManager.bring_back)
-    contradictions = awaited(MemoryManager.contradictions)
-    contradiction = awaited(MemoryManager.contradiction)
-    resolve = awaited(MemoryManager.resolve)
     close = awaited(MemoryManager.close)
 
     async def __aenter__(self) -> Self:

@@ -14,8 +14,10 @@ from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Whose
 from agentmem.memory.adding import Changing
-from agentmem.memory.agents import Agents, Living
+from agentmem.memory.agents import Agents
 from agentmem.memory.base import Base
+from agentmem.memory.living import Living
+from agentmem.memory.sources import Sources
 from agentmem.memory.upkeep import Upkeep
 from agentmem.search.intake import Instant, scope_of
 from agentmem.search.results import Memories, SearchResults
@@ -111,11 +113,6 @@ class Reading(Base):
         """The newest memories of this reader."""
         return self.get_all(limit=limit, **whose)
 
-    def search_by_source_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
-        """Every chunk of a page, in its order."""
-        found = self.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
-        return Memories(found)
-
     def history(self, memory_id: str, **whose: Unpack[Whose]) -> tuple[Version, ...]:
         """What a memory said before each change, oldest first."""
         return self.store.history(scope_of(whose), require_text(memory_id, "memory_id"))
@@ -144,6 +141,16 @@ class Closing(Base):
         runs the store, as `get_stats` without a name is; no reader needs it.
         """
         return self.store.upkeep.users()
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Remember pages, files and addresses."""
+        return Sources(cast("MemoryManager", self))
+
+    @cached_property
+    def living(self) -> Living:
+        """Learn, consolidate, resolve and predict."""
+        return Living(cast("MemoryManager", self))
 
     def close(self) -> None:
         """Save what can be saved and close; again is harmless.
@@ -182,7 +189,7 @@ class Closing(Base):
         self.close()
 
 
-class MemoryManager(Reading, Changing, Closing, Agents, Living):
+class MemoryManager(Reading, Changing, Closing, Agents):
     """A memory.
 
     Every call may say whose memory is meant with `user_id`, `project_id`,

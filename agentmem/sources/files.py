@@ -354,7 +354,7 @@ def index_path(
     pruned = 0
     if prune:
         names = {name: getattr(scope, name) for name in type(scope).__slots__}
-        pruned = sum(memory.remove_by_source_url(url, **names) for url in vanished)
+        pruned = sum(memory.sources.remove_by_source_url(url, **names) for url in vanished)
     return FolderReport(
         root=sound(str(root)),
         results=tuple(found),

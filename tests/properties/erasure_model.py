@@ -148,7 +148,7 @@ class Life:
 
     def consolidate(self, which: int) -> None:
         del which
-        self.memory.consolidate(**ANA)
+        self.memory.living.consolidate(**ANA)
 
     def _turn(self, said: str, answer: str) -> None:
         with self.memory.turn([_user(said)], config=CONFIG, **ANA) as turn:

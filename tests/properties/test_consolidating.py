@@ -51,12 +51,12 @@ def test_a_consolidation_can_be_predicted_and_undone(
     and predicts exactly what the run does."""
     with opened_memory(memories, sqlite=sqlite, embedder=embedder) as memory:
         before, seq = contents(memory), memory.store.feed.seq()
-        predicted = memory.consolidate(dry_run=True, **whose)
+        predicted = memory.living.consolidate(dry_run=True, **whose)
         assert contents(memory) == before
         assert memory.store.feed.seq() == seq
         assert not predicted.journal_id
-        assert memory.journal(**whose) == ()
-        done = memory.consolidate(**whose)
+        assert memory.living.journal(**whose) == ()
+        done = memory.living.consolidate(**whose)
         unlike: dict[str, Any] = {"dry_run": True, "journal_id": "", "duration_seconds": 0.0}
         assert replace(done, **unlike) == replace(predicted, **unlike)
         assert bool(done.journal_id) != done.empty
@@ -65,13 +65,13 @@ def test_a_consolidation_can_be_predicted_and_undone(
             assert contents(memory) == before
             return
         assert contents(memory) != before
-        undone = memory.undo(done.journal_id, **whose)
+        undone = memory.living.undo(done.journal_id, **whose)
         assert undone.left == ()
         assert contents(memory) == before
         assert memory.upkeep.verify().ok
         with pytest.raises(AlreadyUndone):
-            memory.undo(done.journal_id, **whose)
-        again = memory.consolidate(dry_run=True, **whose)
+            memory.living.undo(done.journal_id, **whose)
+        again = memory.living.consolidate(dry_run=True, **whose)
         assert again.operations == predicted.operations
 
 
@@ -85,15 +85,15 @@ def test_both_stores_agree_and_a_second_run_finds_nothing(
         opened_memory(memories, sqlite=True, embedder=embedder) as file,
         opened_memory(memories, sqlite=False, embedder=embedder) as slow,
     ):
-        reports = [one.consolidate(user_id="ann") for one in (file, slow)]
+        reports = [one.living.consolidate(user_id="ann") for one in (file, slow)]
         assert reports[0].operations == reports[1].operations
         assert contents(file)["memories"] == contents(slow)["memories"]
         assert contents(file)["links"] == contents(slow)["links"]
         assert contents(file)["contradictions"] == contents(slow)["contradictions"]
         for one in (file, slow):
             after = contents(one)
-            assert one.consolidate(user_id="ann").empty
-            assert one.consolidate(user_id="ann", full=True).empty
+            assert one.living.consolidate(user_id="ann").empty
+            assert one.living.consolidate(user_id="ann", full=True).empty
             assert contents(one) == after
 
 
@@ -109,7 +109,7 @@ def test_a_run_touches_nobody_elses_memories(memories: list[Memory]) -> None:
     across audiences."""
     with opened_memory(memories, sqlite=False) as memory:
         before = not_anns(memory)
-        memory.consolidate(user_id="ann")
+        memory.living.consolidate(user_id="ann")
         assert not_anns(memory) == before
         seen = {m.id for m in memories if m.scope == ANN}
         for link in (*memory.store.links.all(ANN), *memory.store.contradictions.all(ANN)):

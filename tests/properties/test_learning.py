@@ -36,13 +36,13 @@ def test_a_key_has_one_value_at_a_time(
     with opened_memory([], sqlite=sqlite) as memory:
         truth: dict[str, list[tuple[int, int]]] = {thing: [] for thing in THINGS}
         for thing, value, day, consolidated in said:
-            memory.learn(message(thing, value, day), user_id="ann")
+            memory.living.learn(message(thing, value, day), user_id="ann")
             truth[thing].append((day, value))
             if consolidated:
-                memory.consolidate(user_id="ann")
+                memory.living.consolidate(user_id="ann")
         assert memory.upkeep.verify().ok
         for thing, told in truth.items():
-            history = memory.history_of(f"{thing} limit", user_id="ann")
+            history = memory.living.history_of(f"{thing} limit", user_id="ann")
             current = [m for m in memory.get_all(user_id="ann") if thing in m.text]
             if not told:
                 assert history == ()
@@ -55,7 +55,7 @@ def test_a_key_has_one_value_at_a_time(
             check_intervals(history)
             for day in range(-1, 8):
                 at = NOW - timedelta(days=30 - day)
-                held = memory.history_of(f"{thing} limit", as_of=at, user_id="ann")
+                held = memory.living.history_of(f"{thing} limit", as_of=at, user_id="ann")
                 values = [v for d, v in expected if d <= day]
                 assert [m.text for m in held] == [
                     f"The {thing} limit is {v}00 requests." for v in values[-1:]
@@ -117,13 +117,13 @@ def test_what_was_learned_can_be_taken_back(
     followed before, and changes no owner's memory else."""
     with opened_memory([], sqlite=sqlite) as memory:
         memory.add_messages(before + said, user_id="ann")
-        memory.learn(before, user_id="ann")
-        memory.learn(said, user_id="bob")
+        memory.living.learn(before, user_id="ann")
+        memory.living.learn(said, user_id="bob")
         then, others = visible(memory), memory.get_all(user_id="bob")
-        learned = memory.learn(said, user_id="ann")
+        learned = memory.living.learn(said, user_id="ann")
         assert bool(learned.journal_id) == bool(learned.added)
         if learned.journal_id:
-            undone = memory.undo(learned.journal_id, user_id="ann")
+            undone = memory.living.undo(learned.journal_id, user_id="ann")
             assert (undone.removed, undone.left) == (len(learned), ())
         assert visible(memory) == then
         assert memory.get_all(user_id="bob") == others
@@ -137,18 +137,18 @@ def test_the_same_is_learned_once(
     """G5 Learned once. Learning the same turns again changes nothing, and a dry run says what
     a run does without doing it."""
     with opened_memory([], sqlite=sqlite) as memory:
-        memory.learn(before, user_id="ann")
+        memory.living.learn(before, user_id="ann")
         seq = memory.store.feed.seq()
-        foreseen = memory.learn(said, user_id="ann", dry_run=True)
+        foreseen = memory.living.learn(said, user_id="ann", dry_run=True)
         assert memory.store.feed.seq() == seq
-        learned = memory.learn(said, user_id="ann")
+        learned = memory.living.learn(said, user_id="ann")
         assert [m.text for m in foreseen.added] == [m.text for m in learned.added]
         assert (foreseen.known, len(foreseen.superseded)) == (
             learned.known,
             len(learned.superseded),
         )
-        then, runs = visible(memory), memory.journal(user_id="ann")
-        again = memory.learn(said, user_id="ann")
+        then, runs = visible(memory), memory.living.journal(user_id="ann")
+        again = memory.living.learn(said, user_id="ann")
         assert (again.added, again.superseded, again.journal_id) == ((), (), "")
         assert visible(memory) == then
-        assert memory.journal(user_id="ann") == runs
+        assert memory.living.journal(user_id="ann") == runs

@@ -34,8 +34,8 @@ def test_merging_loses_nothing_and_adds_nothing_twice(
         opened_memory(ours, sqlite=False) as here,
         opened_memory(theirs, sqlite=True) as there,
     ):
-        here.consolidate(user_id="ann")
-        there.consolidate(user_id="ann")
+        here.living.consolidate(user_id="ann")
+        there.living.consolidate(user_id="ann")
         both, other = said(here) | said(there), said(there)
         before = {m.id: m for m in here.get_all(user_id="ann", limit=1_000)}
         report = StoreMerger(here).merge_store(there.store)

@@ -89,7 +89,7 @@ def test_a_context_is_its_readers_own(
         options: Any = {"signals": seen, "task": task, "activity": activity, "user_id": "ana"}
         for project in (None, "shop"):
             assert memory.flush(30)  # contradictions are looked for in the background
-            context = memory.assemble_context(budget, project_id=project, **options)
+            context = memory.living.assemble_context(budget, project_id=project, **options)
             assert context.degradations == ()
             assert context.tokens <= budget
             assert sum(context.tier_budgets.values()) == budget
@@ -98,7 +98,7 @@ def test_a_context_is_its_readers_own(
                     visibility == "project" and project is None
                 ):
                     assert mark not in context.text
-            assert memory.assemble_context(budget, project_id=project, **options) == context
+            assert memory.living.assemble_context(budget, project_id=project, **options) == context
 
 
 @given(
@@ -154,7 +154,7 @@ def test_what_is_erased_is_predicted_no_more(
             )
             predictions.remember(features, [ids[n] for n in sorted(cited)], scope)
         assert memory.flush(10)
-        before = memory.predict([("task", "okapi counting")], user_id="ana")
+        before = memory.living.predict([("task", "okapi counting")], user_id="ana")
         assert {p.memory.id for p in before} == {ids[n] for _, cited in lessons for n in cited}
         if everything:
             memory.erase_all(user_id="ana")
@@ -164,7 +164,7 @@ def test_what_is_erased_is_predicted_no_more(
             memory.erase(sorted(gone), user_id="ana")
         else:
             gone = set()
-        after = memory.predict([("task", "okapi counting")], user_id="ana")
+        after = memory.living.predict([("task", "okapi counting")], user_id="ana")
         assert {p.memory.id for p in after} == {p.memory.id for p in before} - gone
         for name, value in kept_settings(store).items():
             written = str(unpack(value)) if name.startswith("predictor ") else value

@@ -40,7 +40,7 @@ def wait_for_the_end() -> None:
 def indexed(path: Path, count: int) -> None:
     memory = agentmem.open(path, embedder=None, judge_new=False)
     memory.add("The first one", user_id="ann")
-    memory.index_path(path.parent, user_id="ann")
+    memory.sources.index_path(path.parent, user_id="ann")
     say("indexed")
     sys.stdin.readline()  # somebody else visits the store
     for number in range(count):
@@ -103,7 +103,7 @@ def watched(path: Path) -> None:
                 pass
 
     sys.addaudithook(look)
-    memory.index_path(folder, user_id="ann")
+    memory.sources.index_path(folder, user_id="ann")
     memory.search("apple", user_id="ann")
     memory.upkeep.export_jsonl(folder / "export.jsonl")
     memory.upkeep.import_jsonl(folder / "export.jsonl")

@@ -553,7 +553,9 @@ def test_a_busy_memory_closes_within_a_second_without_a_word_and_loses_nothing(
     slow = Slow(gate)
     memory = agentmem.open(path, embedder=slow)
     for number in range(40):
-        memory.enqueue_page(f"Gate {number} is green.", f"https://x.test/{number}", user_id="a")
+        memory.sources.enqueue_page(
+            f"Gate {number} is green.", f"https://x.test/{number}", user_id="a"
+        )
     assert slow.begun.wait(30)
     began = time.perf_counter()
     memory.close()

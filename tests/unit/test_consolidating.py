@@ -66,7 +66,7 @@ def test_many_copies_of_one_text_become_one_in_a_single_run(memory: MemoryManage
         wait(memory, 0.001)
         memory.add_messages([{"role": "user", "content": STORY}], session=f"s{number}",
                             user_id="ann")  # fmt: skip
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert report.deduped == 39
     (left,) = memory.get_all(user_id="ann")
     assert len(left.metadata["merged_from"]) == 39
@@ -79,23 +79,23 @@ def test_a_forgotten_memory_is_found_by_its_id_alone_and_can_be_brought_back(
     used, chatter = say(memory, STORY, "Hey, see you at the lighthouse!")
     use(memory, used)
     wait(memory, 100)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert report.forgotten == 1
     assert [hit.memory.id for hit in memory.search("lighthouse", user_id="ann")] == []
     assert [one.id for one in memory.get_all(user_id="ann")] == [used]
     listed = memory.get_all(user_id="ann", forgotten=True)
     assert {one.id for one in listed} == {used, chatter}
     assert memory.get(chatter, user_id="ann").metadata["forgotten_because"] == "unused"
-    entry = memory.bring_back(chatter, user_id="ann")
+    entry = memory.living.bring_back(chatter, user_id="ann")
     assert memory.search("lighthouse", user_id="ann")[0].memory.id == chatter
-    memory.undo(entry.id, user_id="ann")
+    memory.living.undo(entry.id, user_id="ann")
     assert len(memory.search("lighthouse", user_id="ann")) == 0
 
 
 def test_nothing_is_unused_where_use_is_never_counted(memory: MemoryManager) -> None:
     say(memory, "Hey, see you at the lighthouse!")
     wait(memory, 400)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert report.forgotten == 0
     assert "never counted" in report.notes[0]
 
@@ -103,17 +103,17 @@ def test_nothing_is_unused_where_use_is_never_counted(memory: MemoryManager) -> 
 def test_undo_leaves_what_somebody_changed_since(memory: MemoryManager) -> None:
     (told,) = say(memory, STORY)
     wait(memory, 40)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert report.compressed == 1
     memory.store.record_usage(ANN, [told], at=memory.clock.now(), retrieved=3)
     memory.update(told, "Something else altogether, which is new.", user_id="ann")
-    undone = memory.undo(report.journal_id, user_id="ann")
+    undone = memory.living.undo(report.journal_id, user_id="ann")
     now = memory.get(told, user_id="ann")
     assert now.text == "Something else altogether, which is new."
     assert now.usage.retrieved == 3
     assert {left.split()[1] for left in undone.left} == {"summary", "compressed", "index"}
     with pytest.raises(AlreadyUndone):
-        memory.undo(report.journal_id, user_id="ann")
+        memory.living.undo(report.journal_id, user_id="ann")
 
 
 def test_use_counted_after_a_merge_stays_when_it_is_undone(memory: MemoryManager) -> None:
@@ -124,11 +124,11 @@ def test_use_counted_after_a_merge_stays_when_it_is_undone(memory: MemoryManager
     )  # fmt: skip
     use(memory, first)
     use(memory, second)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     (kept,) = memory.get_all(user_id="ann")
     assert kept.usage.cited == 2
     use(memory, kept.id)
-    memory.undo(report.journal_id, user_id="ann")
+    memory.living.undo(report.journal_id, user_id="ann")
     counts = {i: memory.get(i, user_id="ann").usage.cited for i in (first, second)}
     assert sorted(counts.values()) == [1, 2]
     assert counts[kept.id] == 2
@@ -137,15 +137,15 @@ def test_use_counted_after_a_merge_stays_when_it_is_undone(memory: MemoryManager
 def test_nobody_undoes_somebody_elses_run(memory: MemoryManager) -> None:
     say(memory, STORY)
     wait(memory, 40)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     others: list[dict[str, Any]] = [{}, {"user_id": "bob"}]
     for whose in others:
         with pytest.raises(RecordNotFound):
-            memory.undo(report.journal_id, **whose)
-        assert memory.journal(**whose) == ()
+            memory.living.undo(report.journal_id, **whose)
+        assert memory.living.journal(**whose) == ()
     with pytest.raises(RecordNotFound):
-        memory.undo("no such run", user_id="ann")
-    (run,) = memory.journal(user_id="ann")
+        memory.living.undo("no such run", user_id="ann")
+    (run,) = memory.living.journal(user_id="ann")
     assert run.report["compressed"] == 1
 
 
@@ -172,9 +172,9 @@ def test_an_erased_memory_is_in_no_journal(tmp_path: Path) -> None:
     with MemoryManager(SqliteStore(path), clock=ManualClock(NOW), path=path) as memory:
         told, other = say(memory, f"{secret} We were all quite happy. It was a nice day.", STORY)
         wait(memory, 40)
-        first = memory.consolidate(user_id="ann")
+        first = memory.living.consolidate(user_id="ann")
         settings = ConsolidationSettings(compress_after=timedelta(0))
-        memory.bring_back([told], user_id="ann")
+        memory.living.bring_back([told], user_id="ann")
         memory.store.journal.apply(
             ANN,
             Revision(
@@ -188,7 +188,7 @@ def test_an_erased_memory_is_in_no_journal(tmp_path: Path) -> None:
         assert b"quetzalcoatl" in path.read_bytes() + _log(path)
         memory.erase(told, user_id="ann")
         assert b"quetzalcoatl" not in path.read_bytes() + _log(path)
-        memory.undo(first.journal_id, user_id="ann")
+        memory.living.undo(first.journal_id, user_id="ann")
         assert memory.get(other, user_id="ann").compressed is None
         assert memory.upkeep.verify().ok
         assert settings.compress_after == timedelta(0)
@@ -202,7 +202,7 @@ def _log(path: Path) -> bytes:
 def test_erasing_a_survivor_erases_its_duplicates(memory: MemoryManager) -> None:
     for session in ("a", "b", "c"):
         memory.add_messages([{"role": "user", "content": STORY}], session=session, user_id="ann")
-    memory.consolidate(user_id="ann")
+    memory.living.consolidate(user_id="ann")
     (kept,) = memory.get_all(user_id="ann")
     receipt = memory.erase(kept.id, user_id="ann")
     assert len(receipt.ids) == 3
@@ -215,10 +215,10 @@ def test_a_run_can_be_undone_after_the_store_was_opened_again(tmp_path: Path) ->
     with MemoryManager(SqliteStore(path), clock=clock, path=path) as memory:
         (told,) = say(memory, STORY)
         clock.advance(40 * DAY)
-        report = memory.consolidate(user_id="ann")
+        report = memory.living.consolidate(user_id="ann")
     with MemoryManager(SqliteStore(path), clock=clock, path=path) as memory:
         assert memory.get(told, user_id="ann").compressed
-        assert memory.undo(report.journal_id, user_id="ann").restored == 1
+        assert memory.living.undo(report.journal_id, user_id="ann").restored == 1
         assert memory.get(told, user_id="ann").compressed is None
 
 
@@ -230,7 +230,7 @@ def test_what_was_put_away_leaves_the_hot_search_and_is_still_reached(
     use(memory, used)
     wait(memory, 200)
     settings = ConsolidationSettings(hot_memories=1)
-    report = memory.consolidate(settings=settings, user_id="ann")
+    report = memory.living.consolidate(settings=settings, user_id="ann")
     assert report.cooled == 1
     assert memory.store.feed.cold_count() == 1
     assert memory.upkeep.verify().ok
@@ -242,7 +242,7 @@ def test_what_was_put_away_leaves_the_hot_search_and_is_still_reached(
     assert memory.get(told, user_id="ann").text == STORY
     found = memory.get_all(filters={"text": {"contains": "zebra"}}, **asked)
     assert [one.id for one in found] == [told]
-    memory.undo(report.journal_id, user_id="ann")
+    memory.living.undo(report.journal_id, user_id="ann")
     assert memory.store.feed.cold_count() == 0
     assert memory.search("zebra stripes", cold=False, **asked)[0].memory.text == STORY
     assert memory.upkeep.verify().ok
@@ -256,7 +256,9 @@ def test_a_name_that_is_only_in_what_was_put_away_is_looked_for_there(
     for _ in range(2):
         use(memory, last)
     wait(memory, 200)
-    report = memory.consolidate(settings=ConsolidationSettings(hot_memories=4), user_id="ann")
+    report = memory.living.consolidate(
+        settings=ConsolidationSettings(hot_memories=4), user_id="ann"
+    )
     assert report.cooled == 4
     asked: dict[str, Any] = {"user_id": "ann", "top_k": 1}
     for name, cold, wanted in (("Cabo7", None, last), ("Cabo0", None, first), ("Cabo0", False, "")):
@@ -270,7 +272,7 @@ def test_contexts_show_the_level_that_was_made(memory: MemoryManager) -> None:
     (told,) = say(memory, STORY)
     fact = memory.add_text("Deploys go out on Thursdays.", user_id="ann").items[0].id
     wait(memory, 40)
-    memory.consolidate(user_id="ann")
+    memory.living.consolidate(user_id="ann")
     one = memory.get(told, user_id="ann")
     assert served_level(one) == "compressed"
     assert served_text(one) == one.compressed
@@ -288,24 +290,24 @@ def test_a_model_writes_shorter_summaries_within_its_limit(memory: MemoryManager
     ids = say(memory, STORY, STORY.replace("Porto", "Lisbon"))
     wait(memory, 8)
     model = ScriptedModel(short)
-    report = memory.consolidate(model=model, spend=Spend(calls=1), full=True, user_id="ann")
+    report = memory.living.consolidate(model=model, spend=Spend(calls=1), full=True, user_id="ann")
     assert report.model_calls == len(model.requests) == 1
     assert report.model_tokens > 0
     assert "spend limit" in report.notes[-1]
     summaries = [memory.get(i, user_id="ann").summary for i in ids]
     assert summaries.count(short) <= 1
-    memory.undo(report.journal_id, user_id="ann")
+    memory.living.undo(report.journal_id, user_id="ann")
     lying = ScriptedModel("Gustavo painted 7 elephants in Madrid.")
-    memory.consolidate(model=lying, full=True, user_id="ann")
+    memory.living.consolidate(model=lying, full=True, user_id="ann")
     assert all("elephants" not in (memory.get(i, user_id="ann").summary or "") for i in ids)
 
 
 def test_a_model_that_fails_changes_nothing_but_the_notes(memory: MemoryManager) -> None:
     say(memory, STORY)
     wait(memory, 40)
-    predicted = memory.consolidate(dry_run=True, user_id="ann")
+    predicted = memory.living.consolidate(dry_run=True, user_id="ann")
     broken = ScriptedModel(RuntimeError("no network"))
-    report = memory.consolidate(model=broken, user_id="ann")
+    report = memory.living.consolidate(model=broken, user_id="ann")
     assert report.operations == predicted.operations
     assert "no network" in report.notes[-1]
 
@@ -315,23 +317,23 @@ def test_verdicts_of_a_model_are_kept(memory: MemoryManager) -> None:
     memory.add_text("The kitchen wall of our office is painted in blue today.", user_id="ann")
     settings = ConsolidationSettings(merge_similarity=1.0)
     model = ScriptedModel("yes")
-    report = memory.consolidate(model=model, settings=settings, user_id="ann")
+    report = memory.living.consolidate(model=model, settings=settings, user_id="ann")
     asked = len(model.requests)
     assert report.contradictions == 1
     assert model.requests[0]["response_format"]["json_schema"]["name"] == "verdict"
-    memory.undo(report.journal_id, user_id="ann")
-    again = memory.consolidate(model=model, settings=settings, full=True, user_id="ann")
+    memory.living.undo(report.journal_id, user_id="ann")
+    again = memory.living.consolidate(model=model, settings=settings, full=True, user_id="ann")
     assert again.contradictions == 1
     assert len(model.requests) == asked
 
 
 def test_bad_settings_are_refused(memory: MemoryManager) -> None:
     with pytest.raises(InvalidInput, match="settings"):
-        memory.consolidate(settings={"merge": 1}, user_id="ann")  # type: ignore[arg-type]
+        memory.living.consolidate(settings={"merge": 1}, user_id="ann")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
-        memory.consolidate(model=7, user_id="ann")  # type: ignore[arg-type]
+        memory.living.consolidate(model=7, user_id="ann")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
-        memory.consolidate(nobody="x")  # type: ignore[call-arg]  # on purpose
+        memory.living.consolidate(nobody="x")  # type: ignore[call-arg]  # on purpose
     with pytest.raises(InvalidInput):
         Spend(calls=-1)
 
@@ -341,7 +343,7 @@ def test_the_night_consolidates_everybody(memory: MemoryManager) -> None:
     memory.add_messages([{"role": "user", "content": STORY}], user_id="bob")
     wait(memory, 40)
     assert run_nightly(memory) == 2
-    assert all(len(memory.journal(user_id=who)) == 1 for who in ("ann", "bob"))
+    assert all(len(memory.living.journal(user_id=who)) == 1 for who in ("ann", "bob"))
     assert run_nightly(memory, limit_seconds=-1) == 0
     memory.worker.submit("consolidate", {}, key="consolidate")
     assert memory.flush(30)
@@ -363,7 +365,7 @@ def test_one_owner_who_fails_keeps_nobody_from_the_night(
 
     monkeypatch.setattr(memory.store.journal, "apply", broken)
     assert run_nightly(memory) == 2
-    assert [len(memory.journal(user_id=who)) for who in ("ann", "bob", "cy")] == [0, 1, 1]
+    assert [len(memory.living.journal(user_id=who)) for who in ("ann", "bob", "cy")] == [0, 1, 1]
 
 
 def test_the_schedule_waits_for_the_hour_and_can_be_closed(memory: MemoryManager) -> None:
@@ -382,18 +384,18 @@ def test_what_everybody_sees_is_only_consolidated_by_its_owner(memory: MemoryMan
         [{"role": "user", "content": STORY}], visibility="system", user_id="operator"
     )
     wait(memory, 40)
-    assert memory.consolidate(user_id="ann").empty
-    assert memory.consolidate(user_id="operator").compressed == 1
+    assert memory.living.consolidate(user_id="ann").empty
+    assert memory.living.consolidate(user_id="operator").compressed == 1
 
 
 def test_an_empty_memory_stays_untouched(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with MemoryManager(SqliteStore(path), clock=ManualClock(NOW), path=path) as memory:
-        assert memory.consolidate().empty
-        assert memory.consolidate(dry_run=True).empty
-        assert memory.contradictions() == ()
-        assert memory.journal() == ()
-        assert memory.history_of("anything") == ()
+        assert memory.living.consolidate().empty
+        assert memory.living.consolidate(dry_run=True).empty
+        assert memory.living.contradictions() == ()
+        assert memory.living.journal() == ()
+        assert memory.living.history_of("anything") == ()
     assert not path.exists()
 
 
@@ -415,7 +417,7 @@ def test_a_run_goes_on_when_somebody_writes_meanwhile(
         return real(scope, revision, at=at)
 
     monkeypatch.setattr(journal, "apply", apply)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert len(calls) == 2
     assert report.journal_id
     assert "zebra" not in (memory.get(told, user_id="ann").compressed or "")

@@ -49,18 +49,18 @@ def test_one_that_fails_is_logged_and_the_next_is_made(caplog: pytest.LogCapture
 
 def test_the_first_pages_of_a_memory_are_kept_in_their_order() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
-        assert memory.enqueue_page("The harbour opens at six.", "https://x.example/a")
-        assert memory.enqueue_page("The harbour opens at seven.", "https://x.example/a")
-        assert memory.enqueue_page("", "https://x.example/b")
+        assert memory.sources.enqueue_page("The harbour opens at six.", "https://x.example/a")
+        assert memory.sources.enqueue_page("The harbour opens at seven.", "https://x.example/a")
+        assert memory.sources.enqueue_page("", "https://x.example/b")
         assert memory.flush(30)
-        found = memory.search_by_source_url("https://x.example/a")
+        found = memory.sources.search_by_source_url("https://x.example/a")
         assert [chunk.text for chunk in found] == ["The harbour opens at seven."]
 
 
 def test_closing_at_once_loses_no_page(tmp_path: object) -> None:
     path = f"{tmp_path}/memory.db"
     with agentmem.open(path, embedder=None) as memory:
-        memory.enqueue_page("The harbour opens at six.", "https://x.example/a")
+        memory.sources.enqueue_page("The harbour opens at six.", "https://x.example/a")
     with agentmem.open(path, embedder=None) as memory:
         assert memory.flush(30)
         assert memory.search("harbour")
@@ -68,4 +68,4 @@ def test_closing_at_once_loses_no_page(tmp_path: object) -> None:
 
 def test_what_is_no_page_is_refused_even_as_the_first() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
-        assert not memory.enqueue_page(7, "https://x.example/a")  # type: ignore[arg-type]
+        assert not memory.sources.enqueue_page(7, "https://x.example/a")  # type: ignore[arg-type]

@@ -170,7 +170,7 @@ def test_the_plain_install_adds_searches_wraps_and_turns(tmp_path: Path) -> None
 import agentmem
 with agentmem.open("memory.db") as memory:
     memory.add("Sam drinks green tea in the morning.", user_id="sam")
-    memory.index_page("# Ports\\n\\nThe ferry leaves at seven.", url="https://a.example/")
+    memory.sources.index_page("# Ports\\n\\nThe ferry leaves at seven.", url="https://a.example/")
     print(memory.search("which tea does Sam drink?", user_id="sam")[0].memory.text)
 
     def model(*, model, messages, **options):

@@ -132,13 +132,13 @@ def test_nobody_waits_for_the_other_end_of_a_pipe(
     os.mkfifo(tmp_path / ".gitignore")
     (tmp_path / "code.py").write_text("x = 1\n")
     with agentmem.open(":memory:", embedder=None) as memory:
-        (refused,) = ended(lambda: memory.index_path(tmp_path / "pipe.py"))
+        (refused,) = ended(lambda: memory.sources.index_path(tmp_path / "pipe.py"))
         assert isinstance(refused, FileRefused)
         assert refused.problem == "is not a file"
-        (report,) = ended(lambda: memory.index_path(tmp_path))
+        (report,) = ended(lambda: memory.sources.index_path(tmp_path))
         assert isinstance(report, FolderReport)
         assert [one.reason for one in report.skipped] == ["is not a file"]
-        (learned,) = ended(lambda: memory.learn_patterns(tmp_path))
+        (learned,) = ended(lambda: memory.sources.learn_patterns(tmp_path))
         assert isinstance(learned, LearnedPatterns)
         assert dict(learned.left_out) == {"not readable": 1}
         # A pipe that takes the place of a file after it was looked at.
@@ -150,7 +150,12 @@ def test_nobody_waits_for_the_other_end_of_a_pipe(
 @pytest.mark.parametrize("path", ["", None, 5])
 def test_what_is_no_path_is_refused_wherever_one_is_read(path: Any) -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
-        calls = (read_file, memory.index_path, memory.learn_patterns, lambda p: [*read_export(p)])
+        calls = (
+            read_file,
+            memory.sources.index_path,
+            memory.sources.learn_patterns,
+            lambda p: [*read_export(p)],
+        )
         for call in calls:
             with pytest.raises(InvalidInput, match="path"):
                 call(path)

@@ -39,7 +39,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryMan
 
 def found(memory: MemoryManager) -> list[tuple[str, str]]:
     assert memory.flush(30)
-    return [(one.a.text, one.b.text) for one in memory.contradictions(user_id="ann")]
+    return [(one.a.text, one.b.text) for one in memory.living.contradictions(user_id="ann")]
 
 
 def say(memory: MemoryManager, text: str, role: str = "user", name: str = "") -> None:
@@ -52,7 +52,7 @@ def test_what_two_messages_state_is_compared(memory: MemoryManager) -> None:
     for text in SAID:
         say(memory, text)
     assert found(memory) == [SAID]
-    (one,) = memory.contradictions(user_id="ann")
+    (one,) = memory.living.contradictions(user_id="ann")
     assert (one.a_value, one.b_value) == ("8080", "9090")
 
 
@@ -95,7 +95,7 @@ def test_a_change_told_in_a_message_is_no_contradiction_of_a_message(
 def test_what_was_learned_speaks_for_the_message_it_is_from(memory: MemoryManager) -> None:
     for text in PORTS:
         say(memory, text)
-        memory.learn({"role": "user", "content": text}, user_id="ann")
+        memory.living.learn({"role": "user", "content": text}, user_id="ann")
     say(memory, "Lunch?")
     assert found(memory) == []
     assert [m.text for m in memory.get_all(user_id="ann", kinds=["fact"])] == [PORTS[1]]
@@ -161,12 +161,12 @@ def test_what_two_people_share_with_a_project_is_compared(memory: MemoryManager)
     memory.add(PORTS[1], user_id="bob", **SHARED)
     assert memory.flush(30)
     for user in ("ann", "bob", "cy"):
-        (one,) = memory.contradictions(user_id=user, project_id="p")
+        (one,) = memory.living.contradictions(user_id=user, project_id="p")
         assert (one.a.text, one.b.text) == PORTS
-    assert memory.contradictions(user_id="ann", project_id="q") == ()
-    resolved = memory.resolve(one.id, "b_wins", user_id="cy", project_id="p")
+    assert memory.living.contradictions(user_id="ann", project_id="q") == ()
+    resolved = memory.living.resolve(one.id, "b_wins", user_id="cy", project_id="p")
     assert [m.text for m in memory.get_all(user_id="ann", project_id="p")] == [PORTS[1]]
-    memory.undo(resolved.journal_id, user_id="cy", project_id="p")
+    memory.living.undo(resolved.journal_id, user_id="cy", project_id="p")
 
 
 def test_consolidation_compares_what_is_shared_and_merges_nobody_elses(
@@ -177,16 +177,16 @@ def test_consolidation_compares_what_is_shared_and_merges_nobody_elses(
     memory.add(PORTS[1], user_id="bob", **SHARED)
     memory.add(PORTS[1], user_id="cy", **SHARED)
     memory.add(PORTS[1], user_id="ann", project_id="p")  # her own affair
-    report = memory.consolidate(user_id="bob", project_id="p")
+    report = memory.living.consolidate(user_id="bob", project_id="p")
     assert (report.contradictions, report.deduped) == (2, 0)
-    assert len(memory.contradictions(user_id="ann", project_id="p")) == 2
+    assert len(memory.living.contradictions(user_id="ann", project_id="p")) == 2
 
 
 def test_a_change_that_somebody_else_tells_is_for_people_to_settle(memory: MemoryManager) -> None:
     memory.add("We use Postgres for the ledger.", user_id="ann", **SHARED)
     memory.add("We moved from Postgres to MySQL for the ledger.", user_id="bob", **SHARED)
     assert memory.flush(30)
-    assert len(memory.contradictions(user_id="ann", project_id="p")) == 1
+    assert len(memory.living.contradictions(user_id="ann", project_id="p")) == 1
     assert len(memory.get_all(user_id="ann", project_id="p")) == 2
 
 
@@ -199,7 +199,7 @@ def test_two_events_of_two_days_are_two_events(memory: MemoryManager) -> None:
     memory.clock.advance(3_600)  # type: ignore[attr-defined]  # a clock set by hand
     memory.add(Episode(title="The nightly deploy took 20 minutes."), user_id="ann")
     assert len(found(memory)) == 1
-    assert memory.consolidate(full=True, user_id="ann").contradictions == 0
+    assert memory.living.consolidate(full=True, user_id="ann").contradictions == 0
 
 
 def test_two_decisions_of_two_days_may_contradict(memory: MemoryManager) -> None:
@@ -243,9 +243,9 @@ def test_what_is_learned_is_compared_with_what_was_added(memory: MemoryManager) 
     limits = ("The API limit is 100 requests a minute.", "The API limit is 250 requests a minute.")
     memory.add(limits[0], user_id="ann")
     assert found(memory) == []
-    memory.learn(limits[1], user_id="ann", dry_run=True)
+    memory.living.learn(limits[1], user_id="ann", dry_run=True)
     assert found(memory) == []
-    memory.learn(limits[1], user_id="ann")
+    memory.living.learn(limits[1], user_id="ann")
     assert [tuple(sorted(pair)) for pair in found(memory)] == [limits]
 
 

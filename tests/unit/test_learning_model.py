@@ -75,11 +75,11 @@ def kinds(memory: MemoryManager) -> list[tuple[str, str]]:
 
 
 def test_a_model_finds_what_the_rules_miss(memory: MemoryManager) -> None:
-    rules = memory.learn(TEXT, user_id="ann", dry_run=True)
+    rules = memory.living.learn(TEXT, user_id="ann", dry_run=True)
     assert "main store" not in [one.title for one in rules.added]
     lie = record(key="main store", value="Postgres 17", evidence="It is Postgres 17.")
     model = ScriptedModel(reply(STORE, GRPC, HEAP, lie))
-    learned = memory.learn(TEXT, model=model, user_id="ann")
+    learned = memory.living.learn(TEXT, model=model, user_id="ann")
     assert (learned.rejected, learned.model_calls) == (1, 1)
     assert learned.model_tokens > 100
     assert any("1 proposals" in note for note in learned.notes)
@@ -88,15 +88,15 @@ def test_a_model_finds_what_the_rules_miss(memory: MemoryManager) -> None:
     assert ("episode", "went with gRPC") in found
     assert ("episode", "The importer kept dying") in found
     assert len(learned) == len(rules) + 2  # the decision is found by the rules as well
-    again = memory.learn(TEXT, model=model, user_id="ann")
+    again = memory.living.learn(TEXT, model=model, user_id="ann")
     assert (len(again), again.journal_id) == (0, "")
-    memory.undo(learned.journal_id, user_id="ann")
+    memory.living.undo(learned.journal_id, user_id="ann")
     assert kinds(memory) == []
 
 
 def test_a_model_is_asked_for_json_of_a_strict_shape_and_shown_data(memory: MemoryManager) -> None:
     model = ScriptedModel(reply())
-    memory.learn([{"role": "user", "content": TEXT}], model=model, user_id="ann")
+    memory.living.learn([{"role": "user", "content": TEXT}], model=model, user_id="ann")
     (request,) = model.requests
     form = request["response_format"]
     assert form["type"] == "json_schema"
@@ -132,8 +132,8 @@ def check_strict(schema: Mapping[str, Any]) -> None:
     ],
 )
 def test_rules_stand_whatever_a_model_does(memory: MemoryManager, answer: Any) -> None:
-    rules = memory.learn(TEXT, user_id="ann", dry_run=True)
-    learned = memory.learn(TEXT, model=ScriptedModel(answer), user_id="ann")
+    rules = memory.living.learn(TEXT, user_id="ann", dry_run=True)
+    learned = memory.living.learn(TEXT, model=ScriptedModel(answer), user_id="ann")
     assert [m.text for m in learned.added] == [m.text for m in rules.added]
     assert learned.notes[len(rules.notes) :] != ()
 
@@ -148,7 +148,7 @@ def test_a_model_that_knows_no_shapes_is_asked_again_without(memory: MemoryManag
         return f"Here you are:\n```json\n{reply(STORE)}\n```\nAnything else?"
 
     long = " ".join([TEXT, *(f"The river has {n} bends near the old town." for n in range(300))])
-    learned = memory.learn(long, model=old, user_id="ann")
+    learned = memory.living.learn(long, model=old, user_id="ann")
     assert "main store" in [one.title for one in learned.added]
     assert [("response_format" in call) for call in calls] == [True, False, *[False] * 2]
     assert learned.model_calls == len(calls)
@@ -159,10 +159,10 @@ def test_an_async_callable_and_one_without_options_will_do(memory: MemoryManager
         return reply(STORE)
 
     async def inside_a_loop() -> Learned:
-        return memory.learn(TEXT, model=awaited, user_id="ann", dry_run=True)
+        return memory.living.learn(TEXT, model=awaited, user_id="ann", dry_run=True)
 
     for learned in (
-        memory.learn(TEXT, model=awaited, user_id="ann", dry_run=True),
+        memory.living.learn(TEXT, model=awaited, user_id="ann", dry_run=True),
         asyncio.run(inside_a_loop()),
     ):
         assert "main store" in [one.title for one in learned.added]
@@ -174,19 +174,19 @@ def test_what_is_not_read_for_lack_of_money_is_said(memory: MemoryManager) -> No
         {"role": "user", "content": f"{TEXT} The river has {n} bends. " * 8} for n in range(12)
     ]
     model = ScriptedModel(reply())
-    learned = memory.learn(turns, model=model, spend=Spend(calls=2), user_id="ann")
+    learned = memory.living.learn(turns, model=model, spend=Spend(calls=2), user_id="ann")
     assert len(model.requests) == learned.model_calls == 2
     assert any("spend limit" in note for note in learned.notes)
     assert any("pieces were left to the rules alone" in note for note in learned.notes)
     assert len(learned) > 0
-    none = memory.learn(TEXT, model=model, spend=Spend(tokens=0), user_id="ann")
+    none = memory.living.learn(TEXT, model=model, spend=Spend(tokens=0), user_id="ann")
     assert none.model_calls == len(model.requests) - 2 == 0
 
 
 def test_a_model_that_fails_twice_is_left_alone(memory: MemoryManager) -> None:
     turns = [{"role": "user", "content": f"{TEXT} " * 10} for _ in range(8)]
     model = ScriptedModel(RuntimeError("down"))
-    learned = memory.learn(turns, model=model, user_id="ann")
+    learned = memory.living.learn(turns, model=model, user_id="ann")
     assert learned.model_calls == 2
     assert any("down" in note for note in learned.notes)
 
@@ -196,7 +196,7 @@ def test_secrets_are_neither_sent_nor_learned(memory: MemoryManager) -> None:
     model = ScriptedModel(
         reply(record(key="database password", value="hunter2!x9", evidence=said[:35]))
     )
-    learned = memory.learn(said, model=model, user_id="ann")
+    learned = memory.living.learn(said, model=model, user_id="ann")
     assert learned.rejected == 1
     assert "hunter2" not in str(model.requests)
     assert not any("hunter2" in m.text or "sk-abc" in m.text for m in learned.added)
@@ -318,7 +318,7 @@ def test_the_shape_arrives_on_the_wire(
     monkeypatch.setenv("OPENAI_API_KEY", "not a key")
     with ChatServer(reply(STORE)) as server:
         monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        learned = memory.learn(TEXT, model="openai/gpt-4o", user_id="ann")
+        learned = memory.living.learn(TEXT, model="openai/gpt-4o", user_id="ann")
     assert server.refusals == []
     assert "main store" in [one.title for one in learned.added]
     (body,) = server.bodies
@@ -348,7 +348,7 @@ def test_a_loop_learns_with_a_model_only_when_one_is_named(
 
 def test_a_bad_model_is_refused(memory: MemoryManager) -> None:
     with pytest.raises(InvalidInput, match="model"):
-        memory.learn(TEXT, model=7, user_id="ann")  # type: ignore[arg-type]
+        memory.living.learn(TEXT, model=7, user_id="ann")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
         LoopConfig(learn_tokens=-1)
 

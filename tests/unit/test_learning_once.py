@@ -53,9 +53,9 @@ def wait(memory: MemoryManager, days: float = 1) -> None:
 
 
 def test_all_that_is_learned_is_one_entry_of_the_journal(memory: MemoryManager) -> None:
-    learned = memory.learn(SAID, user_id="ann")
+    learned = memory.living.learn(SAID, user_id="ann")
     assert len(learned) == 3
-    (run,) = memory.journal(user_id="ann")
+    (run,) = memory.living.journal(user_id="ann")
     assert (run.id, run.kind, run.items) == (learned.journal_id, LEARN, 3)
     assert run.report == {"added": 3, "superseded": 0, "known": 0}
     assert len(json.loads(json.dumps(learned.to_dict()))["added"]) == 3
@@ -68,9 +68,9 @@ def test_all_that_is_learned_is_one_entry_of_the_journal(memory: MemoryManager) 
 def test_what_was_learned_is_taken_back_together(memory: MemoryManager) -> None:
     source = memory.add_messages([{"role": "user", "content": SAID}], user_id="ann").items[0].id
     before = texts(memory)
-    learned = memory.learn([{"role": "user", "content": SAID}], user_id="ann")
+    learned = memory.living.learn([{"role": "user", "content": SAID}], user_id="ann")
     assert len(memory.store.links.of(ANN, source)) == 3
-    undone = memory.undo(learned.journal_id, user_id="ann")
+    undone = memory.living.undo(learned.journal_id, user_id="ann")
     assert (undone.removed, undone.restored, undone.relations, undone.left) == (3, 0, 3, ())
     assert texts(memory) == before
     assert memory.store.links.of(ANN, source) == ()
@@ -78,50 +78,54 @@ def test_what_was_learned_is_taken_back_together(memory: MemoryManager) -> None:
     assert kinds <= {"message"}
     assert memory.upkeep.verify().ok
     with pytest.raises(AlreadyUndone):
-        memory.undo(learned.journal_id, user_id="ann")
-    assert len(memory.learn(SAID, user_id="ann")) == 3
+        memory.living.undo(learned.journal_id, user_id="ann")
+    assert len(memory.living.learn(SAID, user_id="ann")) == 3
 
 
 def test_the_value_before_holds_again_when_the_later_one_is_taken_back(
     memory: MemoryManager,
 ) -> None:
-    memory.learn("The API limit is 900 requests.", user_id="ann")
+    memory.living.learn("The API limit is 900 requests.", user_id="ann")
     wait(memory)
-    later = memory.learn("The API limit is 600 requests.", user_id="ann")
+    later = memory.living.learn("The API limit is 600 requests.", user_id="ann")
     assert texts(memory) == ["The API limit is 600 requests."]
-    memory.undo(later.journal_id, user_id="ann")
+    memory.living.undo(later.journal_id, user_id="ann")
     (held,) = memory.get_all(user_id="ann")
     assert (held.text, held.valid_to) == ("The API limit is 900 requests.", None)
-    assert memory.history_of("API limit", user_id="ann") == (held,)
+    assert memory.living.history_of("API limit", user_id="ann") == (held,)
 
 
 def test_what_somebody_built_on_stays_and_is_named(memory: MemoryManager) -> None:
-    memory.learn("The API limit is 900 requests.", user_id="ann")
+    memory.living.learn("The API limit is 900 requests.", user_id="ann")
     wait(memory)
-    second = memory.learn("The API limit is 600 requests.", user_id="ann")
+    second = memory.living.learn("The API limit is 600 requests.", user_id="ann")
     wait(memory)
-    memory.learn("The API limit is 300 requests.", user_id="ann")
-    history = memory.history_of("API limit", user_id="ann")
-    undone = memory.undo(second.journal_id, user_id="ann")
+    memory.living.learn("The API limit is 300 requests.", user_id="ann")
+    history = memory.living.history_of("API limit", user_id="ann")
+    undone = memory.living.undo(second.journal_id, user_id="ann")
     assert undone.removed == undone.restored == 0
     assert set(undone.left) == {history[1].id, history[0].id}
-    assert memory.history_of("API limit", user_id="ann") == history
+    assert memory.living.history_of("API limit", user_id="ann") == history
 
 
 def test_a_dry_run_changes_nothing(memory: MemoryManager) -> None:
     seq = memory.store.feed.seq()
-    learned = memory.learn(SAID, dry_run=True, user_id="ann")
+    learned = memory.living.learn(SAID, dry_run=True, user_id="ann")
     assert learned.dry_run
     assert [one.kind for one in learned.added] == ["fact", "fact", "episode"]
     assert learned.journal_id == ""
-    assert (memory.store.feed.seq(), texts(memory), memory.journal(user_id="ann")) == (seq, [], ())
+    assert (memory.store.feed.seq(), texts(memory), memory.living.journal(user_id="ann")) == (
+        seq,
+        [],
+        (),
+    )
 
 
 def test_of_two_values_said_at_once_the_last_one_counts(memory: MemoryManager) -> None:
     said = "The API limit is 900 requests. The API limit is 600 requests."
-    assert len(memory.learn(said, user_id="ann")) == 1
+    assert len(memory.living.learn(said, user_id="ann")) == 1
     wait(memory)
-    again = memory.learn(said, user_id="ann")
+    again = memory.living.learn(said, user_id="ann")
     assert (len(again), again.known, again.journal_id) == (0, 1, "")
     assert texts(memory) == ["The API limit is 600 requests."]
 
@@ -130,7 +134,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "store.db") as memory:
-        memory.learn("The API limit is 900 requests.", user_id="ann")
+        memory.living.learn("The API limit is 900 requests.", user_id="ann")
         wait(memory)
         seq = memory.store.feed.seq()
 
@@ -140,10 +144,10 @@ def test_a_failure_in_the_middle_leaves_nothing(
         with monkeypatch.context() as broken:
             broken.setattr(sqlite_journal, "_keep_items", fail)
             with pytest.raises(OSError, match="power"):
-                memory.learn("The API limit is 600 requests. " + SAID[30:], user_id="ann")
+                memory.living.learn("The API limit is 600 requests. " + SAID[30:], user_id="ann")
         assert memory.store.feed.seq() == seq
         assert texts(memory) == ["The API limit is 900 requests."]
-        assert len(memory.journal(user_id="ann")) == 1
+        assert len(memory.living.journal(user_id="ann")) == 1
         assert memory.upkeep.verify().ok
     with opened(tmp_path / "store.db") as memory:
         assert texts(memory) == ["The API limit is 900 requests."]
@@ -161,14 +165,14 @@ def test_a_revision_that_cannot_be_applied_adds_nothing(memory: MemoryManager) -
     with pytest.raises(InvalidScope):
         memory.store.journal.apply(ANN, other, at=NOW)
     assert memory.store.feed.seq() == 0
-    assert memory.journal(user_id="ann") == ()
+    assert memory.living.journal(user_id="ann") == ()
     assert memory.upkeep.verify().ok
 
 
 def test_it_is_planned_again_when_somebody_writes_meanwhile(
     memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory.learn("The API limit is 900 requests.", user_id="ann")
+    memory.living.learn("The API limit is 900 requests.", user_id="ann")
     wait(memory)
     learner = Learner(memory)
     plan = learner._plan
@@ -178,7 +182,7 @@ def test_it_is_planned_again_when_somebody_writes_meanwhile(
         made = plan(*given)
         if not tried:
             tried.append(True)
-            other = memory.learn("The API limit is 700 requests.", user_id="ann")
+            other = memory.living.learn("The API limit is 700 requests.", user_id="ann")
             assert len(other) == 1
         return made
 
@@ -186,25 +190,25 @@ def test_it_is_planned_again_when_somebody_writes_meanwhile(
     said = learner.read(ANN, "The API limit is 600 requests.")
     learned = learner.learn(ANN, said)
     assert len(learned) == 1
-    values = [m.text.split()[4] for m in memory.history_of("API limit", user_id="ann")]
+    values = [m.text.split()[4] for m in memory.living.history_of("API limit", user_id="ann")]
     assert values == ["900", "700", "600"]
 
 
 def test_learning_often_does_not_push_out_other_runs(tmp_path: Path) -> None:
     with opened(tmp_path / "store.db") as memory:
-        memory.learn("The API limit is 1 request.", user_id="ann")
+        memory.living.learn("The API limit is 1 request.", user_id="ann")
         first = memory.get_all(user_id="ann")[0].id
-        brought = memory.bring_back(first, user_id="ann")
+        brought = memory.living.bring_back(first, user_id="ann")
         for number in range(2, sqlite_journal.KEPT_RUNS + 4):
             wait(memory, 1 / 24)
-            memory.learn(f"The API limit is {number} requests.", user_id="ann")
-        runs = memory.journal(limit=1_000, user_id="ann")
+            memory.living.learn(f"The API limit is {number} requests.", user_id="ann")
+        runs = memory.living.journal(limit=1_000, user_id="ann")
         assert brought.id in {run.id for run in runs}
         assert sum(run.kind == LEARN for run in runs) == sqlite_journal.KEPT_RUNS
 
 
 def test_a_value_that_had_ended_before_keeps_its_end(memory: MemoryManager) -> None:
-    memory.learn("The API limit is 900 requests.", user_id="ann")
+    memory.living.learn("The API limit is 900 requests.", user_id="ann")
     (fact,) = memory.get_all(user_id="ann")
     until = NOW + timedelta(hours=1)
     revision = Revision(
@@ -212,14 +216,14 @@ def test_a_value_that_had_ended_before_keeps_its_end(memory: MemoryManager) -> N
     )
     memory.store.journal.apply(ANN, revision, at=NOW)
     wait(memory)
-    memory.learn("The API limit is 600 requests.", user_id="ann")
-    assert memory.history_of("API limit", user_id="ann")[0].valid_to == until
+    memory.living.learn("The API limit is 600 requests.", user_id="ann")
+    assert memory.living.history_of("API limit", user_id="ann")[0].valid_to == until
 
 
 def test_what_was_learned_and_erased_is_nowhere_to_be_undone(memory: MemoryManager) -> None:
-    learned = memory.learn(SAID, user_id="ann")
+    learned = memory.living.learn(SAID, user_id="ann")
     memory.erase(learned.added[0].id, user_id="ann")
-    undone = memory.undo(learned.journal_id, user_id="ann")
+    undone = memory.living.undo(learned.journal_id, user_id="ann")
     assert (undone.removed, undone.left) == (2, ())
     assert texts(memory) == []
     assert memory.upkeep.verify().ok
@@ -228,8 +232,8 @@ def test_what_was_learned_and_erased_is_nowhere_to_be_undone(memory: MemoryManag
 async def learn_async() -> tuple[int, int]:
     async with AsyncMemoryManager(opened(None)) as memory:
         model = ScriptedModel('{"records": []}')
-        learned = await memory.run(memory.manager.learn, SAID, model=model, user_id="ann")
-        undone = await memory.run(memory.manager.undo, learned.journal_id, user_id="ann")
+        learned = await memory.run(memory.manager.living.learn, SAID, model=model, user_id="ann")
+        undone = await memory.run(memory.manager.living.undo, learned.journal_id, user_id="ann")
         return len(learned), undone.removed
 
 

@@ -131,18 +131,18 @@ def test_patterns_of_a_folder_are_remembered_and_replaced(tmp_path: Path) -> Non
     write(tmp_path, **{f"{k}_dot_py": SHOP.replace("price", v) for k, v in names.items()})
     write(tmp_path, bad_dot_py="def (:", _dot_venv__x_dot_py="import a", d_dot_py="import a")
     with open_memory() as memory:
-        found = memory.learn_patterns(tmp_path, user_id="ana")
+        found = memory.sources.learn_patterns(tmp_path, user_id="ana")
         assert (found.files, found.related) == (4, 2)
         assert found.left_out == {"not Python": 1}
         kept = memory.get_all(kinds=["pattern"], user_id="ana")
         assert len(kept) == len(found.patterns) == len(found.ids) > 0
-        assert memory.learn_patterns(tmp_path, user_id="ana").unchanged
-        context = memory.assemble_context(user_id="ana")
+        assert memory.sources.learn_patterns(tmp_path, user_id="ana").unchanged
+        context = memory.living.assemble_context(user_id="ana")
         assert "raise NotFound(" in context.text
         assert "[convention]" in context.text
         (tmp_path / "c.py").unlink()
         (tmp_path / "b.py").unlink()
-        again = memory.learn_patterns(tmp_path, user_id="ana")
+        again = memory.sources.learn_patterns(tmp_path, user_id="ana")
         assert len(memory.get_all(kinds=["pattern"], user_id="ana")) == len(again.patterns)
         assert memory.get_all(kinds=["pattern"], user_id="bob") == ()
 
@@ -150,12 +150,12 @@ def test_patterns_of_a_folder_are_remembered_and_replaced(tmp_path: Path) -> Non
 def test_what_holds_no_code_is_refused(tmp_path: Path) -> None:
     with open_memory() as memory:
         with pytest.raises(FileUnreadable):
-            memory.learn_patterns(tmp_path / "nowhere")
+            memory.sources.learn_patterns(tmp_path / "nowhere")
         with pytest.raises(FileRefused):
-            memory.learn_patterns(tmp_path)
+            memory.sources.learn_patterns(tmp_path)
         write(tmp_path, notes_dot_txt="x")
         with pytest.raises(FileRefused):
-            memory.learn_patterns(tmp_path / "notes.txt")
+            memory.sources.learn_patterns(tmp_path / "notes.txt")
 
 
 def test_other_languages_without_their_grammars_say_what_to_install(
@@ -167,9 +167,9 @@ def test_other_languages_without_their_grammars_say_what_to_install(
     write(tmp_path, a_dot_js="function a() { return 1; }")
     with open_memory() as memory:
         with pytest.raises(MissingExtra, match="code"):
-            memory.learn_patterns(tmp_path)
+            memory.sources.learn_patterns(tmp_path)
         write(tmp_path, a_dot_py="x = 1")
-        assert memory.learn_patterns(tmp_path).left_out == {"needs tree-sitter": 1}
+        assert memory.sources.learn_patterns(tmp_path).left_out == {"needs tree-sitter": 1}
 
 
 def leaf(sort: str, text: str, start: int) -> Node:
@@ -202,7 +202,7 @@ def test_javascript_is_read_with_tree_sitter(tmp_path: Path) -> None:
     for name in ("Price", "Order", "User"):
         (tmp_path / f"{name}.js").write_text(code.replace("NAME", name))
     with open_memory() as memory:
-        found = memory.learn_patterns(tmp_path)
+        found = memory.sources.learn_patterns(tmp_path)
         sorts = {one.sort: one.pattern.template for one in found.patterns}
         assert set(sorts) == {"function", "error"}
         assert "function <NAME_1>(id)" in sorts["function"]

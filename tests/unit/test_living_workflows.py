@@ -142,7 +142,7 @@ def test_the_loop_learns_a_workflow_over_runs_and_forgets_it_when_erased(tmp_pat
         answer(memory, "1.2-quokka", LEARNING)
         (kept,) = memory.get_all(kinds=["workflow"], user_id="ana")
         assert kept.metadata["record"]["details"]["runs"] == "3"
-        context = memory.assemble_context(task="zebra", user_id="ana")
+        context = memory.living.assemble_context(task="zebra", user_id="ana")
         assert "worked before" in context.text
         memory.erase_all(user_id="ana")
     for file in tmp_path.iterdir():

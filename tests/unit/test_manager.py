@@ -399,27 +399,36 @@ def test_users_are_listed_with_what_holds_of_each(tmp_path: Path) -> None:
         assert memory.users() == {"sam": 2, None: 1}
 
 
-def test_the_facade_has_every_call_of_the_manager() -> None:
-    at_once = {"wrap", "wrap_openai", "wrap_search", "enqueue_page", "judge_later"}
-    calls = {
-        name
-        for name in dir(agentmem.MemoryManager)
-        if callable(getattr(agentmem.MemoryManager, name)) and not name.startswith("_")
-    }
-    assert calls - at_once - {"aturn", "find"} <= set(vars(agentmem.AsyncMemoryManager))
+def calls_of(kind: type) -> set[str]:
+    return {n for n in dir(kind) if callable(getattr(kind, n)) and not n.startswith("_")}
+
+
+def test_the_facade_has_every_call_of_the_manager_and_its_parts() -> None:
+    at_once = {"wrap", "wrap_openai", "wrap_search", "judge_later", "aturn", "find"}
+    facade = agentmem.AsyncMemoryManager
+    assert calls_of(agentmem.MemoryManager) - at_once <= set(vars(facade))
+    with agentmem.open(":memory:", embedder=None) as memory:
+        for part in ("upkeep", "sources", "living"):
+            there, awaited = getattr(memory, part), getattr(facade(memory), part)
+            assert calls_of(type(there)) - {"enqueue_page"} <= set(vars(type(awaited)))
+
+
+def test_the_manager_has_the_calls_of_every_day() -> None:
+    of_loops = {"judge_later", "aturn", "find"}  # for the package's own loops
+    assert len(calls_of(agentmem.MemoryManager) - of_loops) <= 25
 
 
 def test_learning_and_its_undoing_can_be_awaited(tmp_path: Path) -> None:
     async def story() -> tuple[int, int]:
         manager = agentmem.open(tmp_path / "m.db", embedder=HashEmbedder())
         async with agentmem.AsyncMemoryManager(manager) as memory:
-            learned = await memory.learn("We use Postgres 15.", user_id="sam")
-            before = len(await memory.history_of("database", user_id="sam"))
-            await memory.undo(learned.journal_id, user_id="sam")
+            learned = await memory.living.learn("We use Postgres 15.", user_id="sam")
+            before = len(await memory.living.history_of("database", user_id="sam"))
+            await memory.living.undo(learned.journal_id, user_id="sam")
             turn = await memory.turn([{"role": "user", "content": "Hi"}], user_id="sam")
             turn.done("Hello.")
             assert await memory.flush(30)
-            return before, len(await memory.history_of("database", user_id="sam"))
+            return before, len(await memory.living.history_of("database", user_id="sam"))
 
     assert asyncio.run(story()) == (1, 0)
 
@@ -473,14 +482,14 @@ CODE = "import os\n\n\ndef area(width, height):\n    return width * height\n\n\n
 def test_a_document_is_read_as_what_it_looks_like(text: str, speakers: set[str]) -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
         memory.add_document(text, url="a", user_id="ann")
-        found = memory.search_by_source_url("a", user_id="ann")
+        found = memory.sources.search_by_source_url("a", user_id="ann")
         assert {one.speaker for one in found} == speakers
 
 
 def test_a_document_that_says_what_it_is_is_read_as_that() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
         memory.add_document(Document(text=CHAT, url="a", format="markdown"), user_id="ann")
-        assert {m.speaker for m in memory.search_by_source_url("a", user_id="ann")} == {""}
+        assert {m.speaker for m in memory.sources.search_by_source_url("a", user_id="ann")} == {""}
         with pytest.raises(errors.InvalidInput, match="format"):
             Document(text=CHAT, format="html")  # type: ignore[arg-type]  # wrong on purpose
 

@@ -47,21 +47,22 @@ def test_what_was_cited_under_a_signal_is_predicted_when_it_comes_again(tmp_path
         ledger = teach(memory, "The ledger is append-only.", LEDGER, user_id="ana")
         auth = teach(memory, "Tokens last an hour.", [("file", "src/auth.py")], user_id="ana")
     with open_at(tmp_path / "m.db") as memory:
-        found = memory.predict(LEDGER, user_id="ana")
+        found = memory.living.predict(LEDGER, user_id="ana")
         assert found[0].memory.id == ledger
         assert 0 < found[-1].confidence <= found[0].confidence <= 1
         assert any(name == "file:src/billing/ledger.py" for name in found[0].because)
         assert (
-            memory.predict([("file", "src/auth.py")], limit=1, user_id="ana")[0].memory.id == auth
+            memory.living.predict([("file", "src/auth.py")], limit=1, user_id="ana")[0].memory.id
+            == auth
         )
-        assert memory.predict(LEDGER, user_id="bob") == ()
-        assert memory.predict(LEDGER, limit=0, user_id="ana") == ()
+        assert memory.living.predict(LEDGER, user_id="bob") == ()
+        assert memory.living.predict(LEDGER, limit=0, user_id="ana") == ()
 
 
 def test_predicted_memories_stand_in_the_second_tier() -> None:
     with open_at(":memory:") as memory:
         ledger = teach(memory, "The ledger is append-only.", LEDGER, user_id="ana")
-        context = memory.assemble_context(signals=LEDGER, user_id="ana")
+        context = memory.living.assemble_context(signals=LEDGER, user_id="ana")
         (fate,) = [f for f in context.fates if f.id == ledger]
         assert fate.tier == 2
         assert fate.why.startswith("needed before in this situation")
@@ -69,14 +70,14 @@ def test_predicted_memories_stand_in_the_second_tier() -> None:
 
 def test_noted_signals_serve_later_turns_for_two_hours() -> None:
     with open_at(":memory:") as memory:
-        memory.signal("file", "src/billing/ledger.py", user_id="ana")
+        memory.living.signal("file", "src/billing/ledger.py", user_id="ana")
         ledger = teach(memory, "The ledger is append-only.", (), user_id="ana")
-        assert memory.predict(user_id="ana")[0].memory.id == ledger
-        assert "file:src/billing/ledger.py" in memory.predict(user_id="ana")[0].because
+        assert memory.living.predict(user_id="ana")[0].memory.id == ledger
+        assert "file:src/billing/ledger.py" in memory.living.predict(user_id="ana")[0].because
         memory.clock.advance(3 * 3600)  # type: ignore[attr-defined]  # the manual clock
-        assert "file:src/billing/ledger.py" not in memory.predict(user_id="ana")[0].because
+        assert "file:src/billing/ledger.py" not in memory.living.predict(user_id="ana")[0].because
         with pytest.raises(InvalidInput):
-            memory.signal("weather", "rain")  # type: ignore[arg-type]  # the mistake
+            memory.living.signal("weather", "rain")  # type: ignore[arg-type]  # the mistake
 
 
 def test_without_signals_or_tiers_nothing_is_learned(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_predictor_holds_no_words_and_forgets_what_is_erased(tmp_path: Path) -
         assert "zanzibar" not in written.lower()
         assert "okapi" not in written.lower()
         memory.erase(ledger, user_id="ana")
-        assert all(p.memory.id != ledger for p in memory.predict(signals, user_id="ana"))
+        assert all(p.memory.id != ledger for p in memory.living.predict(signals, user_id="ana"))
         (kept,) = predictors(path).values()
         assert ledger not in str(unpack(kept))
         assert auth in str(unpack(kept))
@@ -123,7 +124,9 @@ def test_erasing_what_is_shared_takes_it_out_of_every_readers_predictor(tmp_path
             )  # fmt: skip
             turn.done("Yes [1].")
         assert memory.flush(10)
-        assert memory.predict(LEDGER, user_id="bob", project_id="shop")[0].memory.id == shared
+        assert (
+            memory.living.predict(LEDGER, user_id="bob", project_id="shop")[0].memory.id == shared
+        )
         memory.erase(shared, user_id="ana", project_id="shop")
         assert len(predictors(path)) == 2
         assert all(shared not in str(unpack(value)) for value in predictors(path).values())
@@ -136,7 +139,7 @@ def test_a_lesson_that_waits_is_not_learned_after_its_memory_is_erased(tmp_path:
         scope = agentmem.Scope(user_id="ana")
         memory.runtime.predictions.remember(("file:x",), [ledger], scope)
         assert memory.flush(10)
-        assert memory.predict([("file", "x")], user_id="ana") == ()
+        assert memory.living.predict([("file", "x")], user_id="ana") == ()
         assert all(ledger not in str(unpack(v)) for v in predictors(tmp_path / "m.db").values())
 
 
@@ -145,14 +148,14 @@ def test_erasing_anothers_memory_changes_no_predictor(tmp_path: Path) -> None:
         ledger = teach(memory, "The ledger is append-only.", LEDGER, user_id="ana")
         with pytest.raises(agentmem.AgentMemError):
             memory.erase(ledger, user_id="bob")
-        assert memory.predict(LEDGER, user_id="ana")[0].memory.id == ledger
+        assert memory.living.predict(LEDGER, user_id="ana")[0].memory.id == ledger
 
 
 def test_a_damaged_predictor_begins_anew(tmp_path: Path) -> None:
     with open_at(tmp_path / "m.db") as memory:
         teach(memory, "The ledger is append-only.", LEDGER, user_id="ana")
         memory.store.settings.set(next(iter(predictors(tmp_path / "m.db"))), "not a predictor")
-        assert memory.predict(LEDGER, user_id="ana") == ()
+        assert memory.living.predict(LEDGER, user_id="ana") == ()
 
 
 def test_prefetch_lets_the_next_turn_be_served_from_the_cache() -> None:
@@ -162,13 +165,15 @@ def test_prefetch_lets_the_next_turn_be_served_from_the_cache() -> None:
         assert cold.snapshot is not None
         assert not cold.snapshot.cached
         memory.add("The ledger has 14 columns.", user_id="ana")
-        ready = memory.prefetch([("task", str(ASK[0]["content"]))], budget_ms=60_000, user_id="ana")
+        ready = memory.living.prefetch(
+            [("task", str(ASK[0]["content"]))], budget_ms=60_000, user_id="ana"
+        )
         assert ready.questions == (ASK[0]["content"],)
         assert ready.skipped == ready.degradations == ()
         warm = memory.turn(ASK, user_id="ana", dry=True)
         assert warm.snapshot is not None
         assert warm.snapshot.cached
-        late = memory.prefetch([("task", "something else")], budget_ms=0, user_id="ana")
+        late = memory.living.prefetch([("task", "something else")], budget_ms=0, user_id="ana")
         assert "something else" in late.skipped
 
 
@@ -181,7 +186,7 @@ def test_files_that_import_each_other_stand_for_each_other() -> None:
         first = teach(memory, "The ledger is append-only.", [("file", "src/a.py")], user_id="ana")
         teach(memory, "Tokens last an hour.", [("file", "other/c.py")], user_id="ana")
         for path in ("src/b.py", "/home/ana/src/b.py"):
-            found = memory.predict([("file", path)], user_id="ana")
+            found = memory.living.predict([("file", path)], user_id="ana")
             assert found[0].memory.id == first, path
 
 

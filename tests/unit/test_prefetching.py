@@ -70,7 +70,7 @@ def test_a_signal_says_what_will_be_asked(kind: Any, value: str, words: str) -> 
 def test_a_file_alone_warms_the_search_and_the_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = Watched()
     with opened(embedder) as memory:
-        ready = memory.prefetch([FILE], budget_ms=60_000, user_id="ana")
+        ready = memory.living.prefetch([FILE], budget_ms=60_000, user_id="ana")
         (ledger,) = [m for m in memory.get_all(user_id="ana") if "ledger" in m.text]
         assert ledger.id in ready.found
         assert ready.questions == ()
@@ -82,7 +82,7 @@ def test_a_file_alone_warms_the_search_and_the_counter(monkeypatch: pytest.Monke
 def test_an_expected_question_among_others_is_not_searched_again() -> None:
     embedder = Watched()
     with opened(embedder) as memory:
-        memory.prefetch([("task", ASKED)], budget_ms=60_000, user_id="ana")
+        memory.living.prefetch([("task", ASKED)], budget_ms=60_000, user_id="ana")
         hits = memory.runtime.recaller.cache.hits
         found = turn(memory, f"Good morning, all. {ASKED}")
         assert "14 columns" in found.block_text
@@ -96,7 +96,9 @@ def test_what_is_not_ready_in_time_becomes_ready_later() -> None:
     with opened(embedder) as memory:
         embedder.go_on.clear()
         for number in range(8):
-            late = memory.prefetch([("task", f"{ASKED} {number}")], budget_ms=30, user_id="ana")
+            late = memory.living.prefetch(
+                [("task", f"{ASKED} {number}")], budget_ms=30, user_id="ana"
+            )
             assert late.skipped == (f"{ASKED} {number}",)
         assert memory.runtime.recaller.guard.state == "closed"
         embedder.go_on.set()
@@ -108,19 +110,19 @@ def test_what_is_not_ready_in_time_becomes_ready_later() -> None:
 def test_no_time_is_no_work() -> None:
     embedder = Watched()
     with opened(embedder) as memory:
-        late = memory.prefetch([FILE, ("task", ASKED)], budget_ms=0, user_id="ana")
+        late = memory.living.prefetch([FILE, ("task", ASKED)], budget_ms=0, user_id="ana")
         assert late.skipped == ("predicted memories", FILE[1], ASKED)
         assert (late.found, late.questions, embedder.asked) == ((), (), [])
 
 
 def test_a_scope_is_kept_to() -> None:
     with opened(Watched()) as memory:
-        ready = memory.prefetch([FILE], budget_ms=60_000, user_id="bob")
+        ready = memory.living.prefetch([FILE], budget_ms=60_000, user_id="bob")
         assert ready.found == ready.predicted == ()
 
 
 def test_settings_of_the_turn_are_those_of_the_prefetch() -> None:
     signals: Sequence[tuple[str, str]] = [("task", ASKED)]
     with opened(Watched()) as memory:
-        memory.prefetch(signals, budget_ms=60_000, config=LoopConfig(top_k=9), user_id="ana")
+        memory.living.prefetch(signals, budget_ms=60_000, config=LoopConfig(top_k=9), user_id="ana")
         assert turn(memory, ASKED, config=LoopConfig(top_k=9)).snapshot.cached

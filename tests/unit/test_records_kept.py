@@ -60,7 +60,9 @@ def test_a_record_is_added_and_read_back(memory: MemoryManager, record: Record) 
 
 def test_a_fact_that_is_added_has_a_history_by_its_key(memory: MemoryManager) -> None:
     memory.add(RECORDS[0], user_id="ann")
-    assert [m.text for m in memory.history_of("VAT rate", user_id="ann")] == ["VAT is 21 % here."]
+    assert [m.text for m in memory.living.history_of("VAT rate", user_id="ann")] == [
+        "VAT is 21 % here."
+    ]
 
 
 def test_facts_of_one_key_that_disagree_are_found_however_they_are_worded(
@@ -69,7 +71,7 @@ def test_facts_of_one_key_that_disagree_are_found_however_they_are_worded(
     memory.add(Fact(key="city ann", value="Lima", text="Ann lives in Lima."), user_id="ann")
     memory.add(Fact(key="city ann", value="Oslo", text="Home is Oslo for her."), user_id="ann")
     assert memory.flush(30)
-    assert len(memory.contradictions(user_id="ann")) == 1
+    assert len(memory.living.contradictions(user_id="ann")) == 1
 
 
 def test_a_record_that_says_nothing_is_refused() -> None:

@@ -42,23 +42,23 @@ def contradict(memory: MemoryManager) -> str:
     for text in LIMITS:
         memory.add_text(text, user_id="ann")
     assert memory.flush(30)
-    (found,) = memory.contradictions(user_id="ann")
+    (found,) = memory.living.contradictions(user_id="ann")
     return found.id
 
 
 def test_a_new_fact_is_compared_with_what_is_known(memory: MemoryManager) -> None:
-    found = memory.contradiction(contradict(memory), user_id="ann")
+    found = memory.living.contradiction(contradict(memory), user_id="ann")
     assert found.open
     assert (found.a.text, found.b.text) == LIMITS
     assert (found.a_value, found.b_value) == ("900 requests per minute", "600 requests per minute")
     assert found.reason == "number"
-    assert memory.contradictions() == ()
-    assert memory.contradictions(user_id="bob") == ()
+    assert memory.living.contradictions() == ()
+    assert memory.living.contradictions(user_id="bob") == ()
     memory.add_text("Deploys go out on Thursdays.", user_id="ann")
     memory.add_text(LIMITS[0], user_id="bob")
     assert memory.flush(30)
-    assert len(memory.contradictions(user_id="ann")) == 1
-    assert memory.contradictions(user_id="bob") == ()
+    assert len(memory.living.contradictions(user_id="ann")) == 1
+    assert memory.living.contradictions(user_id="bob") == ()
 
 
 @pytest.mark.parametrize(
@@ -69,27 +69,27 @@ def test_a_contradiction_is_resolved_and_the_resolution_undone(
     memory: MemoryManager, how: Any, left: tuple[str, ...]
 ) -> None:
     name = contradict(memory)
-    done = memory.resolve(name[:6], how, note="asked Eva", user_id="ann")
+    done = memory.living.resolve(name[:6], how, note="asked Eva", user_id="ann")
     assert done.contradiction.state == how
     assert done.contradiction.note == "asked Eva"
     assert done.contradiction.resolved_at == NOW
     assert sorted(m.text for m in memory.get_all(user_id="ann")) == sorted(left)
-    assert memory.contradictions(user_id="ann") == ()
-    assert len(memory.contradictions(open_only=False, user_id="ann")) == 1
-    assert memory.consolidate(full=True, user_id="ann").contradictions == 0
+    assert memory.living.contradictions(user_id="ann") == ()
+    assert len(memory.living.contradictions(open_only=False, user_id="ann")) == 1
+    assert memory.living.consolidate(full=True, user_id="ann").contradictions == 0
     with pytest.raises(InvalidInput, match="resolved already"):
-        memory.resolve(name, "a_wins", user_id="ann")
-    memory.undo(done.journal_id, user_id="ann")
+        memory.living.resolve(name, "a_wins", user_id="ann")
+    memory.living.undo(done.journal_id, user_id="ann")
     assert len(memory.get_all(user_id="ann")) == 2
-    assert memory.contradiction(name, user_id="ann").open
+    assert memory.living.contradiction(name, user_id="ann").open
 
 
 def test_merged_keeps_the_metadata_of_both(memory: MemoryManager) -> None:
     memory.add_text(LIMITS[0], metadata={"tags": ["x"]}, user_id="ann")
     memory.add_text(LIMITS[1], metadata={"tags": ["y"]}, user_id="ann")
     assert memory.flush(30)
-    (found,) = memory.contradictions(user_id="ann")
-    memory.resolve(found.id, "merged", user_id="ann")
+    (found,) = memory.living.contradictions(user_id="ann")
+    memory.living.resolve(found.id, "merged", user_id="ann")
     (left,) = memory.get_all(user_id="ann")
     assert sorted(left.metadata["tags"]) == ["x", "y"]
 
@@ -97,10 +97,10 @@ def test_merged_keeps_the_metadata_of_both(memory: MemoryManager) -> None:
 def test_what_cannot_be_resolved_is_refused(memory: MemoryManager) -> None:
     name = contradict(memory)
     with pytest.raises(InvalidInput, match="known choice"):
-        memory.resolve(name, "maybe", user_id="ann")  # type: ignore[arg-type]
+        memory.living.resolve(name, "maybe", user_id="ann")  # type: ignore[arg-type]
     for given, whose in ((name, {"user_id": "bob"}), ("c0ffee", {"user_id": "ann"}), ("", {})):
         with pytest.raises(RecordNotFound):
-            memory.resolve(given, "a_wins", **whose)
+            memory.living.resolve(given, "a_wins", **whose)
 
 
 def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
@@ -110,7 +110,7 @@ def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
         {"role": "tool", "content": "The upload limit is 3 MB.", "tool_call_id": "t"},
     ]
     memory.add_messages(said[:1], user_id="ann")
-    learned = memory.learn(said, user_id="ann")
+    learned = memory.living.learn(said, user_id="ann")
     (fact,) = learned.added
     assert fact.kind == "fact"
     assert fact.origin == "user"
@@ -118,7 +118,7 @@ def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
     assert 0 < fact.metadata["confidence"] <= 1
     (link,) = memory.store.links.of(ANN, fact.id)
     assert link.relation == LEARNED_FROM
-    again = memory.learn(said, user_id="ann")
+    again = memory.living.learn(said, user_id="ann")
     assert (len(again), again.known) == (0, 1)
     memory.erase(link.second_id, user_id="ann")
     with pytest.raises(RecordNotFound):
@@ -128,23 +128,23 @@ def test_facts_are_learned_from_the_user_alone(memory: MemoryManager) -> None:
 def test_a_later_value_takes_the_place_of_the_earlier_one(memory: MemoryManager) -> None:
     clock = memory.clock
     assert isinstance(clock, ManualClock)
-    memory.learn("The API limit is 900 requests.", user_id="ann")
+    memory.living.learn("The API limit is 900 requests.", user_id="ann")
     clock.advance(86_400)
-    later = memory.learn("The API limit is 600 requests.", user_id="ann")
+    later = memory.living.learn("The API limit is 600 requests.", user_id="ann")
     assert len(later.superseded) == 1
     texts = [m.text for m in memory.get_all(user_id="ann")]
     assert texts == ["The API limit is 600 requests."]
     before = memory.get_all(as_of=NOW + timedelta(hours=1), user_id="ann")
     assert [m.text for m in before] == ["The API limit is 900 requests."]
-    (held,) = memory.history_of("limit of the API", as_of=NOW, user_id="ann")
+    (held,) = memory.living.history_of("limit of the API", as_of=NOW, user_id="ann")
     assert held.text == "The API limit is 900 requests."
-    assert len(memory.history_of("API limit", user_id="ann")) == 2
-    assert memory.history_of("nothing", user_id="ann") == ()
-    assert memory.history_of("API limit", user_id="bob") == ()
+    assert len(memory.living.history_of("API limit", user_id="ann")) == 2
+    assert memory.living.history_of("nothing", user_id="ann") == ()
+    assert memory.living.history_of("API limit", user_id="bob") == ()
 
 
 def test_decisions_and_fixes_are_kept_as_episodes(memory: MemoryManager) -> None:
-    learned = memory.learn(
+    learned = memory.living.learn(
         "We decided to use Kafka because it scales. "
         "The build failed with a missing header; fixed it by installing libpq-dev.",
         user_id="ann",
@@ -158,7 +158,7 @@ def test_decisions_and_fixes_are_kept_as_episodes(memory: MemoryManager) -> None
 @pytest.mark.parametrize("data", [None, 3, b"x", {"role": "user"}, [None], "", "\x00"])
 def test_nothing_is_learned_from_nothing(memory: MemoryManager, data: Any) -> None:
     with contextlib.suppress(InvalidInput):
-        assert len(memory.learn(data, user_id="ann")) == 0
+        assert len(memory.living.learn(data, user_id="ann")) == 0
 
 
 def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
@@ -175,7 +175,7 @@ def test_cited_together_is_counted_and_becomes_a_link(memory: MemoryManager) -> 
     for _ in range(2):
         memory.worker.submit("usage", {"cited": ids, "ignored": []}, scope=ANN)
         assert memory.flush(30)
-    report = memory.consolidate(user_id="ann")
+    report = memory.living.consolidate(user_id="ann")
     assert report.links == 1
     related = [link for link in memory.store.links.all(ANN) if link.relation == "related"]
     assert json.loads(related[0].note)["reason"] == "co-citation"
@@ -205,7 +205,7 @@ def test_two_stores_become_one_and_nothing_is_lost(tmp_path: Path) -> None:
         assert texts == {
             "Tea is served at four.", *LIMITS, "Our page.", "New value of theirs.",
         }  # fmt: skip
-        assert len(a.contradictions(user_id="ann")) == 1
+        assert len(a.living.contradictions(user_id="ann")) == 1
         assert [m.text for m in a.get_all(user_id="bob")] == ["Bob's own."]
         assert a.upkeep.verify().ok
         again = a.upkeep.merge_from(tmp_path / "b.db")
@@ -218,7 +218,7 @@ def test_a_store_merged_with_its_own_copy_stays_the_same(tmp_path: Path) -> None
     with opened(tmp_path / "a.db") as a:
         for text in LIMITS:
             a.add_text(text, user_id="ann")
-        a.learn("We use Postgres 15.", user_id="ann")
+        a.living.learn("We use Postgres 15.", user_id="ann")
         a.flush(30)
         a.upkeep.backup(tmp_path / "copy.db")
         before = a.get_all(user_id="ann", superseded=True)

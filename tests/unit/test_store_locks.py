@@ -91,7 +91,7 @@ def test_what_was_acknowledged_survives_a_visitor_and_a_kill(tmp_path: Path, act
 
 READERS: dict[str, Callable[[MemoryManager, Path], object]] = {
     "read_file": lambda memory, path: read_file(path),
-    "index_path": lambda memory, path: memory.index_path(path),
+    "index_path": lambda memory, path: memory.sources.index_path(path),
     "import_jsonl": lambda memory, path: memory.upkeep.import_jsonl(path),
     "import_from": lambda memory, path: memory.upkeep.import_from(path, user_id="ann"),
     "export_jsonl": lambda memory, path: memory.upkeep.export_jsonl(path),
@@ -127,7 +127,7 @@ def test_a_folder_is_indexed_without_the_store_in_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("A zebra crosses.")
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
         memory.add("An apple a day", user_id="ann")
-        report = memory.index_path(tmp_path, user_id="ann")
+        report = memory.sources.index_path(tmp_path, user_id="ann")
         assert [Path(one.url).name for one in report.results] == ["notes.txt"]
         told = {one.path: one.reason for one in report.skipped}
         assert {f"memory.db{suffix}" for suffix in FAMILY} <= set(told)

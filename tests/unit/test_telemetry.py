@@ -78,11 +78,11 @@ def test_what_keeps_a_memory_in_order_is_seen_step_by_step(spans: object, tmp_pa
         memory.add("The limit is 900 seconds.", user_id="ann")
         memory.upkeep.import_from(export, user_id="ann")
         memory.flush(30)
-        (one,) = memory.contradictions(user_id="ann")
-        memory.resolve(one.id, "both_valid", user_id="ann")
-        memory.consolidate(user_id="ann")
+        (one,) = memory.living.contradictions(user_id="ann")
+        memory.living.resolve(one.id, "both_valid", user_id="ann")
+        memory.living.consolidate(user_id="ann")
         memory.upkeep.merge_from(user_id="ann", into="bob")
-        memory.assemble_context(user_id="ann")
+        memory.living.assemble_context(user_id="ann")
     finished = spans.get_finished_spans()  # type: ignore[attr-defined]
     steps = [span.attributes.get("agentmem.step") for span in finished]
     wanted = ["import", "judge", "resolve", "consolidate", "merge", "assemble"]

@@ -61,7 +61,7 @@ def test_a_decision_for_the_open_file_is_critical_and_told_with_its_reason(
         "./src/billing/ledger.py",
         "/home/ana/src/billing/ledger.py",
     ):
-        context = memory.assemble_context(signals=[("file", path)], user_id="ana")
+        context = memory.living.assemble_context(signals=[("file", path)], user_id="ana")
         assert tier_of(context, ledger) == 1
         assert tier_of(context, other) == 4
     assert "it needs transactions" in context.text
@@ -70,9 +70,9 @@ def test_a_decision_for_the_open_file_is_critical_and_told_with_its_reason(
 
 def test_a_decision_is_critical_for_a_task_that_shares_its_words(memory: MemoryManager) -> None:
     ledger = keep(memory, LEDGER)
-    context = memory.assemble_context(task="move the ledger off Postgres", user_id="ana")
+    context = memory.living.assemble_context(task="move the ledger off Postgres", user_id="ana")
     assert tier_of(context, ledger) == 1
-    context = memory.assemble_context(task="choose a colour for the logo", user_id="ana")
+    context = memory.living.assemble_context(task="choose a colour for the logo", user_id="ana")
     assert tier_of(context, ledger) != 1
 
 
@@ -83,10 +83,10 @@ def test_both_sides_of_an_open_contradiction_are_critical(memory: MemoryManager)
     now = memory.clock.now()
     link = Link(first_id=first, second_id=second, relation="contradicts", created_at=now)
     memory.store.contradictions.put(scope, link)
-    context = memory.assemble_context(user_id="ana")
+    context = memory.living.assemble_context(user_id="ana")
     assert (tier_of(context, first), tier_of(context, second)) == (1, 1)
     memory.store.contradictions.settle(scope, link, at=now)
-    context = memory.assemble_context(user_id="ana")
+    context = memory.living.assemble_context(user_id="ana")
     assert (tier_of(context, first), tier_of(context, second)) == (4, 4)
 
 
@@ -97,12 +97,12 @@ def test_an_error_is_critical_for_a_day_and_then_only_when_it_is_seen_again(
         memory,
         Episode(title="Export failed", sort="error", error="KeyError: 'total'", fix="default to 0"),
     )
-    context = memory.assemble_context(user_id="ana")
+    context = memory.living.assemble_context(user_id="ana")
     assert tier_of(context, error) == 1
     assert "default to 0" in context.text
     memory.clock.advance(25 * 3600)  # type: ignore[attr-defined]  # the manual clock
-    assert tier_of(memory.assemble_context(user_id="ana"), error) == 4
-    seen = memory.assemble_context(signals=[("error", "KeyError: 'total'")], user_id="ana")
+    assert tier_of(memory.living.assemble_context(user_id="ana"), error) == 4
+    seen = memory.living.assemble_context(signals=[("error", "KeyError: 'total'")], user_id="ana")
     assert tier_of(seen, error) == 2
 
 
@@ -111,7 +111,7 @@ def test_a_failed_call_is_shown_with_the_one_that_worked_after_it(memory: Memory
     turn.tool_result("pytest", {"path": "test"}, "", error="no such folder: test")
     memory.clock.advance(60)  # type: ignore[attr-defined]  # the manual clock
     turn.tool_result("pytest", {"path": "tests"}, "12 passed in 3 seconds")
-    context = memory.assemble_context(user_id="ana")
+    context = memory.living.assemble_context(user_id="ana")
     critical = [f for f in context.fates if f.tier == 1]
     assert [f.why for f in critical] == [
         "call that failed in the last 24 hours",
@@ -128,11 +128,11 @@ def test_collaborators_preferences_are_relevant_and_strangers_are_not_seen(
         user_id="bob", project_id="shop",
     )  # fmt: skip
     memory.add_text("Bob prefers loud music.", kind="preference", user_id="bob")
-    context = memory.assemble_context(user_id="ana", project_id="shop")
+    context = memory.living.assemble_context(user_id="ana", project_id="shop")
     assert "small commits" in context.text
     assert "preference of bob" in context.text
     assert "loud music" not in context.text
-    assert "small commits" not in memory.assemble_context(user_id="ana").text
+    assert "small commits" not in memory.living.assemble_context(user_id="ana").text
 
 
 def test_conventions_and_workflows_are_background_nearest_first(memory: MemoryManager) -> None:
@@ -141,7 +141,7 @@ def test_conventions_and_workflows_are_background_nearest_first(memory: MemoryMa
     )
     tests = keep(memory, Pattern(trigger="naming tests", template="def test_<sentence>() -> None:"))
     keep(memory, Workflow(trigger="rotate keys", steps=("make a key", "swap it")))
-    context = memory.assemble_context(task="release a version of the app", user_id="ana")
+    context = memory.living.assemble_context(task="release a version of the app", user_id="ana")
     assert "When: release a version" in context.text
     fates = [f.id for f in context.fates if f.tier == 3 or f.id == release]
     assert release in fates
@@ -152,7 +152,7 @@ def test_topics_carry_ids_that_memory_read_opens(memory: MemoryManager) -> None:
     page = memory.add_document(
         "# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana"
     )
-    context = memory.assemble_context(user_id="ana")
+    context = memory.living.assemble_context(user_id="ana")
     assert f"(memory_read {page.items[0].id})" in context.text
     turn = memory.turn([{"role": "user", "content": "hello"}], user_id="ana")
     assert "14 g" in turn.working.read(page.items[0].id).content
@@ -162,13 +162,13 @@ def test_the_budget_is_hard_and_shares_move_with_the_activity(memory: MemoryMana
     for number in range(60):
         keep(memory, Episode(title=f"Decision {number}: use tool {number}", sort="decision"))
     for budget in (0, 1, 20, 100, 700):
-        context = memory.assemble_context(budget, task="which tool to use", user_id="ana")
+        context = memory.living.assemble_context(budget, task="which tool to use", user_id="ana")
         assert context.tokens <= budget
         assert context.budget_tokens == budget == sum(context.tier_budgets.values())
-    debugging = memory.assemble_context(1000, activity="debugging", user_id="ana")
+    debugging = memory.living.assemble_context(1000, activity="debugging", user_id="ana")
     assert debugging.tier_budgets[1] == 375
     table = {"mine": (0.0, 0.0, 0.0, 1.0)}
-    mine = memory.assemble_context(1000, activity="mine", table=table, user_id="ana")
+    mine = memory.living.assemble_context(1000, activity="mine", table=table, user_id="ana")
     assert mine.tier_budgets[4] == 1000
 
 
@@ -187,7 +187,7 @@ def test_the_budget_is_hard_and_shares_move_with_the_activity(memory: MemoryMana
 )
 def test_what_makes_no_sense_is_refused(memory: MemoryManager, options: dict[str, Any]) -> None:
     with pytest.raises((InvalidInput, InvalidNumber)):
-        memory.assemble_context(**options)
+        memory.living.assemble_context(**options)
 
 
 def test_a_part_that_fails_is_left_out_and_named(memory: MemoryManager) -> None:
@@ -198,12 +198,12 @@ def test_a_part_that_fails_is_left_out_and_named(memory: MemoryManager) -> None:
             store, lambda name: OSError("disk") if "contradictions" in name else None
         )
         part = MemoryManager(broken, embedder=HashEmbedder(), clock=ManualClock())
-        context = part.assemble_context(user_id="ana")
+        context = part.living.assemble_context(user_id="ana")
         assert "ledger" in context.text
         assert context.degradations == ("contradictions failed: OSError: disk",)
         nothing: Any = FaultyStore(store, lambda name: OSError("disk"))
         dead = MemoryManager(nothing, embedder=HashEmbedder(), clock=ManualClock())
-        assert dead.assemble_context(user_id="ana").text == ""
+        assert dead.living.assemble_context(user_id="ana").text == ""
 
 
 def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryManager) -> None:
@@ -304,6 +304,6 @@ def test_whatever_fails_the_loop_with_tiers_gives_its_answer(broken: str) -> Non
             user_id="ana",
         )
         assert result.answer == "In Postgres."
-        memory.prefetch([("task", "x")], user_id="ana")
+        memory.living.prefetch([("task", "x")], user_id="ana")
         if broken in ("recent", "contradictions.all", "feed.seq", "settings.secret"):
             assert result.degradations

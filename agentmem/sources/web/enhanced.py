@@ -516,7 +516,7 @@ class _Search:
         names = {name: getattr(self.scope, name) for name in Scope.__slots__}
         for page in read.pages:
             try:
-                kept = self.memory.enqueue_page(page.text, page.url, page.title, **names)
+                kept = self.memory.sources.enqueue_page(page.text, page.url, page.title, **names)
                 if not kept:
                     self.problems.append(f"pages: {page.url} is not remembered, the queue is full")
             except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
