@@ -21,7 +21,7 @@ from typing import Any
 import openai
 
 import agentmem
-from agentmem.base.config import LoopConfig
+from agentmem import LoopConfig
 
 WINDOW_TOKENS = 4096
 MODEL = "smollm2"

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import agentmem
-from agentmem.sources.web.enhanced import enhanced_search_sync
+from agentmem import enhanced_search_sync
 
 
 def canned_search(query: str) -> list[dict[str, str]]:

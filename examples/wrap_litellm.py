@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import agentmem
-from agentmem.agent.adapters.litellm import MemoryLogger
+from agentmem import MemoryLogger
 from agentmem.tokens.litellm import import_litellm
 
 
