@@ -313,6 +313,11 @@ _LABELLED = compile_late(
     r"|announcement|news|important|status|for the record|also|remember|change|background)\b",
     _FLAGS,
 )
+_CODE_LIKE = compile_late(
+    r"[{}\\]|(?<=\s)[<=!]?=(?=\s)|\w=\S|\)\s*=|<-|->|;\s*\Z|^\s*\"[^\"]+\"\s*:|\w\([^)]*[:=]",
+    _FLAGS,
+)
+"""Code, formulas and JSON that stand without a fence: `discount = .9999`, `"Name": "Sera"`."""
 _ENDS = "\"'”’)*_ "
 
 
@@ -2206,7 +2211,7 @@ def statements(text: str) -> Iterator[Span]:
 
 def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     sentence = own[start:end]
-    if not is_asserted(sentence) or points_at_something(sentence):
+    if not is_asserted(sentence) or points_at_something(sentence) or _CODE_LIKE.search(sentence):
         return
     for begin, stop in clauses_of(sentence):
         found = stated_fact(sentence[begin:stop].rstrip())

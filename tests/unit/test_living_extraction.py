@@ -255,9 +255,12 @@ def test_a_key_does_not_depend_on_how_the_attribute_is_said() -> None:
         "Her name is Sue.",
         "My phone is dead.",
         "The character's name is Bob.",
+        "discount = .9999",
+        '"Marital status": "Widowed",',
+        "static int currIndex = 0;",
     ],
 )
-def test_what_others_are_called_and_what_passes_is_no_fact_of_the_speaker(text: str) -> None:
+def test_others_passing_states_and_code_state_no_fact_of_the_speaker(text: str) -> None:
     assert extract(text).facts == ()
 
 
