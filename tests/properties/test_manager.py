@@ -123,7 +123,7 @@ def handed_over(text: str, title: str, *, late: int, first: bool) -> list[Memory
         if not first:
             memory.worker.handle("gate", lambda _payload, _scope: wait_for(opens))
             memory.worker.submit("gate", {}, scope=Scope())
-        assert memory.enqueue_page(text, "https://x.example/a", title)
+        assert memory.sources.enqueue_page(text, "https://x.example/a", title)
         clock.advance(late)
         opens.set()
         assert memory.flush(30)

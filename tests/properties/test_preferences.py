@@ -279,6 +279,6 @@ def test_what_a_user_says_reaches_the_profile_by_every_way(own: tuple[str, str, 
             elif way == "add":
                 memory.add([said], user_id="ana")
             else:
-                memory.learn([said], user_id="ana")
+                memory.living.learn([said], user_id="ana")
             stood.append([p.text for p in memory.preferences.get_all(user_id="ana")])
     assert stood == [[own[0]]] * 3

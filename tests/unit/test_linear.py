@@ -110,13 +110,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 CALLS: dict[str, Callable[[agentmem.MemoryManager, str], object]] = {
     "search": lambda memory, text: memory.search(text, user_id="u"),
     "add": lambda memory, text: memory.add(text, user_id="u"),
-    "learn": lambda memory, text: memory.learn(text, user_id="u"),
+    "learn": lambda memory, text: memory.living.learn(text, user_id="u"),
     "preferences.add": lambda memory, text: memory.preferences.add(text, user_id="u"),
     "preferences.detect": lambda memory, text: memory.preferences.detect(
         [{"role": "user", "content": text}], user_id="u"
     ),
     "turn": lambda memory, text: memory.turn([{"role": "user", "content": text}], user_id="u"),
-    "index_page": lambda memory, text: memory.index_page(text, "https://example.com", user_id="u"),
+    "index_page": lambda memory, text: memory.sources.index_page(text, "https://example.com", user_id="u"),
 }
 """What also writes; the work it leaves for the background is counted too."""
 

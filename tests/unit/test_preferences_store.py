@@ -341,7 +341,7 @@ def test_what_a_user_says_reaches_the_profile_whichever_way_it_comes_in(
     if way == "add":
         memory.add([said], user_id="ana")
     elif way == "learn":
-        memory.learn([said], user_id="ana")
+        memory.living.learn([said], user_id="ana")
     else:
         say(memory, said["content"])
     assert texts(memory.preferences) == ["I'm allergic to peanuts"]
