@@ -48,6 +48,7 @@ def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(saved, "CHECKED_AT_ONCE", 0)
+    monkeypatch.setattr(live, "CHECKED_AFTER_SECONDS", 0.0)
     embedder = HashEmbedder()
     path = tmp_path / "memory.db"
     with agentmem.open(path, embedder=embedder) as memory:

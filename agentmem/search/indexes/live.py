@@ -351,6 +351,8 @@ FEW_ROWS = 200
 MANY_ROWS = 5_000
 """So many rows written are taken in beside the caller as soon as no more come."""
 QUIET_SECONDS = 0.1
+CHECKED_AFTER_SECONDS = 1.0
+"""Large files are tested so much later: what opened them has an answer to give first."""
 REBUILD_ROWS = 2_000
 """Past this many changed rows, and a fifth of all, reading everything anew is the shorter way."""
 
@@ -390,10 +392,9 @@ class LiveIndex:
         self._version: int | None = None
         self._unchecked: SimpleQueue[Saved] = SimpleQueue()
         self._damaged = False
-        self._closed = False
+        self._stop = threading.Event()
         self._checks = Upkeep(self._check_next, background=self._background)
         self._waiting = 0
-        self._stop = threading.Event()
         self._expected: Callable[[], EmbedderId | None] = lambda: None
         self._soon = Upkeep(self._take_in, background=self._background)
 
@@ -636,8 +637,9 @@ class LiveIndex:
 
     def _check_next(self) -> bool:
         """Test a file that is in use already; a damaged one is replaced before the next search."""
+        self._stop.wait(CHECKED_AFTER_SECONDS)
         try:
-            self._unchecked.get_nowait().check(lambda: self._closed)
+            self._unchecked.get_nowait().check(self._stop.is_set)
         except Empty:
             return False
         except StoreCorrupt as error:
@@ -713,7 +715,6 @@ class LiveIndex:
 
     def close(self) -> None:
         self._require_own()
-        self._closed = True
         self._stop.set()
         self._soon.close()
         self._checks.close()
