@@ -20,7 +20,7 @@ CASES = 100
 DEEP_CASES = 2000
 WITHOUT_CLOSING = """
 import os, sys
-from agentmem.stores.protocol import SqliteStore
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import fill
 store = SqliteStore(sys.argv[1])
 fill(store)

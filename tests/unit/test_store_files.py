@@ -258,7 +258,7 @@ def test_a_full_disk_is_said_and_costs_nothing_acknowledged(tmp_path: Path) -> N
 LIMITED = """
 import resource, signal, sys
 from tests.unit.test_store_files import EVERYTHING, put_until_refused
-from agentmem.stores.protocol import SqliteStore
+from agentmem.stores.sqlite.store import SqliteStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, 800_000))
 store = SqliteStore(sys.argv[1])
@@ -291,7 +291,7 @@ from agentmem.stores.sqlite.connection import Connection
 from tests.unit.store_samples import ANN, entry, everything
 from agentmem.base.filters import Selection
 from agentmem.base.errors import StoreReadOnly
-from agentmem.stores.protocol import SqliteStore
+from agentmem.stores.sqlite.store import SqliteStore
 entry("imports what it needs")
 if os.getuid() == 0:
     os.setgid(65534); os.setuid(65534)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Selection(reader=ANN)
 KILLED = """
 import os, sys
-from agentmem.stores.protocol import SqliteStore
+from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import entry
 store = SqliteStore(sys.argv[1], checked_below_bytes=0)
 first, last = int(sys.argv[2]), int(sys.argv[3])
@@ -39,7 +39,7 @@ os._exit(0)
 """
 OPEN_ELSEWHERE = """
 import sys
-from agentmem.stores.protocol import SqliteStore
+from agentmem.stores.sqlite.store import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
     store.feed.seq()
     print("open", flush=True)
