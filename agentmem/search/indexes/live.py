@@ -218,10 +218,7 @@ Later = Callable[[Saved], None]
 def save_postings(index: PostingsIndex, path: str | os.PathLike[str]) -> str:
     """Write the rows and their words, nothing deleted among them, and return the SHA-256."""
     columns, segment = index.snapshot()
-    arrays: dict[str, NDArray[Any]] = {
-        f"column.{name}": values[:1] if bool((values == values[:1]).all()) else values
-        for name, values in columns.items()
-    }
+    arrays: dict[str, NDArray[Any]] = {f"column.{name}": values for name, values in columns.items()}
     arrays |= {name: getattr(segment, name) for name in _SEGMENT}
     return write_arrays(path, {"engine": "postings"}, arrays)
 
@@ -239,12 +236,9 @@ def load_postings(
     _require(header.get("engine") == "postings", path)
     _require(set(arrays) == {f"column.{name}" for name in COLUMNS} | set(_SEGMENT), path)
     columns = {name: arrays[f"column.{name}"] for name in COLUMNS}
-    count = len(columns["rows"])
     for name, dtype in COLUMNS.items():
         _require(columns[name].dtype == dtype and columns[name].ndim == 1, path)
-        if count > 1 and len(columns[name]) == 1:  # the same in every row
-            columns[name] = np.broadcast_to(columns[name], count)
-        _require(len(columns[name]) == count, path)
+        _require(len(columns[name]) == len(columns["rows"]), path)
     for name, segment_dtype in _SEGMENT.items():
         _require(arrays[name].dtype == segment_dtype and arrays[name].ndim == 1, path)
     segment = Segment(**{name: arrays[name] for name in _SEGMENT})
