@@ -89,6 +89,13 @@ def note_open(path: Path) -> OpenStore:
         return store
 
 
+@contextmanager
+def alone(store: OpenStore | None) -> Iterator[bool]:
+    """Whether nobody else here has the file open; while this lasts, nobody can open it."""
+    with _lock:
+        yield store is not None and sum(other.key == store.key for other in _stores) == 1
+
+
 def note_closed(store: OpenStore | None) -> None:
     """The opposite, once every connection is closed."""
     with _lock:

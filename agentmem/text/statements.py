@@ -9,16 +9,16 @@ features, which is always there, and one that sees the sentence's vector too.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from agentmem.data import read_bytes, read_json
 from agentmem.text.regions import (
     code_spans,
     cover,
@@ -189,8 +189,7 @@ def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
 @lru_cache(maxsize=1)
 def word_lists() -> dict[str, Any]:
     """The words that clauses, features and slots are told by, in eight languages."""
-    path = resources.files("agentmem") / "data" / "statements.json"
-    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = read_json("statements.json")
     return loaded
 
 
@@ -290,8 +289,7 @@ class Told:
 def _weights() -> dict[str, NDArray[Any]]:
     import numpy as np
 
-    path = resources.files("agentmem") / "data" / "statements.npz"
-    with path.open("rb") as file, np.load(file) as stored:
+    with np.load(BytesIO(read_bytes("statements.npz"))) as stored:
         return {
             name: stored[name].astype(np.float32) if not name.endswith("_grams") else stored[name]
             for name in stored.files

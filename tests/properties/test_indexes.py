@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agentmem.base.errors import StoreCorrupt
 from agentmem.base.protocols import EmbedderId
+from agentmem.search.indexes import lexical as segments_module
 from agentmem.search.indexes import match as match_module
-from agentmem.search.indexes import match as segments_module
 from agentmem.search.indexes import match as sums_module
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors

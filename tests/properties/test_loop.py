@@ -156,7 +156,8 @@ def test_what_the_model_is_shown_is_true_and_what_it_cites_exists(
         shown = min(facts, top_k)
         counts = re.findall(r"Showing (\d+) of (\d+) sources", sent)
         assert counts == ([(str(shown), str(facts))] if facts else [])
-        assert sent.count("<source ") == len(result.offered) == shown
+        assert sent.count("<source ") + len(re.findall(r"^\[\d+\] ", sent, re.M)) == shown
+        assert len(result.offered) == shown
         assert sent.count("<user_profile>") == bool(styles)
         if facts and styles:
             assert sent.index("<user_profile>") < sent.index("<related_knowledge")

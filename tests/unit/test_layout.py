@@ -43,7 +43,7 @@ PURE_FILES = sorted(
 # Modules they may use; everything else does I/O, reads a clock or is somebody else's.
 PURE = {
     "__future__", "agentmem", "ast", "base64", "binascii", "bisect", "calendar", "collections", "dataclasses",
-    "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "itertools", "json",
+    "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "io", "itertools", "json",
     "math", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "zlib",
 }  # fmt: skip
 PURE_PACKAGES = {"detect_secrets", "markdown_it", "numpy", "regex", "Stemmer"}

@@ -116,7 +116,9 @@ CALLS: dict[str, Callable[[agentmem.MemoryManager, str], object]] = {
         [{"role": "user", "content": text}], user_id="u"
     ),
     "turn": lambda memory, text: memory.turn([{"role": "user", "content": text}], user_id="u"),
-    "index_page": lambda memory, text: memory.sources.index_page(text, "https://example.com", user_id="u"),
+    "index_page": lambda memory, text: memory.sources.index_page(
+        text, "https://example.com", user_id="u"
+    ),
 }
 """What also writes; the work it leaves for the background is counted too."""
 

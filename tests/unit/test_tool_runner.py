@@ -249,7 +249,7 @@ def test_what_tools_raise_never_comes_through() -> None:
 def test_a_store_that_fails_lets_the_output_pass_cut_to_the_limit() -> None:
     kept = working()
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StoreFull("The disk is full.")
 
     kept._manager.store.put = full  # type: ignore[method-assign,assignment]  # a broken disk

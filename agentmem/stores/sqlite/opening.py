@@ -32,6 +32,7 @@ from agentmem.stores import open_files as stores_open_files
 from agentmem.stores.open_files import (
     NO_LINKS,
     OpenStore,
+    alone,
     is_open_here,
     key_of,
     new_file,
@@ -538,8 +539,11 @@ class OpenFile:
                     raise
                 ledger = None  # no tables yet, or none any more
             commits = Ledger(str(ledger[0])).commits if ledger else 0
-            if ledger:
-                self._retrying(lambda: require_own_log(self.path, connection, self._connect))
+            # It opens the file once more; closing that would drop the locks of others here, who
+            # have looked at the log themselves.
+            with alone(self._opened) as nobody_else:
+                if ledger and nobody_else:
+                    self._retrying(lambda: require_own_log(self.path, connection, self._connect))
         finally:
             connection.close()
             self._log = None
