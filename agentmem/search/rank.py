@@ -473,8 +473,13 @@ def rank(
             sums = sum_features(rows, speaker, weights=weights)
             gate = gate_features(rows, evidence, question, best_sum=float(sums.max()))
             logs[... if whole else here] = log_score(sums, gate, curve=curve)
+    told = evidence.conversation
+    if evidence.cosine is None and not evidence.dialogue and told.any() and not told.all():
+        # By words alone the two curves do not compare: a page with more of the words goes first.
+        words, best = features[:, 0], logs[told].max()
+        logs[~told & (words > words[told].max()) & (logs < best)] = best + 1e-9
     return Ranked(
-        scores=np.exp(logs),
+        scores=np.exp(np.minimum(logs, 0.0)),
         order=np.argsort(-logs, kind="stable"),
         lexical=features[:, 0],
         vector=evidence.cosine,

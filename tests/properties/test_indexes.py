@@ -21,6 +21,7 @@ from agentmem.search.indexes import match as match_module
 from agentmem.search.indexes import match as sums_module
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.live import load_postings, load_vectors, save_postings, save_vectors
+from agentmem.search.indexes.match import join
 from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowTable
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.text.terms import analyse, analyse_query, hash_terms, term_hash
@@ -274,10 +275,10 @@ def test_changes_during_upkeep_are_kept(
     index.delete([before[0].row])
     vectors.delete([before[0].row])
     index._seal_rows = seal
-    join, new_codes = segments_module.join, VectorIndex._new_codes
+    new_codes = VectorIndex._new_codes
 
     def join_slowly(*args: Any) -> Any:
-        segments_module.join = join
+        setattr(segments_module, "join", join)  # noqa: B010 - it is not exported there
         for row in during:
             index.add(batch([row]))
         index.delete(gone)
