@@ -461,6 +461,8 @@ def render_budget(budget: Budget, *, columns: int = 80, ascii_only: bool = False
     require_count(columns, "columns", least=LEAST_COLUMNS)
     pen = Pen(ascii_only=ascii_only)
     used = f"{budget.used_tokens:,} of {budget.available_tokens:,} tokens"
+    if len(used) > columns:
+        used = f"{budget.used_tokens:,}/{budget.available_tokens:,} tokens"
     lines = [
         *_spread("Context budget", used, columns),
         *_budget_text_gauge(budget, columns, pen),
