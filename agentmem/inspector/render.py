@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_count
@@ -461,8 +462,6 @@ def render_budget(budget: Budget, *, columns: int = 80, ascii_only: bool = False
     require_count(columns, "columns", least=LEAST_COLUMNS)
     pen = Pen(ascii_only=ascii_only)
     used = f"{budget.used_tokens:,} of {budget.available_tokens:,} tokens"
-    if len(used) > columns:
-        used = f"{budget.used_tokens:,}/{budget.available_tokens:,} tokens"
     lines = [
         *_spread("Context budget", used, columns),
         *_budget_text_gauge(budget, columns, pen),
@@ -555,7 +554,7 @@ def _narrow_fate(row: tuple[str, str, str, str], columns: int, pen: Pen) -> str:
 
 def _spread(left: str, right: str, columns: int) -> list[str]:
     gap = columns - len(left) - len(right)
-    return [f"{left}{' ' * gap}{right}"] if gap >= 2 else [left, right]
+    return [f"{left}{' ' * gap}{right}"] if gap >= 2 else [left, *wrap(right, columns)]
 
 
 # ----------------------------------------------------------------------------
