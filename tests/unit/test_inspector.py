@@ -33,7 +33,6 @@ from agentmem.inspector.replay import read_setting, replay
 from agentmem.inspector.stats import collect_stats, read_span, summarise
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Looked, Outcome, Part, looked_at
-from agentmem.stores.values import Link
 from agentmem.testing import ManualClock
 from agentmem.text import secrets
 from tests.properties.snapshots import plain_snapshot
@@ -281,12 +280,9 @@ def test_why_says_what_being_cited_did_to_the_score(memory: MemoryManager) -> No
 
 
 def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: ManualClock) -> None:
-    first = memory.add("Rex is five years old.", user_id="ann").ids[0]
-    second = memory.add("Rex is six years old.", user_id="ann").ids[0]
-    memory.store.contradictions.put(
-        ANN,
-        Link(first_id=first, second_id=second, relation="contradicts", created_at=NOW, note="age"),
-    )
+    memory.add("Rex is five years old.", user_id="ann")
+    memory.add("Rex is six years old.", user_id="ann")
+    memory.flush()  # the contradiction is found in the background
     memory.add("My key is AKIAIOSFODNN7EXAMPLE, keep it.", user_id="ann")
     memory.add("Write to ann@example.com or +49 170 1234567.", user_id="ann")
     memory.add("long " * 2_000, user_id="ann")
@@ -296,6 +292,7 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     _store_raw(memory, "Said twice.", "one")
     _store_raw(memory, "Said twice.", "two")
     _store_raw(memory, "Not valid.", "old", valid_to=NOW)
+    memory.flush()
     clock.advance(100 * 86_400)
     report = audit(memory, now=clock.now())
     counts = {finding.name: finding.count for finding in report.findings}
@@ -419,6 +416,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     memory: MemoryManager, tmp_path: Path
 ) -> None:
     known(memory)
+    memory.flush()  # nothing else waits that could be claimed
     job = memory.store.jobs.enqueue("page", {}, at=NOW)
     memory.store.jobs.claim(at=NOW)
     memory.store.jobs.fail(job, "no network", retry_at=None)
