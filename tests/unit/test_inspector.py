@@ -282,22 +282,22 @@ def test_why_says_what_being_cited_did_to_the_score(memory: MemoryManager) -> No
 def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: ManualClock) -> None:
     memory.add("Rex is five years old.", user_id="ann")
     memory.add("Rex is six years old.", user_id="ann")
+    memory.add("I like green tea.", user_id="ann")
     memory.flush()  # the contradiction is found in the background
     memory.add("My key is AKIAIOSFODNN7EXAMPLE, keep it.", user_id="ann")
     memory.add("Write to ann@example.com or +49 170 1234567.", user_id="ann")
     memory.add("long " * 2_000, user_id="ann")
-    turn = memory.turn([{"role": "user", "content": "How old is Rex?"}], user_id="ann", dry=True)
+    turn = memory.turn([{"role": "user", "content": "Which tea do I like?"}], user_id="ann", dry=True)
     assert turn.block_text
     _store_raw(memory, f"He said: {turn.block_text}", "echo")
     _store_raw(memory, "Said twice.", "one")
     _store_raw(memory, "Said twice.", "two")
     _store_raw(memory, "Not valid.", "old", valid_to=NOW)
-    memory.flush()
     clock.advance(100 * 86_400)
     report = audit(memory, now=clock.now())
     counts = {finding.name: finding.count for finding in report.findings}
     assert counts == {
-        "duplicates": 1, "echoes": 1, "stale": 1, "never used": 8, "contradicted": 1, "secrets": 1,
+        "duplicates": 1, "echoes": 1, "stale": 1, "never used": 9, "contradicted": 1, "secrets": 1,
         "personal data": 1, "oversized": 1,
     }  # fmt: skip
     text = render_audit(report, width=80)
