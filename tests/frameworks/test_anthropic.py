@@ -253,7 +253,7 @@ def test_files_are_memories_of_one_scope(memory: MemoryManager, tool: Any) -> No
     from agentmem.agent.adapters.anthropic_memory import MemoryTool
 
     run(tool, command="create", path="/memories/tea.md", file_text="Ann drinks green tea.\n")
-    assert memory.search("which tea?", user_id="ann")[0].memory.metadata["path"]
+    assert memory.search("which tea?", user_id="ann")[0].memory.metadata["key"]
     other = MemoryTool(memory, "bob")
     assert "does not exist" in run(other, command="view", path="/memories/tea.md")
     run(other, command="create", path="/memories/tea.md", file_text="Bob drinks coffee.\n")

@@ -10,10 +10,9 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from agentmem.agent.adapters.records import Records, text_of
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
-from agentmem.search.intake import read_scope
-from agentmem.sources.indexer import names_of
 
 try:
     from anthropic.tools import (
@@ -28,20 +27,15 @@ if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
 
 ROOT = "/memories"
-KIND = "note"
 MOST_LINES = 999_999
-MOST_FILES = 10_000
 _WIDTH = 6
-_BLANK = "blank"
-"""Where the metadata keeps the text of a file without a word: a memory says something."""
 
 
 class MemoryFiles:
     """The commands of the memory tool; what cannot be done raises the SDK's `ToolError`."""
 
     def __init__(self, memory: MemoryManager, scope: ScopeLike) -> None:
-        self._memory = memory
-        self._whose = names_of(read_scope(scope, {}))
+        self._files = Records(memory, scope, kind="note")
         self._lock = threading.Lock()
 
     def run(self, command: Any) -> str:
@@ -53,41 +47,34 @@ class MemoryFiles:
     def clear(self) -> str:
         """Remove every file of this scope."""
         with self._lock:
-            self._memory.delete([one.id for one in self._files()], **self._whose)
+            self._files.delete(self._files.all())
         return "All memory cleared"
 
     def _view(self, command: Any) -> str:
         path = _checked(command.path)
-        files = {str(one.metadata["path"]): one for one in self._files()}
+        files = {_path_of(one): one for one in self._files.all()}
         if path in files:
-            return _numbered(command.path, _text_of(files[path]), command.view_range)
+            return _numbered(command.path, text_of(files[path]), command.view_range)
         inside = {at: one for at, one in files.items() if at.startswith(f"{path}/")}
         if not inside and path != ROOT:
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return _listed(path, {at: len(_text_of(one).encode()) for at, one in inside.items()})
+        return _listed(path, {at: len(text_of(one).encode()) for at, one in inside.items()})
 
     def _create(self, command: Any) -> str:
         path = _checked(command.path)
-        if path == ROOT or self._file(path) is not None or self._below(path):
+        if path == ROOT or self._files.get(path) is not None or self._below(path):
             raise ToolError(f"File {command.path} already exists")
         parents = path.split("/")[2:-1]
         for depth in range(len(parents)):
             above = "/".join([ROOT, *parents[: depth + 1]])
-            if self._file(above) is not None:
+            if self._files.get(above) is not None:
                 raise ToolError(f"The path {above} is a file.")
-        text, marks = _kept(command.file_text, path)
-        self._memory.add_text(
-            text,
-            kind=KIND,
-            id=self._memory.ids.new(),  # two files may say the same
-            metadata=marks,
-            **self._whose,
-        )
+        self._files.put(path, command.file_text)
         return f"File created successfully at: {command.path}"
 
     def _str_replace(self, command: Any) -> str:
         found = self._existing(command.path)
-        text = _text_of(found)
+        text = text_of(found)
         times = text.count(command.old_str)
         if times == 0:
             raise ToolError(
@@ -102,7 +89,7 @@ class MemoryFiles:
             )
         changed = text[: text.find(command.old_str)].count("\n")
         new = text.replace(command.old_str, command.new_str)
-        self._write(found, new)
+        self._files.put(_path_of(found), new)
         lines = new.split("\n")
         shown = range(max(0, changed - 2), min(len(lines), changed + 3))
         return (
@@ -112,8 +99,8 @@ class MemoryFiles:
 
     def _insert(self, command: Any) -> str:
         found = self._existing(command.path)
-        lines = _text_of(found).removesuffix("\n").split("\n")
-        lines = [] if lines == [""] and not _text_of(found) else lines
+        lines = text_of(found).removesuffix("\n").split("\n")
+        lines = [] if lines == [""] and not text_of(found) else lines
         if not 0 <= command.insert_line <= len(lines):
             raise ToolError(
                 f"Invalid `insert_line` parameter: {command.insert_line}. "
@@ -121,62 +108,48 @@ class MemoryFiles:
             )
         lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
         new = "\n".join(lines)
-        self._write(found, new if new.endswith("\n") else f"{new}\n")
+        self._files.put(_path_of(found), new if new.endswith("\n") else f"{new}\n")
         return f"The file {command.path} has been edited."
 
     def _delete(self, command: Any) -> str:
         path = _checked(command.path)
         if path == ROOT:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
-        one = self._file(path)
+        one = self._files.get(path)
         gone = [one] if one is not None else self._below(path)
         if not gone:
             raise ToolError(f"The path {command.path} does not exist")
-        self._memory.delete([each.id for each in gone], **self._whose)
+        self._files.delete(gone)
         return f"Successfully deleted {command.path}"
 
     def _rename(self, command: Any) -> str:
         old, new = _checked(command.old_path), _checked(command.new_path)
         if old == ROOT:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
-        if new == ROOT or self._file(new) is not None or self._below(new):
+        if new == ROOT or self._files.get(new) is not None or self._below(new):
             raise ToolError(f"The destination {command.new_path} already exists")
-        one = self._file(old)
+        one = self._files.get(old)
         moved = [one] if one is not None else self._below(old)
         if not moved:
             raise ToolError(f"The path {command.old_path} does not exist")
         if new.startswith(f"{old}/"):
             raise ToolError(f"{command.old_path} cannot be moved into itself")
         for each in moved:
-            path = new + str(each.metadata["path"])[len(old) :]
-            text, marks = _kept(_text_of(each), path)
-            self._memory.update(each.id, text, metadata=marks, **self._whose)
+            self._files.put(new + _path_of(each)[len(old) :], text_of(each))
+        self._files.delete(moved)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
-    def _files(self, **where: Any) -> list[Memory]:
-        filters: dict[str, Any] = {"kind": KIND, "metadata.path": where.get("path", "*")}
-        found = self._memory.get_all(filters=filters, limit=MOST_FILES, **self._whose)
-        return list(found)
-
-    def _file(self, path: str) -> Memory | None:
-        return next(iter(self._files(path=path)), None)
-
     def _below(self, path: str) -> list[Memory]:
-        return [one for one in self._files() if str(one.metadata["path"]).startswith(f"{path}/")]
+        return [one for one in self._files.all() if _path_of(one).startswith(f"{path}/")]
 
     def _existing(self, path: str) -> Memory:
         checked = _checked(path)
-        found = self._file(checked)
+        found = self._files.get(checked)
         if found is None and (checked == ROOT or self._below(checked)):
             raise ToolError(f"The path {path} is not a file.")
         if found is None:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
         return found
-
-    def _write(self, found: Memory, new: str) -> None:
-        path = str(found.metadata["path"])
-        text, marks = _kept(new, path)
-        self._memory.update(found.id, text, metadata=marks, **self._whose)
 
 
 class MemoryTool(BetaAbstractMemoryTool):
@@ -222,14 +195,8 @@ def _checked(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _kept(text: str, path: str) -> tuple[str, dict[str, Any]]:
-    """What a memory says of a file's text, and its metadata: no consolidation merges files."""
-    marks = {"path": path, "pinned": True}
-    return (text, marks) if text.strip() else (f"(nothing in {path})", {**marks, _BLANK: text})
-
-
-def _text_of(memory: Memory) -> str:
-    return str(memory.metadata.get(_BLANK, memory.text))
+def _path_of(memory: Memory) -> str:
+    return str(memory.metadata["key"])
 
 
 def _lines_with(text: str, wanted: str) -> list[int]:
