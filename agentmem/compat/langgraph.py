@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import MOST, Records
+from agentmem.agent.adapters.records import MOST, Records, thawed
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 
@@ -73,7 +73,7 @@ class MemoryStore(BaseStore):
     ) -> None:
         self._fields = tuple(fields)
         self._indexed = Records(memory, scope, kind="item")
-        self._hidden = Records(memory, scope, kind="item-not-indexed")
+        self._hidden = Records(memory, scope, kind="item-not-indexed", findable=False)
         self._memory = memory
         self.ttl_config = ttl
 
@@ -208,18 +208,11 @@ def _item(kind: Any, memory: Memory, **more: Any) -> Any:
     return kind(
         namespace=tuple(told["namespace"]),
         key=told["name"],
-        value=_thawed(told["value"]),
+        value=thawed(told["value"]),
         created_at=datetime.fromisoformat(told["created_at"]).astimezone(UTC),
         updated_at=datetime.fromisoformat(told["updated_at"]).astimezone(UTC),
         **more,
     )
-
-
-def _thawed(value: Any) -> Any:
-    """A value as LangGraph gave it: plain dicts and lists."""
-    if isinstance(value, Mapping):
-        return {name: _thawed(item) for name, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _matches(namespace: tuple[str, ...], condition: MatchCondition) -> bool:

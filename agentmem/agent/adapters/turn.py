@@ -6,12 +6,13 @@ the caller's own messages are sent.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -103,6 +104,17 @@ class OpenTurn:
         """End without an answer: what the user said is remembered all the same."""
         if self._over.acquire(blocking=False):
             self._leave(error)
+
+    def end_with_task(self) -> None:
+        """End with the task this runs in, if nothing ends it before.
+
+        For frameworks whose hooks are told of an answer and not of a failure.
+        """
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(
+                lambda done: self.abandon(None if done.cancelled() else done.exception())
+            )
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
@@ -314,36 +326,6 @@ class TurnKeeper:
         except Exception as error:
             turn.__exit__(type(error), error, None)
             raise
-
-
-class HeldTurns:
-    """Turns between the hook before a model call and the hook after it.
-
-    A framework that fails in between may never say so: the turn ends when the
-    next one of its key begins, or when too many wait.
-    """
-
-    MOST = 1_000
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[Hashable, OpenTurn] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def hold(self, key: Hashable, opened: OpenTurn | None) -> None:
-        """Keep `opened` until `take`; with None only an older one of this key ends."""
-        with self._lock:
-            gone = [self._held.pop(key, None)]
-            if opened is not None:
-                self._held[key] = opened
-            if len(self._held) > self.MOST:
-                gone.append(self._held.popitem(last=False)[1])
-        for turn in gone:
-            if turn is not None:
-                turn.abandon(None)
-
-    def take(self, key: Hashable) -> OpenTurn | None:
-        with self._lock:
-            return self._held.pop(key, None)
 
 
 def is_inside(messages: Conversation) -> bool:
