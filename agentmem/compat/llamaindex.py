@@ -18,7 +18,6 @@ from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
 from agentmem.sources.indexer import names_of
-from agentmem.text.messages import get
 
 try:
     from llama_index.core.base.llms.types import ChatMessage
@@ -92,7 +91,7 @@ def view(messages: Iterable[ChatMessage]) -> View:
 
 
 def _read(message: ChatMessage) -> dict[str, Any] | None:
-    role = str(get(message.role, "value") or message.role)
+    role = str(message.role.value)
     found = {"role": _ROLES.get(role, role), "content": message.content or ""}
     if found["role"] in ("tool", "function"):
         found["tool_call_id"] = str(message.additional_kwargs.get("tool_call_id") or "")
