@@ -6,11 +6,12 @@ function of the call's context (its `agent`, `task` and `crew`).
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from agentmem.agent.adapters.replies import Reply, is_ours, view_chat
+from agentmem.agent.adapters.replies import Reply, View, is_ours, view_items
 from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
@@ -69,7 +70,10 @@ class CrewMemory:
         self._end(None)
         self._take_out(context.messages)
         opened = self._keeper.open(
-            context.messages, view_chat, context=context, named={"model": get(context.llm, "model")}
+            context.messages,
+            functools.partial(view, task=get(context.task, "description")),
+            context=context,
+            named={"model": get(context.llm, "model")},
         )
         if opened is not None:
             context.messages[:] = opened.sent
@@ -90,6 +94,18 @@ class CrewMemory:
             kept = [message for message in messages if not is_ours(message)]
             if len(kept) < len(messages):
                 messages[:] = kept
+
+
+def view(messages: Iterable[Mapping[str, Any]], task: Any = None) -> View:
+    """A crew's messages as a conversation; what is asked is the task, not the form around it."""
+
+    def read(message: Mapping[str, Any]) -> dict[str, Any]:
+        asked = message.get("content")
+        if message.get("role") == "user" and isinstance(asked, str) and task and task in asked:
+            return {"role": "user", "content": str(task)}
+        return dict(message)
+
+    return view_items(messages, read)
 
 
 def _answer(response: Any) -> str:

@@ -74,7 +74,24 @@ class MemoryPlugin(Plugin):
 
 def view(messages: Iterable[Any]) -> View:
     """Converse messages as a conversation."""
-    return view_items(messages, dict, _make)
+    return view_items(messages, _read, _make)
+
+
+def _read(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {"role": message["role"], "content": [_part(part) for part in message["content"]]}
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    used, told = part.get("toolUse"), part.get("toolResult")
+    if "text" in part:
+        return {"type": "text", "text": part["text"]}
+    if used is not None:
+        named = {"id": used["toolUseId"], "name": used["name"], "input": used["input"]}
+        return {"type": "tool_use", **named}
+    if told is not None:
+        result = {"tool_use_id": told["toolUseId"], "content": str(told["content"])}
+        return {"type": "tool_result", **result}
+    return {"type": "file"}
 
 
 def _make(message: Mapping[str, Any]) -> dict[str, Any]:
