@@ -24,7 +24,6 @@ def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("CREWAI_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("CREWAI_TRACING_ENABLED", "false")
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
 
 
 class Scripted(BaseLLM):
