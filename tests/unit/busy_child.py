@@ -28,6 +28,7 @@ import agentmem
 from agentmem.base.errors import StoreBusy
 from agentmem.base.filters import Selection
 from agentmem.memory.opening import restore
+from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from tests.unit.store_samples import ANN, BOB, entry
 
@@ -117,7 +118,7 @@ def visit(path: str, memory_id: str) -> int:
     return 1
 
 
-def fork_and_write(store: SqliteStore, memory_id: str) -> int:
+def fork_and_write(store: Store, memory_id: str) -> int:
     """What a forked process writes is there whatever its parent does meanwhile."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads run: that is the point
