@@ -6,11 +6,11 @@
 Texts are runs of words from real text (the documentation of this package and of Python, or FILE),
 every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's
 (or the one named), made beforehand: what is measured is the memory. One user owns 1,000 chunks
-that came scattered among all others. Peers are installed into environments of their own under `.bench/`, load the same
-work, and are asked in turn with this process, one question or one add each; one that cannot be
-installed or fails is reported and the others go on. Times are of single calls on this machine: p50,
-`_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy machine changes less. Single
-adds are timed beside bare ones, which are described at `bare_adds`.
+that came scattered among all others. Peers are installed into environments of their own under
+`.bench/`, load the same work, and are asked in turn with this process, one question or one add
+each; one that cannot be installed or fails is reported and the others go on. Times are of single
+calls on this machine: p50, `_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy
+machine changes less. Single adds are timed beside bare ones, which are described at `bare_adds`.
 """
 
 from __future__ import annotations
