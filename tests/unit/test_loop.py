@@ -21,6 +21,7 @@ from agentmem.agent.loop import (
 )
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.base.types import Scope
 from agentmem.models.extract import NOTED, NOTHING
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
@@ -287,7 +288,9 @@ def test_stopped_among_tools_each_call_has_an_answer_to_go_on_with(
 
         async def slow() -> str:
             await quick_ended.wait()
-            asyncio.get_running_loop().call_later(0.05, signal.set)
+            while not memory.store.artifacts.list(Scope(user_id="sam")):
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.2, signal.set)
             await asyncio.Event().wait()
             return "never"
 
