@@ -56,9 +56,8 @@ SHOWN_BLOCKS = 50
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
+    def __init__(self, memory: MemoryManager) -> None:
         self.memory = memory
-        self._keep_up = keep_up
         """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
@@ -96,7 +95,7 @@ class Runtime:
         worker.handle(PAGE, self._index_page)
         worker.handle(MESSAGES, self._index_messages)
         worker.handle(SNAPSHOT, self._write_trace)
-        worker.when_idle(self._keep_up)
+        worker.when_idle(self.memory.index.keep_up)
         return worker
 
     @cached_property
@@ -207,10 +206,8 @@ class Runtime:
 
     def mark_of(self, kind: str) -> Hashable:
         """Something that is the same only while no memory of this kind came, changed or went."""
-        from agentmem.stores.values import name_id
-
         try:
-            mark = self.memory.index.changes_of(name_id(kind))
+            mark = self.memory.index.changes_of(kind)
         except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
             mark = None
         return ("seq", self.memory.store.feed.seq()) if mark is None else mark

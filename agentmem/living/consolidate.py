@@ -731,25 +731,15 @@ def _by_index(
     found: dict[tuple[Row, Row], float],
 ) -> set[Row]:
     """The same, row by row through the index: exact comparison would take too long."""
-    import numpy as np
-
-    from agentmem.search.indexes.rows import RowScope
-
     embedder = memory.embedding.serving_id
     if embedder is None:
         return set()
-    memory.index.catch_up()
-    index = memory.index.vectors(embedder)
-    scope = RowScope(rows=np.asarray(members, dtype=np.int64))
     asking = members if changed is None else [row for row in members if row in changed]
-    for start in range(0, len(asking), BLOCK_ROWS):
-        keys, vectors = memory.store.feed.vectors(embedder, rows=asking[start : start + BLOCK_ROWS])
-        for key, vector in zip(keys.tolist(), vectors, strict=True):
-            near, cosines = index.search(vector, MOST_ALIKE + 1, scope=scope)
-            for other, value in zip(near.tolist(), cosines.tolist(), strict=True):
-                if other != key and value >= least:
-                    pair = (min(key, other), max(key, other))
-                    found[pair] = max(found.get(pair, -1.0), value)
+    for key, near, cosines in memory.index.nearest(embedder, asking, MOST_ALIKE + 1, among=members):
+        for other, value in zip(near.tolist(), cosines.tolist(), strict=True):
+            if other != key and value >= least:
+                pair = (min(key, other), max(key, other))
+                found[pair] = max(found.get(pair, -1.0), value)
     return set(members)
 
 
