@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.agent.context import Recalled, Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
@@ -29,14 +29,25 @@ from agentmem.tokens.counter import Corrections, Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.context import Context
     from agentmem.agent.trace import Trace
+    from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
-    from agentmem.memory.manager import MemoryManager
     from agentmem.prompt.messages import Conversation
     from agentmem.sources.background import Worker
-    from agentmem.sources.indexer import Indexer
+    from agentmem.sources.indexer import Indexer, Paged
+
+
+if TYPE_CHECKING:
+
+    class Host(Paged, Protocol):
+        """A memory that serves a loop."""
+
+        @property
+        def runtime(self) -> Runtime: ...
+        @property
+        def under_way(self) -> UnderWay: ...
 
 
 _log = logging.getLogger(__name__)
@@ -56,9 +67,8 @@ SHOWN_BLOCKS = 50
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Paged) -> None:
         self.memory = memory
-        """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
@@ -102,7 +112,10 @@ class Runtime:
     def indexer(self) -> Indexer:
         from agentmem.sources.indexer import Indexer
 
-        return Indexer(self.memory)
+        def note_said(trace: str, ids: Sequence[str], scope: Scope) -> None:
+            self.trace.note_said(trace, ids, scope=scope)
+
+        return Indexer(self.memory, worker=self.worker, note_said=note_said)
 
     @cached_property
     def trace(self) -> Trace:
@@ -123,13 +136,13 @@ class Runtime:
     def tiers(self) -> Tiers:
         from agentmem.living.tiers import Tiers
 
-        return Tiers(self.memory, self.predictions)
+        return Tiers(self.memory, self.predictions, count=lambda: self.tokenizer("")[0])
 
     @cached_property
     def prefetcher(self) -> Prefetcher:
         from agentmem.living.tiers import Prefetcher
 
-        return Prefetcher(self.memory)
+        return Prefetcher(self.tiers, expect=self.expect)
 
     @cached_property
     def workflows(self) -> Workflows:
