@@ -30,6 +30,7 @@ from agentmem.base.filters import Selection
 from agentmem.memory.opening import restore
 from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
+from tests.local_search import local
 from tests.unit.store_samples import ANN, BOB, entry
 
 BATCH = 3
@@ -80,7 +81,7 @@ def search(path: str, name: str, limit: str) -> int:
         for _ in turns(limit):
             committed = store.count(Selection(reader=ANN))
             memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
-            count = len(memory.index.postings)
+            count = len(local(memory).postings)
             assert count >= max(seen, committed), (count, seen, committed)
             assert count % BATCH == 0, count
             seen = count
