@@ -196,11 +196,14 @@ class Runtime:
         return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
-        """The user's preferences, newest first."""
+        """The user's preferences, needs of health and access first, then newest first."""
+        from agentmem.text.detect import is_need
+
         key = (scope, self.mark_of("preference"))
         kept = self._profiles.get(key)
         if kept is None:
-            kept = self.preferences.current(scope)
+            found = self.preferences.current(scope)
+            kept = tuple(sorted(found, key=lambda memory: not is_need(memory.text)))
             self._profiles.put(key, kept)
         return kept
 

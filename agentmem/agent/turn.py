@@ -297,7 +297,9 @@ class Turn:
         if asked is not None:
             heard = self._try(
                 "preferences",
-                lambda: runtime.preferences.listen([asked], user_id=self.scope.user_id),
+                lambda: runtime.preferences.listen(
+                    [asked], user_id=self.scope.user_id, project_id=self.scope.project_id
+                ),
             )
             if heard is not None:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
