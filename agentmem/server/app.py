@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from agentmem.base.errors import AgentMemError, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
+from agentmem.server import api
 from agentmem.server.http import (
     Guard,
     Limits,
@@ -46,6 +47,7 @@ class Door:
     limits: Limits
     rates: Rates
     metrics: Metrics
+    turns: api.Turns
     auth: bool = True
 
 
@@ -77,6 +79,7 @@ def create_app(
         limits=limits,
         rates=Rates(limits),
         metrics=Metrics(),
+        turns=api.Turns(),
         auth=auth,
     )
 
@@ -115,6 +118,8 @@ def _own_routes() -> list[BaseRoute]:
         Route("/healthz", _health),
         Route("/readyz", _ready),
         Route("/metrics", _metrics),
+        Route("/openapi.json", api.describe),
+        *api.routes(),
     ]
 
 
