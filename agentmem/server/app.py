@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from agentmem.agent.adapters.turn import TurnKeeper
 from agentmem.base.errors import AgentMemError, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
@@ -31,6 +32,7 @@ from agentmem.server.http import (
     from_http,
     grant_of,
 )
+from agentmem.server.proxy import Proxy, Upstream
 from agentmem.server.tokens import Tokens
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
@@ -63,14 +65,15 @@ def create_app(
     auth: bool = True,
     hosts: Sequence[str] = (),
     limits: Limits | None = None,
+    upstream: Upstream | None = None,
     routes: Sequence[BaseRoute] = (),
     lifespans: Sequence[Lifespan] = (),
     close: bool = False,
 ) -> Starlette:
     """The app around `memory`; `routes` come before its own, `lifespans` are entered around it.
 
-    Without `auth` everybody is an admin. With `close` the memory is closed when
-    the app stops.
+    Without `auth` everybody is an admin. With an `upstream` it answers as a
+    provider of models, too. With `close` the memory is closed when the app stops.
     """
     limits = limits or Limits()
     door = Door(
@@ -83,17 +86,21 @@ def create_app(
         auth=auth,
     )
 
+    proxy = Proxy(upstream, TurnKeeper(memory)) if upstream is not None else None
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             if close:
                 stack.push_async_callback(door.memory.close)
+            if proxy is not None:
+                stack.push_async_callback(proxy.close)
             for one in lifespans:
                 await stack.enter_async_context(one(app))
             yield
 
     app = Starlette(
-        routes=[*routes, *_own_routes()],
+        routes=[*routes, *(proxy.routes() if proxy else ()), *_own_routes()],
         lifespan=lifespan,
         exception_handlers={AgentMemError: _say_error, HTTPException: _say_http},
         middleware=[

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from agentmem.base import errors as e
@@ -298,14 +298,14 @@ class Guard:
         self._metrics.in_flight += 1
         try:
             await self._answer(scope, receive, sending)
+        except ClientDisconnect:
+            status = status or 499
         except Exception as error:  # noqa: BLE001 - the edge: whatever it is, say it in words
             known = _known(error)
             if status_of(known) >= 500:
                 _log.error("%s failed: %s", scope["method"], _where(error))
-            if not status:
+            if not status:  # of half an answer, breaking off is all that can be said
                 await error_response(known)(scope, receive, sending)
-            else:  # half an answer is out: breaking off is all that can be said
-                raise ConnectionAbortedError("the answer broke off") from None
         finally:
             self._metrics.in_flight -= 1
             route = getattr(scope.get("route"), "path", "-")
