@@ -941,7 +941,7 @@ class Learner:
         return found[-1] if found else ""
 
 
-def take_back(memory: MemoryManager, scope: Scope, heard: Sequence[str]) -> int:
+def take_back(memory: Parts, scope: Scope, heard: Sequence[str]) -> int:
     """Undo what a run wrote to the profile, the latest first; how many were still there."""
     gone = 0
     for one in reversed(heard):
