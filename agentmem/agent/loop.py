@@ -412,6 +412,8 @@ class LoopRun:
             return messages
         try:
             tokenizer = self._tokenizer()
+            if not (small or tokenizer.window_known or not self.model.name):
+                return messages  # nobody knows what fits until the model refuses
             limit = tokenizer.available_tokens if self.limit_tokens is None else self.limit_tokens
             limit = max(1, limit - tokenizer.count_messages([], tools=schemas))
             if sum(map(tokenizer.count_message, messages)) <= limit:
@@ -440,11 +442,9 @@ class LoopRun:
         self.limit_tokens = repack_limit(
             figures, estimated_tokens=estimated, reserve_tokens=tokenizer.reserve.total
         )
-        if self.memory is not None and self.model.name and figures.counted_tokens:
+        if self.memory is not None and self.model.name:
             with contextlib.suppress(Exception):  # only the next turn's count is poorer for it
-                self.memory.runtime.observe(
-                    self.model.name, estimated=estimated, actual=figures.counted_tokens
-                )
+                self.memory.runtime.refused(self.model.name, estimated=estimated, error=error)
         tool_tokens = tokenizer.count_messages([], tools=schemas)
         room = self.limit_tokens - tool_tokens
         before = len(self.sent)

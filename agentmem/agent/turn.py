@@ -413,6 +413,23 @@ class Turn:
         if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
+    def refused(self, error: BaseException) -> bool:
+        """Learn from what the model raised; whether it was a request that is too long for it.
+
+        The next turn of this model is built for what it takes.
+        """
+        from agentmem.models.call import trouble_of
+
+        if trouble_of(error) != "too long":
+            return False
+        if self.model:
+            runtime, sent = self.memory.runtime, self._context
+            self._try(
+                "token counts",
+                lambda: runtime.refused(self.model, estimated=sent.estimated_tokens, error=error),
+            )
+        return True
+
     def _complete(self, outcome: Outcome) -> None:
         if self.snapshot_id:
             self.memory.runtime.trace.complete(self.snapshot_id, outcome, scope=self.scope)

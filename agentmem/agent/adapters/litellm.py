@@ -246,12 +246,15 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
         self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Keep the turn for a retry; without one it ends when litellm drops the call."""
-        with self._keeper.failing_open("a failure could not be noted"), self._lock:
-            waiting = self._waiting.get(_key_of(kwargs))
-            if waiting is not None:
-                # The text alone: the exception would keep the call alive, and its end is awaited.
-                error = kwargs.get("exception")
-                waiting.failure = f"{type(error).__name__}: {error}"
+        with self._keeper.failing_open("a failure could not be noted"):
+            error = kwargs.get("exception")
+            with self._lock:
+                waiting = self._waiting.get(_key_of(kwargs))
+                if waiting is not None:
+                    # The text alone: the exception would keep the call alive, whose end is awaited.
+                    waiting.failure = f"{type(error).__name__}: {error}"
+            if waiting is not None and isinstance(error, BaseException):
+                waiting.opened.turn.refused(error)
 
     def _answered(self, request: Mapping[str, Any], response: Any) -> None:
         with self._keeper.failing_open("the answer could not be remembered"):

@@ -44,6 +44,9 @@ class TurnLike(Protocol):
 
     @property
     def messages(self) -> list[dict[str, Any]]: ...
+    @property
+    def injected(self) -> bool: ...
+    def refused(self, error: BaseException, /) -> bool: ...
     def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
     def done(
         self,
@@ -99,6 +102,16 @@ class OpenTurn:
         """End without an answer: what the user said is remembered all the same."""
         if self._over.acquire(blocking=False):
             self._leave(error)
+
+    def refused(self, error: BaseException) -> bool:
+        """Whether the model found too long what may fit without the block."""
+        with self._keeper.failing_open("a refusal could not be learned from"):
+            if self.turn.refused(error) and self.turn.injected:
+                self._keeper.note(
+                    "the model refused the request as too long; it was sent again without memory"
+                )
+                return True
+        return False
 
     def take(self, result: Any) -> Any:
         """`result` for the caller: a whole reply is read now, a stream while it is read."""
