@@ -138,16 +138,20 @@ class Accounts:
 
 
 class Steps:
-    """Runs the steps of a build: times each, and names the one that failed."""
+    """Runs the steps of a build: times each, names the one that failed, and tells `warn` of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
+        self._warn = warn
         self.degradations: list[str] = []
         self.timings_ms: dict[str, float] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._lock = threading.Lock()
 
-    def note(self, *problems: str) -> None:
-        """Keep what did not work."""
+    def note(self, *problems: str, known: bool = False) -> None:
+        """Keep what did not work; what is `known` already is no warning again."""
+        if self._warn is not None and not known:
+            for problem in problems:
+                self._warn(problem)
         with self._lock:
             self.degradations += problems
             listeners = tuple(self._listeners)
@@ -409,7 +413,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     `BudgetError` is raised, with `trim` only, when what must be sent does not
     fit into a window whose size is known; nothing else is.
     """
-    steps = Steps()
+    steps = Steps(runtime.warn)
     scale = _scale(runtime, ask)
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
@@ -701,7 +705,8 @@ def _pack(
         counted = sum(tokenizer.count_message(one, warn=False) for one in ask.messages)
         needed = counted + sum(package.tokens for package in packages) + window.reserve_tokens
         if needed > window.tokens:
-            steps.note(f"{needed:,} tokens are sent though {window_not_known(tokenizer)}")
+            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+            steps.note(problem, known=True)
         return pack(max(window.tokens, needed))
 
     def as_it_is() -> ContextPlan:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tool
-from agentmem.agent.turn import Turn, session_of, working_for
+from agentmem.agent.turn import Turn, require_named, session_of, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -171,6 +171,8 @@ class LoopRun:
         self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
     ) -> AgentLoopResult:
         began = time.perf_counter()
+        if self.memory is not None:
+            require_named(self.memory, scope, self.config)
         await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
         self.tools = tools
         turn: Turn | None = None
@@ -546,7 +548,11 @@ class LoopRun:
 
     def _degrade(self, problem: str) -> None:
         self.degradations.append(problem)
-        _log.warning("memory degraded: %s", problem)
+        try:
+            warn = _log.warning if self.memory is None else self.memory.runtime.warn
+            warn(problem)
+        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+            _log.warning("memory degraded: %s", problem)
 
     async def _say(self, step: Step, text: str, **data: Any) -> None:
         if self.on_status is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
 import warnings
 from collections import ChainMap
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.agent.context import Recalled, Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
-from agentmem.base.errors import AgentMemWarning, UnknownModelWarning
+from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy
@@ -50,6 +51,8 @@ NOTABLE = 0.01
 """By so much has a correction to change before it is written; the rest is written at the end."""
 WIDER = 1.25
 """By this factor has a prompt to be longer than any before to be written down at once."""
+LOGGED = ("embedder: ", "background work failed: ")
+_NUMBER = re.compile(r"\d+")
 SETTLE_SECONDS = 10.0
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
@@ -76,6 +79,8 @@ class Runtime:
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
+        self._warned: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=60)
+        self._warned_of_nameless = False
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
         self._saved: dict[str, Correction] = {}
@@ -167,6 +172,27 @@ class Runtime:
                 problems.append(f"background work failed: {problem}")
         return tuple(problems)
 
+    def warn(self, problem: str) -> None:
+        """Log what did not work, with its cause; once a minute, however many turns it hurts.
+
+        What the embedder and the background say, they have logged themselves.
+        """
+        cause = _NUMBER.sub("#", problem)
+        if not problem.startswith(LOGGED) and self._warned.get(cause) is None:
+            self._warned.put(cause, True)
+            _log.warning("memory degraded: %s", problem)
+
+    def warn_of_the_nameless(self) -> None:
+        """Log once that a caller names no user, so that callers share what is remembered."""
+        with self._lock:
+            said, self._warned_of_nameless = self._warned_of_nameless, True
+        if not said:
+            _log.warning(
+                "A turn names no user: all turns without one share one memory. %s "
+                "With strict_scope=True such turns are refused.",
+                NAME_THE_USER,
+            )
+
     def now(self) -> datetime:
         return self.memory.clock.now()
 
@@ -232,9 +258,6 @@ class Runtime:
                 made = Tokenizer(named, context_window=context_window, corrections=self.corrections)
             known = (made, tuple(str(w.message) for w in caught))
             self._tokenizers[model, context_window] = known
-            for warning in caught:
-                if issubclass(warning.category, UnknownModelWarning):
-                    _log.warning("%s", warning.message)
         return known
 
     def first_assumed(self, tokenizer: Tokenizer) -> bool:

@@ -28,6 +28,7 @@ from agentmem.agent.adapters.replies import (
 )
 from agentmem.agent.adapters.streams import is_stream, watch
 from agentmem.base.config import LoopConfig, require_config
+from agentmem.base.errors import NamelessCaller
 from agentmem.base.types import Scope, ScopeLike
 from agentmem.prompt.messages import Conversation
 from agentmem.search.intake import read_scope
@@ -204,9 +205,11 @@ class TurnKeeper:
 
     @contextlib.contextmanager
     def failing_open(self, problem: str) -> Iterator[None]:
-        """Whatever memory raises in here becomes a degradation."""
+        """Whatever memory raises in here becomes a degradation, but for what strictness refuses."""
         try:
             yield
+        except NamelessCaller:
+            raise
         except Exception as error:  # noqa: BLE001  # the agent's answer never depends on memory
             self.note(problem, error)
 
@@ -217,7 +220,7 @@ class TurnKeeper:
         background has made it.
         """
         with self.failing_open("a turn could not be looked at"):
-            turn.tell_degradations(self.note)
+            turn.tell_degradations(self.degradations.append)  # it has logged them itself
             if self._on_turn is not None:
                 self._on_turn(turn)
 
