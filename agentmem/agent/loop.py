@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -35,6 +35,7 @@ from agentmem.models.call import (
     Model,
     as_model,
     figures_of,
+    refuses_tools,
     repack_limit,
     trouble_of,
     wait_seconds,
@@ -163,6 +164,7 @@ class LoopRun:
         self.sent: list[Any] = []
         self.degradations: list[str] = []
         self.tools: list[Tool] = []
+        self.own_tools: list[Tool] = []
         self.working: WorkingMemory | None = None
         self.limit_tokens: int | None = None
         self.resent: Budget | None = None
@@ -218,7 +220,10 @@ class LoopRun:
             return await in_thread(build)
 
         def make() -> Turn:
+            if self.model.name in memory.runtime.without_tools:
+                self.config = replace(self.config, memory_tools=False)
             self.working = self._open_working(memory, scope)
+            self.own_tools = tools
             self.tools = self._all_tools(tools)
             turn = Turn(
                 memory,
@@ -297,14 +302,16 @@ class LoopRun:
     # -- the model and its tools ---------------------------------------------------------
 
     async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
+        base = list(turn.messages if turn is not None else given)
+        # The first call may find out that the model takes no tools.
+        reply: Reply | None = await self._first(turn, base)
         schemas = [tool.definition() for tool in self.tools]
         runner = ToolRunner(
             self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
         )
-        base = list(turn.messages if turn is not None else given)
         try:
             for _ in range(self.config.max_iterations):
-                reply = await self._ask(turn, base, schemas)
+                reply = reply or await self._ask(turn, base, schemas)
                 if not reply.tool_calls:
                     return reply.text, "answered"
                 self.steps.append(reply.message)
@@ -315,6 +322,7 @@ class LoopRun:
                     calls=reply.tool_calls,
                 )
                 await self._run_tools(runner, reply.tool_calls)
+                reply = None
         finally:
             self.degradations += runner.degradations
         await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
@@ -323,6 +331,28 @@ class LoopRun:
         reply = await self._ask(turn, base, schemas, tools_off=True)
         self.steps.pop()
         return reply.text, "limit"
+
+    async def _first(self, turn: Turn | None, base: list[Any]) -> Reply:
+        """The first reply; a model that refuses tools is asked again without those of memory."""
+        schemas = [tool.definition() for tool in self.tools]
+        try:
+            return await self._ask(turn, base, schemas)
+        except Exception as error:
+            ours = len(self.tools) - len(self.own_tools)
+            if self.heard or self.memory is None or not ours or not refuses_tools(error):
+                raise
+        self.iterations -= 1
+        self.config = replace(self.config, memory_tools=False)
+        self.tools = self.own_tools
+        if turn is not None:
+            self.working = self._open_working(self.memory, turn.scope)
+        reply = await self._ask(turn, base, [tool.definition() for tool in self.tools])
+        self.memory.runtime.without_tools.add(self.model.name)
+        self._degrade(
+            f"{self.model.name or 'the model'} takes no tools, so those of the memory are left "
+            "out; LoopConfig(memory_tools=False) leaves them out from the start"
+        )
+        return reply
 
     async def _run_tools(self, runner: ToolRunner, calls: Sequence[Mapping[str, Any]]) -> None:
         """Run the calls of one reply; stopped in between, each has an answer to go on with."""

@@ -86,6 +86,8 @@ class Runtime:
         self._saved: dict[str, Correction] = {}
         self._unsaved: list[Lesson] = []
         self._assumed: set[str] = set()
+        self.without_tools: set[str] = set()
+        """The models that refused the tools of the memory."""
         self.problems: tuple[str, ...] = ()
 
     @cached_property
