@@ -41,7 +41,7 @@ from agentmem.models.call import (
     wait_seconds,
 )
 from agentmem.prompt.budget import Budget, make_package, tally
-from agentmem.prompt.cite import Citation, resolve_citations
+from agentmem.prompt.cite import Citation, listed_sources, resolve_citations, told_apart
 from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
@@ -85,14 +85,19 @@ class AgentLoopResult:
 
     `messages` is the conversation to go on with: what was passed in, the steps
     of this turn and the answer, without anything memory added. `sent` is what
-    the model was sent last. `citations` are those the answer uses, `offered`
-    all that it could have used. `why` says what ended the loop.
+    the model was sent last. `answer` is what the model wrote, byte for byte;
+    `citations` are the sources it uses, of the web or of the memory as each
+    says, `offered` all that it could have used. `dangling` are the numbers in
+    it that no source has, and `cleaned` is the answer without them. `why` says
+    what ended the loop.
     """
 
     answer: str
     messages: tuple[Message, ...]
     citations: tuple[Citation, ...] = ()
     offered: tuple[Citation, ...] = ()
+    cleaned: str = ""
+    dangling: tuple[int, ...] = ()
     usage: Mapping[str, int] = field(default_factory=lambda: EMPTY)
     budget: Budget | None = None
     snapshot_id: str = ""
@@ -165,6 +170,8 @@ class LoopRun:
         self.degradations: list[str] = []
         self.tools: list[Tool] = []
         self.own_tools: list[Tool] = []
+        self.sources: list[Citation] = []
+        """What has a number in this turn: the reference's sources, then those of the web tool."""
         self.working: WorkingMemory | None = None
         self.limit_tokens: int | None = None
         self.resent: Budget | None = None
@@ -181,8 +188,9 @@ class LoopRun:
         answer, error = "", ""
         why: Why = "answered"
         try:
-            with turn_of(scope):
+            with turn_of(scope, self.sources):
                 turn = await self._turn(given, tools, scope)
+                self.sources += turn.citations if turn is not None else ()
                 answer, why = await self._answer(turn, given)
         except Stopped:
             answer, why, error = "".join(self.heard), "stopped", STOPPED
@@ -553,14 +561,16 @@ class LoopRun:
     def _result(
         self, turn: Turn | None, given: list[Any], answer: str, why: Why
     ) -> AgentLoopResult:
-        offered = turn.citations if turn is not None else ()
-        cited = resolve_citations(answer, offered).cited if offered else ()
+        offered = self._offered(answer)
+        resolved = resolve_citations(answer, offered)
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
         return AgentLoopResult(
             answer=answer,
             messages=(*given, *self.steps, *last),
-            citations=cited,
+            citations=resolved.cited,
             offered=offered,
+            cleaned=resolved.text,
+            dangling=resolved.missing,
             usage=dict(self.usage),
             budget=turn.budget if turn is not None else None,
             snapshot_id=turn.snapshot_id if turn is not None else "",
@@ -573,6 +583,15 @@ class LoopRun:
             sent=tuple(self.sent),
             block=turn.block_text if turn is not None else "",
         )
+
+    def _offered(self, answer: str) -> tuple[Citation, ...]:
+        """Every source that has a number in this turn, those of the caller's own tools too."""
+        listed: dict[int, Citation] = {}
+        for outcome in self.outcomes:
+            if outcome.ok and outcome.name != "memory_search":
+                for citation in listed_sources(outcome.content):
+                    listed.setdefault(citation.index, citation)
+        return told_apart(answer, self.sources, tuple(listed.values()))
 
     # -- inside ----------------------------------------------------------------------------
 
