@@ -34,6 +34,7 @@ from agentmem.tokens.encodings import (
     CUT_TOKENS,
     LONGEST_RUN_CHARACTERS,
     SHA256,
+    adjusted,
     estimate_tokens,
     family_counter,
     tiktoken_counter,
@@ -50,8 +51,10 @@ from agentmem.tokens.messages import (
 from agentmem.tokens.models import (
     COMPLETION_TOKENS,
     UNKNOWN_WINDOW_TOKENS,
+    EncodingName,
     ModelLimits,
     Reserve,
+    adjustment_of,
     encoding_of,
     family_of,
     find_limits,
@@ -214,6 +217,7 @@ _CODED = BEGIN_LINE.partition(" {boundary}")[0]
 _CODED_LINE = compile_late(
     rf"({re.escape(_CODED)})( [0-9a-f]{{{BOUNDARY_CHARACTERS}}})( .*)", re.DOTALL
 )
+DIGITS = ", digit by digit"
 _CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
 
 
@@ -543,8 +547,7 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         return _shared(family, counter), family, family != "claude"
     counter = tiktoken_counter(encoding)
     if counter is not None:
-        shared = _shared(encoding, counter, by_elements=encoding in _CUT_BEFORE_TAGS)
-        return shared, encoding, own
+        return (*_adjusted(model, counter, encoding, encoding), own)
     warnings.warn(
         f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
         "Reinstall agentmem-loop, or put the file into TIKTOKEN_CACHE_DIR.",
@@ -556,14 +559,30 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
 
 def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
     profile = encoding_of(model)[0]
-    estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
-    return estimated, f"estimate:{profile}", False
+
+    def estimate(text: str, /) -> int:
+        return estimate_tokens(text, encoding=profile)
+
+    return (*_adjusted(model, estimate, profile, f"estimate:{profile}"), False)
+
+
+def _adjusted(
+    model: str, count: TokenCounter, encoding: EncodingName, name: str
+) -> tuple[CachedCounter, str]:
+    """The counter of an encoding, for a model whose vocabulary is only like it, and its name."""
+    digits, factor = adjustment_of(model)
+    whole = name in _CUT_BEFORE_TAGS and factor == 1.0
+    if digits or factor != 1.0:
+        count = adjusted(count, encoding, digits=digits, factor=factor)
+        name += f"{' × ' + format(factor, 'g') if factor != 1.0 else ''}{DIGITS * digits}"
+    return _shared(name, count, by_elements=whole), name
 
 
 def _bound_for(counted_with: str) -> Callable[[str], int]:
-    if counted_with in SHA256:
+    if counted_with.removesuffix(DIGITS) in SHA256:
         return _bytes_and_cuts
-    return _twice_the_bytes if counted_with.startswith("estimate:") else _twice_if_ascii
+    known = counted_with.startswith(("estimate:", *SHA256))
+    return _twice_the_bytes if known else _twice_if_ascii
 
 
 def _bytes_and_cuts(text: str) -> int:
@@ -573,7 +592,9 @@ def _bytes_and_cuts(text: str) -> int:
 
 
 def _twice_the_bytes(text: str) -> int:
-    return 2 * _bytes(text) + 3
+    """An estimate, or an encoding whose tokens a factor makes more of; a digit is one more."""
+    digits = sum(map(str.isdigit, text)) if text.isascii() else _bytes(text)
+    return 2 * _bytes(text) + digits + 3
 
 
 def _twice_if_ascii(text: str) -> int:
