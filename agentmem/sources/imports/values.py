@@ -67,16 +67,20 @@ Items = Iterator[Item]
 
 _MACHINE = compile_late(
     r"""\s*(?:
+    # "[This is an automated system message hidden from the user] …"
     \[(?:this\ is\ an?\ automated|system\b|incoming\ message\ from\ agent|request\ interrupted
-        |scheduled|automated|note\ from\ system)    # "[This is an automated system message hidden …"
-    | <(?:system[-_]reminder|system|command-(?:name|message|args)|local-command-\w+|environment_details
-        |task-notification|user-prompt-submit-hook)\b                             # "<system-reminder>"
+        |scheduled|automated|note\ from\ system)
+    # "<system-reminder>…"
+    | <(?:system(?:[-_]reminder)?|command-(?:name|message|args)|local-command-\w+
+        |environment_details|task-notification|user-prompt-submit-hook)\b
     | caveat:\ the\ messages\ below\ were\ generated
     | this\ session\ is\ being\ continued\ from\ a\ previous\ conversation
     | (?:original\ )?custom\ instructions\ no\ longer\ available
-    | (?:the\ following\ is|here\ is)\ a\ (?:recursive\ )?summary\ of\ (?:the\ )?(?:previous|prior|earlier)
+    | (?:the\ following|here)\ is\ a\ (?:recursive\ )?summary\ of
+        \ (?:the\ )?(?:previous|prior|earlier)
     | note:\ (?:prior|previous)\ messages\ (?:have\ been|were|are)\ hidden
-    | generate\ a\ (?:concise|short|brief)[^.\n]{0,40}\ title\b          # the program names the chat
+    # "Generate a concise, 5-word title for …", by which a program names the chat
+    | generate\ a\ (?:concise|short|brief)[^.\n]{0,40}\ title\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
