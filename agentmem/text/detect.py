@@ -2411,7 +2411,9 @@ def _former(text: str, clause: Clause) -> Retraction | None:
     left = stems(_unled(clause.words)[used.end() :]) if used else frozenset()
     if not left:
         return None
-    turned = "against" if _pattern("disliked").search(clause.words) else "for"
+    turned: Literal["for", "against"] = (
+        "against" if _pattern("disliked").search(clause.words) else "for"
+    )
     said = " ".join(text[clause.start : clause.end].split())
     return Retraction(text=said, stems=left, start=clause.start, former=turned)
 
