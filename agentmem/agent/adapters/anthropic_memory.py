@@ -90,11 +90,11 @@ class MemoryFiles:
         changed = text[: text.find(command.old_str)].count("\n")
         new = text.replace(command.old_str, command.new_str)
         self._files.put(_path_of(found), new)
-        lines = new.split("\n")
-        shown = range(max(0, changed - 2), min(len(lines), changed + 3))
+        written = new.split("\n")
+        shown = range(max(0, changed - 2), min(len(written), changed + 3))
         return (
             "The memory file has been edited. Here is the snippet showing the change "
-            "(with line numbers):\n" + "\n".join(_line(at + 1, lines[at]) for at in shown)
+            "(with line numbers):\n" + "\n".join(_line(at + 1, written[at]) for at in shown)
         )
 
     def _insert(self, command: Any) -> str:

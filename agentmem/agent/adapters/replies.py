@@ -260,11 +260,15 @@ def question_key(messages: Conversation) -> bytes:
 
 
 def named_user(options: Mapping[str, Any]) -> str | None:
-    """The user a request names: `metadata={"user_id": …}`, else `user=`."""
-    metadata = options.get("metadata")
-    for user in (get(metadata, "user_id"), options.get("user")):
-        if isinstance(user, str) and user:
-            return user
+    """The user a request names: `metadata={"user_id": …}`, else `safety_identifier=` or `user=`.
+
+    Each is read in `extra_body` too, where older SDKs want what they do not know.
+    """
+    for named in (options, options.get("extra_body")):
+        found = (get(get(named, "metadata"), "user_id"), get(named, "safety_identifier"))
+        for user in (*found, get(named, "user")):
+            if isinstance(user, str) and user:
+                return user
     return None
 
 

@@ -29,6 +29,7 @@ from agentmem.agent.adapters.replies import (
 )
 from agentmem.agent.adapters.streams import is_stream, watch
 from agentmem.base.config import LoopConfig, require_config
+from agentmem.base.errors import NamelessCaller
 from agentmem.base.telemetry import tell_degradation
 from agentmem.base.types import EMPTY, Scope, ScopeLike
 from agentmem.prompt.messages import Conversation
@@ -47,6 +48,9 @@ class TurnLike(Protocol):
 
     @property
     def messages(self) -> list[dict[str, Any]]: ...
+    @property
+    def injected(self) -> bool: ...
+    def refused(self, error: BaseException, /) -> bool: ...
     def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
     def done(
         self,
@@ -124,6 +128,16 @@ class OpenTurn:
         except BaseException as error:
             self.abandon(error)
             raise
+
+    def refused(self, error: BaseException) -> bool:
+        """Whether the model found too long what may fit without the block."""
+        with self._keeper.failing_open("a refusal could not be learned from"):
+            if self.turn.refused(error) and self.turn.injected:
+                self._keeper.note(
+                    "the model refused the request as too long; it was sent again without memory"
+                )
+                return True
+        return False
 
     def take(self, result: Any) -> Any:
         """`result` for the caller: a whole reply is read now, a stream while it is read."""
@@ -254,9 +268,11 @@ class TurnKeeper:
 
     @contextlib.contextmanager
     def failing_open(self, problem: str) -> Iterator[None]:
-        """Whatever memory raises in here becomes a degradation."""
+        """Whatever memory raises in here becomes a degradation, but for what strictness refuses."""
         try:
             yield
+        except NamelessCaller:
+            raise
         except Exception as error:  # noqa: BLE001  # the agent's answer never depends on memory
             self.note(problem, error)
 
@@ -267,7 +283,7 @@ class TurnKeeper:
         background has made it.
         """
         with self.failing_open("a turn could not be looked at"):
-            turn.tell_degradations(self.note)
+            turn.tell_degradations(self.degradations.append)  # it has logged them itself
             if self._on_turn is not None:
                 self._on_turn(turn)
 
