@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import Records, text_of
 from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
+from agentmem.compat.records import Records, text_of
 from agentmem.search.intake import read_scope
 from agentmem.sources.indexer import names_of
 from agentmem.text.messages import get

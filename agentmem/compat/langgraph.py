@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import MOST, Records, thawed
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
+from agentmem.compat.records import MOST, Records, thawed
 
 try:
     from langgraph.store.base import (

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import Records, thawed
 from agentmem.agent.adapters.replies import view_responses
 from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import ScopeLike
+from agentmem.compat.records import Records, thawed
 from agentmem.text.messages import get
 
 try:

@@ -164,7 +164,7 @@ def test_what_is_no_client_is_refused(memory: MemoryManager) -> None:
 
 @pytest.fixture
 def tool(memory: MemoryManager) -> Any:
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     return MemoryTool(memory, "ann")
 
@@ -202,7 +202,7 @@ def test_the_tool_answers_as_the_sdks_own_file_tool_does(
     no folders of their own, and the SDK's stops at what the operating system says of them."""
     from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     root = tmp_path_factory.mktemp("files")
     twin = BetaLocalFilesystemMemoryTool(str(root))
@@ -250,7 +250,7 @@ def test_a_path_that_leads_out_is_refused_by_every_command(tool: Any, path: str)
 
 
 def test_files_are_memories_of_one_scope(memory: MemoryManager, tool: Any) -> None:
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     run(tool, command="create", path="/memories/tea.md", file_text="Ann drinks green tea.\n")
     assert memory.search("which tea?", user_id="ann")[0].memory.metadata["key"]
@@ -263,7 +263,7 @@ def test_files_are_memories_of_one_scope(memory: MemoryManager, tool: Any) -> No
 
 
 def test_the_async_tool_does_the_same(memory: MemoryManager) -> None:
-    from agentmem.agent.adapters.anthropic_memory import AsyncMemoryTool
+    from agentmem.compat.anthropic import AsyncMemoryTool
 
     async def main() -> tuple[str, str]:
         tool = AsyncMemoryTool(memory, "ann", cache_control={"type": "ephemeral"})
