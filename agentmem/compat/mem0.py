@@ -100,12 +100,15 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
         top_k: int | None = None,
         limit: int | None = None,
-        threshold: float | None = None,
+        threshold: float | None = 0.1,
         explain: bool = False,
         show_expired: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
-        """The best memories; whose, is said in `filters` or beside them, as in either version."""
+        """The best memories; whose, is said in `filters` or beside them, as in either version.
+
+        `threshold` is mem0's; None is the memory's own, which lets less through.
+        """
         _warn_of(options, "of search()")
         whose, where = _split(
             filters, (user_id, agent_id, run_id), alive_on=None if show_expired else self._today()
