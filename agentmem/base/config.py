@@ -163,6 +163,7 @@ class LoopConfig:
     """The settings of one turn, or of all turns of a loop.
 
     Who gives none gets those of the memory (`agentmem.open(recall=…, budget=…)`).
+    With `strict_scope` a turn that names no user is refused.
     """
 
     recall: RecallConfig = RecallConfig()
@@ -171,6 +172,7 @@ class LoopConfig:
     results: ResultsConfig = ResultsConfig()
     memory_tools: bool = True
     memory_save_tool: bool = False
+    strict_scope: bool = False
     max_iterations: int = 8
     tool_timeout_seconds: float = 60.0
     framing: Framing = "pair"
@@ -196,6 +198,7 @@ class Settings:
     thread of its own. `judge_new` looks in the background whether what is
     new contradicts what is known. Snapshots of built contexts are kept for
     `keep_contexts_days` and in at most `keep_contexts_bytes`; `None` is no limit.
+    With `strict_scope` a turn that names no user is refused.
     """
 
     recall: RecallConfig = RecallConfig()
@@ -210,6 +213,7 @@ class Settings:
     judge_new: bool = True
     keep_contexts_days: float | None = 30.0
     keep_contexts_bytes: int | None = 64 * 1024 * 1024
+    strict_scope: bool = False
     loop: LoopConfig = field(init=False, repr=False, compare=False)
     """What a turn does that is given no config of its own."""
 
@@ -223,7 +227,8 @@ class Settings:
         if self.keep_contexts_bytes is not None:
             require_count(self.keep_contexts_bytes, "keep_contexts_bytes")
         groups = {name: getattr(self, name) for name in _GROUPS}
-        object.__setattr__(self, "loop", LoopConfig(**groups))
+        loop = LoopConfig(**groups, strict_scope=self.strict_scope)
+        object.__setattr__(self, "loop", loop)
 
 
 def default_path() -> Path:

@@ -960,7 +960,7 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
         return told, memory.summary or text, memory.compressed or text, index
     if tier == 3:
         return told, memory.summary or text, memory.compressed or compress(text), index
-    made = make_levels(text, count, title=memory.title)
+    made = make_levels(text, count, title=memory.title, kind=memory.kind)
     return (
         told,
         memory.summary or made.summary,

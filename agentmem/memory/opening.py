@@ -43,6 +43,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     judge_new: bool = _USUAL.judge_new,
     keep_contexts_days: float | None = _USUAL.keep_contexts_days,
     keep_contexts_bytes: int | None = _USUAL.keep_contexts_bytes,
+    strict_scope: bool = _USUAL.strict_scope,
 ) -> MemoryManager:
     """The memory at `path`, or the one in the user's data folder.
 
@@ -67,6 +68,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         judge_new=judge_new,
         keep_contexts_days=keep_contexts_days,
         keep_contexts_bytes=keep_contexts_bytes,
+        strict_scope=strict_scope,
     )
     chosen = load_embedder(embedder) if isinstance(embedder, str) else _usable(embedder)
     if isinstance(rerank, str):
