@@ -226,11 +226,11 @@ class Recaller:
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         """What the queries find together; a memory found by several keeps its best score."""
-        if not queries or not config.top_k:
+        if not queries or not config.recall.turn_top_k:
             return Recalled()
         attempt = self.guard.call(
             lambda: self._search(tuple(queries), scope, config),
-            timeout_seconds=config.retrieval_timeout_seconds,
+            timeout_seconds=config.recall.timeout_seconds,
         )
         if attempt.value is not None:
             return attempt.value
@@ -245,7 +245,7 @@ class Recaller:
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
         memory = self._memory
-        wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
+        wanted = max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
         best: dict[str, Hit] = {}
@@ -253,7 +253,7 @@ class Recaller:
         how: How = "cached"
         found: list[Recalled] = []
         for query in queries:
-            key = (scope, query, wanted, config.search_mode, state)
+            key = (scope, query, wanted, config.recall.search_mode, state)
             kept = self.cache.get(key)
             if kept is None:
                 how = "searched"
@@ -297,7 +297,7 @@ class Recaller:
             query,
             top_k=wanted,
             threshold=0.0,
-            mode=config.search_mode,
+            mode=config.recall.search_mode,
             user_id=scope.user_id,
             project_id=scope.project_id,
             agent_id=scope.agent_id,
@@ -309,10 +309,10 @@ class Recaller:
         selection = Selection(reader=scope)
 
         def newest() -> tuple[Memory, ...]:
-            return self._memory.store.recent(selection, limit=OFFERED * config.top_k)
+            return self._memory.store.recent(selection, limit=OFFERED * config.recall.turn_top_k)
 
         try:
-            found = self._lanes.run(newest, config.retrieval_timeout_seconds)
+            found = self._lanes.run(newest, config.recall.timeout_seconds)
         except Exception as error:  # noqa: BLE001 - the turn goes on without memories
             return Recalled(degradations=(problem, f"recent memories failed: {error}"))
         return Recalled(
@@ -445,13 +445,13 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
 
 
 def _scale(runtime: Runtime, ask: Ask) -> Scale:
-    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
+    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.budget.context_window)
     reserve = tokenizer.reserve.total
     named = ask.model not in ("", EXTRACTIVE)
     window = Window(
         tokens=tokenizer.available_tokens + reserve,
         reserve_tokens=reserve,
-        sure=tokenizer.window_known and (named or ask.config.context_window is not None),
+        sure=tokenizer.window_known and (named or ask.config.budget.context_window is not None),
         open=named and not tokenizer.window_known,
     )
     return Scale(tokenizer=tokenizer, window=window, notes=notes)
@@ -486,8 +486,8 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
         lambda: choose(
             hits,
             ask.messages,
-            top_k=ask.config.top_k,
-            threshold=ask.config.similarity_threshold,
+            top_k=ask.config.recall.turn_top_k,
+            threshold=ask.config.recall.similarity_threshold,
             now=now,
             factors=factors,
         ),
@@ -495,7 +495,7 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
     )
     room = _room(ask, scale, steps)
     choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
-    if ask.config.assembly != "tiers" or found.secret is None:
+    if ask.config.recall.assembly != "tiers" or found.secret is None:
         return choice
     offer = steps.run(
         "tiers",
@@ -533,7 +533,7 @@ def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) ->
         "secret": found.secret,
         "limit_tokens": room.limit_tokens,
         "user_profile": [memory.text for memory in found.profile],
-        "profile_tokens": min(ask.config.preference_budget, room.limit_tokens),
+        "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
         "candidates": chosen.candidates,
         "knowledge_tokens": room.knowledge_tokens,
         "total_found": chosen.related,
@@ -629,9 +629,9 @@ def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: 
     if window.open:
         # Who sends so much to a window that nobody knows has the room for it, until it is refused.
         return whole_room(
-            preference_budget=ask.config.preference_budget,
-            knowledge_budget=ask.config.knowledge_budget,
-            working_budget=ask.config.working_budget,
+            preference_budget=ask.config.budget.preferences,
+            knowledge_budget=ask.config.budget.knowledge,
+            working_budget=ask.config.budget.working,
         )
     return room_for(
         window_tokens=window.tokens,
@@ -639,9 +639,9 @@ def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: 
         system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
-        preference_budget=ask.config.preference_budget,
-        knowledge_budget=ask.config.knowledge_budget,
-        working_budget=ask.config.working_budget,
+        preference_budget=ask.config.budget.preferences,
+        knowledge_budget=ask.config.budget.knowledge,
+        working_budget=ask.config.budget.working,
     )
 
 
@@ -804,5 +804,20 @@ def _trace(
 
 def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:
     """The settings as they held; tiers offer what they offer, whatever `top_k` says."""
-    found = {name: getattr(config, name) for name in LoopConfig.__slots__}
-    return {**found, "top_k": max(config.top_k, offered)}
+    recall, budget = config.recall, config.budget
+    return {
+        **{name: getattr(config, name) for name in _OWN_SETTINGS},
+        **{f"learn_{name}": getattr(config.learn, name) for name in config.learn.__slots__},
+        **{f"results_{name}": getattr(config.results, name) for name in config.results.__slots__},
+        **{name: getattr(recall, name) for name in recall.__slots__},
+        "top_k": max(recall.turn_top_k, offered),
+        "knowledge_budget": budget.knowledge,
+        "preference_budget": budget.preferences,
+        "working_budget": budget.working,
+        "context_window": budget.context_window,
+    }
+
+
+_OWN_SETTINGS = tuple(
+    name for name in LoopConfig.__slots__ if name not in ("recall", "budget", "learn", "results")
+)

@@ -200,7 +200,7 @@ class LoopRun:
             raise
         finally:
             self._finish(turn, answer, pages, scope, error=error, began=began)
-        if self.memory is not None and self.config.enable_auto_index:
+        if self.memory is not None and self.config.learn.auto_index:
             await self._say("indexing", "the turn is kept in the background", pages=len(pages))
         await self._say("answer", f"{len(answer):,} characters", why=why)
         return self._result(turn, given, answer, why)
@@ -281,7 +281,7 @@ class LoopRun:
 
     def _keep_said(self, memory: Host, given: list[Any], scope: Scope) -> None:
         """Keep what the user said in a turn that was stopped before it began."""
-        if not self.config.enable_auto_index:
+        if not self.config.learn.auto_index:
             return
         try:
             runtime = memory.runtime
@@ -516,7 +516,7 @@ class LoopRun:
 
     def _tokenizer(self) -> Tokenizer:
         if self.memory is not None:
-            window = self.config.context_window
+            window = self.config.budget.context_window
             return self.memory.runtime.tokenizer(self.model.name, window)[0]
         from agentmem.tokens.counter import tokenizer_for
 
@@ -548,7 +548,7 @@ class LoopRun:
                 error=error,
                 keep_answer=self.model.name != EXTRACTIVE,  # it only quotes what is kept already
             )
-        if self.memory is None or not self.config.enable_auto_index:
+        if self.memory is None or not self.config.learn.auto_index:
             return
         whose = {name: getattr(scope, name) for name in Scope.__slots__}
         for page in pages:
@@ -635,10 +635,12 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
+    manager = _manager(memory)
+    usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
-        memory=_manager(memory),
+        memory=manager,
         model=as_model(model, options=model_options),
-        config=config or LoopConfig(),
+        config=config or usual,
         on_status=on_status,
         on_chunk=on_chunk,
         signal=signal,

@@ -384,7 +384,7 @@ class Runtime:
         """Let old tool results of this scope go, in the background and at most once an hour."""
         if self._tidied.get(scope) is None:
             self._tidied.put(scope, True)
-            payload = {"days": config.keep_results_days, "bytes": config.keep_results_bytes}
+            payload = {"days": config.results.keep_days, "bytes": config.results.keep_bytes}
             self.worker.submit("evict", payload, scope=scope, key="evict")
 
     def _evict(self, payload: Mapping[str, Any], scope: Scope) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -89,8 +88,8 @@ def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -
         memory,
         scope=scope,
         count=runtime.tokenizer(model)[0],
-        stand_in_tokens=config.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
-        read_limit_tokens=config.read_limit_tokens,
+        stand_in_tokens=config.results.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
+        read_limit_tokens=config.results.read_limit_tokens,
         session=session_of(scope, runtime.now()),
     )
 
@@ -110,11 +109,6 @@ def again(kept: Context, given: Conversation, config: LoopConfig) -> Context:
 _log = logging.getLogger(__name__)
 
 TASK_CHARACTERS = 2_000
-
-
-@lru_cache(maxsize=1)
-def _usual_config() -> LoopConfig:
-    return LoopConfig()
 
 
 class Turn:
@@ -144,7 +138,7 @@ class Turn:
         require_text(message_id, "message_id")
         self.memory = memory
         self.scope = scope or Scope()
-        self.config = config or _usual_config()
+        self.config = config or memory.settings.loop
         require_named(memory, self.scope, self.config)
         self.model = model
         self.dry = dry
@@ -251,7 +245,7 @@ class Turn:
         if at is None or self._asked is None:
             self._context = Context(messages=given.copies())
             return
-        if self.config.detect_preferences and not self.dry:
+        if self.config.learn.preferences and not self.dry:
             self._learn(runtime)
         ask = Ask(
             messages=given,
@@ -292,7 +286,7 @@ class Turn:
         """What is going on; learned from only where somebody says so or the tiers need it."""
         noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
         signals = tuple(dict.fromkeys((*self._signals, *noted)))
-        if (signals or self.config.assembly == "tiers") and self._asked is not None:
+        if (signals or self.config.recall.assembly == "tiers") and self._asked is not None:
             from agentmem.living.predict import Signal
 
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
@@ -314,7 +308,7 @@ class Turn:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
-        if not self.config.working_budget:
+        if not self.config.budget.working:
             return ()
         return self._try("working memory", self._read_pointers) or ()
 
@@ -360,11 +354,11 @@ class Turn:
         return error or (output if isinstance(output, str) else repr(output))
 
     def note_call(self, name: str, arguments: Mapping[str, Any], *, result_id: str = "") -> None:
-        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned.
+        """Say that a tool call worked; with `learn.workflows` it is a step of what is learned.
 
         What is learned of it is erased with the result `result_id`.
         """
-        if self.config.learn_workflows:
+        if self.config.learn.workflows:
             from agentmem.living.workflows import read_call
 
             self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
@@ -405,10 +399,10 @@ class Turn:
         )
         self._try("trace", lambda: self._complete(outcome))
         self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
-        if self.config.enable_auto_index:
+        if self.config.learn.auto_index:
             self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
-        if self.config.consolidate_nightly:
+        if self.config.learn.nightly:
             self._try("schedule", self.memory.runtime.nightly.start)
         if self._calls and not error and answer and self._asked is not None:
             goal = text_of(self._asked)
@@ -418,7 +412,7 @@ class Turn:
                     goal, self._calls, self.scope, results=self._results
                 ),
             )
-        if self._working is not None or self.config.working_budget:
+        if self._working is not None or self.config.budget.working:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
     def refused(self, error: BaseException) -> bool:
@@ -465,7 +459,7 @@ class Turn:
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]
-        listened = self.config.detect_preferences
+        listened = self.config.learn.preferences
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.enqueue_messages(
                 Lazy(tell, characters=sum(map(len, texts))),
@@ -474,11 +468,11 @@ class Turn:
                 trace=self.snapshot_id,
                 heard=[one.id for one in self.preferences] if listened else None,
             )
-        if self.config.learn_facts and said:
+        if self.config.learn.facts and said:
             payload: dict[str, Any] = {"messages": said}
-            if self.config.learn_model:
-                payload["model"] = self.config.learn_model
-                payload |= {"calls": self.config.learn_calls, "tokens": self.config.learn_tokens}
+            if self.config.learn.model:
+                payload["model"] = self.config.learn.model
+                payload |= {"calls": self.config.learn.calls, "tokens": self.config.learn.tokens}
             runtime.worker.submit("learn", payload, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:

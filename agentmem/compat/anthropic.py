@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("anthropic", extra="anthropic", purpose="The memory tool") from error
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
 
 ROOT = "/memories"
 MOST_LINES = 999_999
@@ -34,7 +34,7 @@ _WIDTH = 6
 class MemoryFiles:
     """The commands of the memory tool; what cannot be done raises the SDK's `ToolError`."""
 
-    def __init__(self, memory: MemoryManager, scope: ScopeLike) -> None:
+    def __init__(self, memory: Calls, scope: ScopeLike) -> None:
         self._files = Records(memory, scope, kind="note")
         self._lock = threading.Lock()
 
@@ -155,7 +155,7 @@ class MemoryFiles:
 class MemoryTool(BetaAbstractMemoryTool):
     """The memory tool for `Anthropic().beta.messages.tool_runner(tools=[…])`."""
 
-    def __init__(self, memory: MemoryManager, scope: ScopeLike, **options: Any) -> None:
+    def __init__(self, memory: Calls, scope: ScopeLike, **options: Any) -> None:
         super().__init__(**options)
         self._files = MemoryFiles(memory, scope)
 
@@ -171,7 +171,7 @@ class MemoryTool(BetaAbstractMemoryTool):
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for `AsyncAnthropic`; the store is asked on a thread."""
 
-    def __init__(self, memory: MemoryManager, scope: ScopeLike, **options: Any) -> None:
+    def __init__(self, memory: Calls, scope: ScopeLike, **options: Any) -> None:
         super().__init__(**options)
         self._files = MemoryFiles(memory, scope)
 

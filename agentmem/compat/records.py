@@ -16,7 +16,7 @@ from agentmem.search.intake import read_scope
 from agentmem.sources.indexer import names_of
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
     from agentmem.search.results import SearchResults
 
 MOST = 100_000
@@ -28,7 +28,7 @@ class Records:
     """Texts with data beside them, each under a key of `kind`."""
 
     def __init__(
-        self, memory: MemoryManager, scope: ScopeLike, *, kind: str, findable: bool = True
+        self, memory: Calls, scope: ScopeLike, *, kind: str, findable: bool = True
     ) -> None:
         self.memory = memory
         self.whose = names_of(read_scope(scope, {}))

@@ -770,7 +770,7 @@ class Tiers:
             items,
             budget_tokens,
             count=lambda text: count(text) + SOURCE_TOKENS,
-            shares=shares_for(config.activity),
+            shares=shares_for(config.recall.activity),
         )
         made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
         for fate in order:
@@ -1108,5 +1108,5 @@ class Prefetcher:
 
 def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
     """The ids that a turn would be shown."""
-    least, most = config.similarity_threshold, config.top_k
+    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
     return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]
