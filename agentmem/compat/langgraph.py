@@ -8,7 +8,7 @@ see what stood before it, and of several writes of one key the last one counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\x1f"
 _NEVER_SECONDS = 1_000 * 366 * 86_400.0
-_COMPARE = {
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda a, b: a == b,
     "$ne": lambda a, b: a != b,
     "$gt": lambda a, b: float(a) > float(b),

@@ -58,6 +58,7 @@ class Memory:
 
     def add(
         self,
+        /,
         messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         user_id: str | None = None,
@@ -92,6 +93,7 @@ class Memory:
 
     def search(
         self,
+        /,
         query: str,
         *,
         user_id: str | None = None,
@@ -125,6 +127,7 @@ class Memory:
 
     def get_all(
         self,
+        /,
         *,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -196,6 +199,7 @@ class Memory:
         versions = self._memory.store.history(found.scope, memory_id)
         made = found.created_at.isoformat()
         texts = [(v.memory.text, v.replaced_at.isoformat()) for v in versions]
+        told: list[tuple[str, str | None, str | None, str | None]]
         told = [("ADD", None, texts[0][0] if texts else found.text, None)]
         after = [text for text, _ in texts[1:]] + [found.text]
         for (old, at), new in zip(texts, after, strict=True):

@@ -20,7 +20,7 @@ Driven = tuple[list[Any], list[Any]]
 
 def _chat(talk: Talk) -> list[dict[str, Any]]:
     call = {"id": "c1", "type": "function", "function": {"name": "hours", "arguments": "{}"}}
-    made = {
+    made: dict[str, Callable[[str], Any]] = {
         "user": lambda text: {"role": "user", "content": text},
         "assistant": lambda text: {"role": "assistant", "content": text, "refusal": None},
         "call": lambda text: {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -32,7 +32,8 @@ def _chat(talk: Talk) -> list[dict[str, Any]]:
 def wrapped_callable(memory: Any, talk: Talk) -> Driven:
     from agentmem.agent.adapters.calls import wrap
 
-    given, got = _chat(talk), []
+    given: list[Any] = _chat(talk)
+    got: list[Any] = []
     wrap(memory, got.extend)(given)
     return given, got
 
@@ -42,7 +43,7 @@ def anthropic(memory: Any, talk: Talk) -> Driven:
     from agentmem.agent.adapters.anthropic import wrap_anthropic
 
     use = {"type": "tool_use", "id": "c1", "name": "hours", "input": {}}
-    made = {
+    made: dict[str, Callable[[str], Any]] = {
         "user": lambda text: {"role": "user", "content": text},
         "assistant": lambda text: {
             "role": "assistant",
@@ -54,7 +55,8 @@ def anthropic(memory: Any, talk: Talk) -> Driven:
             "content": [{"type": "tool_result", "tool_use_id": "c1", "content": text}],
         },
     }
-    given, got = [made[role](text) for role, text in talk], []
+    given: list[Any] = [made[role](text) for role, text in talk]
+    got: list[Any] = []
     with sdk.Anthropic(api_key="k") as client:
         # What the SDK's request is made of, in the place of the connection.
         client.messages._post = lambda path, *, body, **options: got.extend(body["messages"])
@@ -80,7 +82,8 @@ def langchain(memory: Any, talk: Talk) -> Driven:
         "call": lambda text: AIMessage("", tool_calls=[call]),
         "result": lambda text: ToolMessage(text, tool_call_id="c1"),
     }
-    given, got = [made[role](text) for role, text in talk], []
+    given: list[Any] = [made[role](text) for role, text in talk]
+    got: list[Any] = []
 
     def handler(request: Any) -> Any:
         got.extend(request.messages)
@@ -97,7 +100,7 @@ def openai_agents(memory: Any, talk: Talk) -> Driven:
 
     from agentmem.compat.openai_agents import AgentsMemory
 
-    made = {
+    made: dict[str, Callable[[str], Any]] = {
         "user": lambda text: {"role": "user", "content": text},
         "assistant": lambda text: {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]},
         "call": lambda text: {"type": "function_call", "call_id": "c1", "name": "hours", "arguments": "{}"},
@@ -133,7 +136,8 @@ def pydantic_ai(memory: Any, talk: Talk) -> Driven:
         "call": lambda text: ModelResponse([ToolCallPart("hours", {}, "c1")]),
         "result": lambda text: ModelRequest([ToolReturnPart("hours", text, "c1")]),
     }
-    given, got = [made[role](text) for role, text in talk], []
+    given: list[Any] = [made[role](text) for role, text in talk]
+    got: list[Any] = []
 
     async def handler(context: Any) -> Any:
         got.extend(context.messages)
@@ -231,7 +235,7 @@ def strands(memory: Any, talk: Talk) -> Driven:
     from agentmem.compat.strands import MemoryPlugin
 
     use = {"toolUse": {"toolUseId": "c1", "name": "hours", "input": {}}}
-    made = {
+    made: dict[str, Callable[[str], Any]] = {
         "user": lambda text: {"role": "user", "content": [{"text": text}]},
         "assistant": lambda text: {"role": "assistant", "content": [{"text": text}]},
         "call": lambda text: {"role": "assistant", "content": [use]},
@@ -253,7 +257,8 @@ def strands(memory: Any, talk: Talk) -> Driven:
 
     async def next_fn(context: Any) -> Any:
         got.extend(context.messages)
-        for event in ():
+        nothing: list[Any] = []
+        for event in nothing:
             yield event
 
     agent: Any = SimpleNamespace(state=None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentmem.memory.manager import MemoryManager
-from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 
 pytest.importorskip("google.adk", reason="needs agentmem-loop[google-adk]")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -108,8 +108,7 @@ def test_a_run_with_a_tool_gets_one_pair_and_its_session_none(
     assert kept(memory) == sorted(
         [KEPT, QUESTION, "Is the harbour in Oban closed?", "Yes, at nine."]
     )
-    trace = memory.runtime.trace.get(turns[0].snapshot_id, scope=turns[0].scope)
-    assert trace.outcome.prompt_tokens == 9
+    assert counted(memory, turns[0])[0] == 9
     assert operations(spans) >= {"search_memory", "create_memory"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentmem.memory.manager import MemoryManager
-from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 
 pytest.importorskip("agent_framework", reason="needs agentmem-loop[agent-framework]")
 
@@ -97,8 +97,7 @@ def test_a_session_with_a_tool_gets_one_pair_a_run_and_its_history_none(
     assert kept(memory) == sorted(
         [KEPT, QUESTION, "Is the harbour in Oban closed?", "Yes, at nine."]
     )
-    trace = memory.runtime.trace.get(turns[1].snapshot_id, scope=turns[1].scope)
-    assert (trace.outcome.prompt_tokens, trace.outcome.completion_tokens) == (9, 4)
+    assert counted(memory, turns[1]) == (9, 4)
     assert operations(spans) >= {"search_memory", "create_memory"}
 
 
