@@ -7,8 +7,8 @@ function of the call's context (its `agent`, `task` and `crew`).
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Self
 
 from agentmem.agent.adapters.replies import Reply, View, is_ours, view_items
@@ -48,7 +48,7 @@ class CrewMemory:
         on_turn: OnTurn | None = None,
     ) -> None:
         self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-        self._open = threading.local()
+        self._open: ContextVar[OpenTurn | None] = ContextVar("agentmem_crew_turn", default=None)
 
     @property
     def degradations(self) -> Sequence[str]:
@@ -77,15 +77,15 @@ class CrewMemory:
         )
         if opened is not None:
             context.messages[:] = opened.sent
-            self._open.turn = opened
+            self._open.set(opened)
 
     def _after(self, context: Any) -> None:
         self._take_out(context.messages)
         self._end(context.response)
 
     def _end(self, response: Any) -> None:
-        opened: OpenTurn | None = getattr(self._open, "turn", None)
-        self._open.turn = None
+        opened = self._open.get()
+        self._open.set(None)
         if opened is not None:
             opened.finish(Reply(text=_answer(response)))
 

@@ -174,8 +174,9 @@ class MemoryVectorStore(VectorStore):
         given: Sequence[str | None] = ids if ids is not None else [None] * len(listed)
         told = metadatas if metadatas is not None else [{} for _ in listed]
         keys = [key or self._records.memory.ids.new() for key in given]
-        for key, text, metadata in zip(keys, listed, told, strict=True):
-            self._records.put(key, text, {"document": dict(metadata)})
+        for key, was, text, metadata in zip(keys, given, listed, told, strict=True):
+            keep = self._records.put if was else self._records.add
+            keep(key, text, {"document": dict(metadata)})
         return keys
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:

@@ -151,7 +151,7 @@ class MemorySession:
 
     def _add(self, items: Sequence[Any]) -> None:
         for item, key in zip(items, self._records.memory.ids.take(len(items)), strict=True):
-            self._records.put(key, "", {"session": self.session_id, "item": dict(item)})
+            self._records.add(key, "", {"session": self.session_id, "item": dict(item)})
 
     def _pop(self) -> Any:
         stored = self._stored()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -39,6 +40,9 @@ class Scripted(BaseLLM):
             raise reply
         return reply
 
+    async def acall(self, messages: Any, *args: Any, **options: Any) -> Any:
+        return self.call(messages)
+
     def supports_function_calling(self) -> bool:
         return False
 
@@ -66,6 +70,19 @@ def test_a_crew_gets_one_pair_and_the_answer_is_kept(memory: MemoryManager, span
     assert KEPT in said
     assert "Say when the harbour in Oban closes." in said
     assert operations(spans) >= {"search_memory", "create_memory"}
+
+
+def test_an_awaited_crew_is_served_too(memory: MemoryManager) -> None:
+    llm, crew = crew_of(f"Thought: I know\nFinal Answer: {ANSWER}")
+
+    async def main() -> str:
+        with CrewMemory(memory, scope="ann"):
+            return str(await crew.akickoff())
+
+    assert ANSWER in asyncio.run(main())
+    assert [references(seen) for seen in llm.seen] == [1]
+    assert memory.flush(30)
+    assert KEPT in [m.text for m in memory.get_all(user_id="ann") if m.kind == "message"]
 
 
 def test_outside_of_the_block_nothing_is_added(memory: MemoryManager) -> None:

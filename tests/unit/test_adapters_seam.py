@@ -94,6 +94,26 @@ def test_an_answer_that_came_is_kept_when_the_task_ends() -> None:
     assert memory.only.end["answer"] == "At nine."
 
 
+def test_a_call_that_is_cancelled_is_cancelled_and_its_question_kept() -> None:
+    memory = NotedMemory()
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def ask(messages: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        call = asyncio.create_task(TurnKeeper(memory).acall(ASK, ask, view_chat))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(main())
+    assert memory.only.end["error"].startswith("CancelledError")
+
+
 def test_what_is_no_message_stays_where_it_is() -> None:
     items = ["mark", ASK[0], "end"]
     memory = NotedMemory()

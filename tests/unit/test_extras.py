@@ -259,3 +259,16 @@ with agentmem.open("memory.db") as memory:
         print(error)
 """
     assert f"pip install 'agentmem-loop[{extra}]'" in run_plain(script, tmp_path)
+
+
+def test_every_framework_that_is_missing_names_its_command(tmp_path: Path) -> None:
+    files = sorted(EXTRA_FILES & {f"agentmem.compat.{path.stem}" for path in MODULES})
+    script = f"""
+import importlib
+Blocked.names = {(*WITHOUT, "agent_framework", "agents", "agno", "anthropic", "autogen_core", "crewai", "google", "langchain", "langgraph", "llama_index", "pydantic_ai", "strands")!r}
+from agentmem.base.errors import MissingExtra
+for name in {files!r}:
+    try: importlib.import_module(name)
+    except MissingExtra as error: print(error.extra)
+"""
+    assert set(run_plain(script, tmp_path).split()) == FRAMEWORKS | {"anthropic"}
