@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from agentmem.agent.tool_runner import ToolRunner
     from agentmem.agent.tools import Tool, as_tool
     from agentmem.agent.turn import Turn
-    from agentmem.base.config import LoopConfig, Settings
+    from agentmem.base.config import (
+        BudgetConfig,
+        LearnConfig,
+        LoopConfig,
+        RecallConfig,
+        ResultsConfig,
+        Settings,
+    )
     from agentmem.base.errors import (
         AgentMemError,
         DuplicateRecord,
@@ -50,7 +57,7 @@ if TYPE_CHECKING:
     from agentmem.tokens.counter import Corrections, Tokenizer, tokenizer_for
     from agentmem.tokens.encodings import estimate_tokens
 
-__version__ = "0.1.0"
+from agentmem.base import __version__ as __version__
 
 _WHERE = {
     "AddResult": "agentmem.search.results",
@@ -69,6 +76,10 @@ _WHERE = {
     "FixedContentTooLarge": "agentmem.base.errors",
     "Hit": "agentmem.base.types",
     "InvalidMessage": "agentmem.base.errors",
+    "BudgetConfig": "agentmem.base.config",
+    "LearnConfig": "agentmem.base.config",
+    "RecallConfig": "agentmem.base.config",
+    "ResultsConfig": "agentmem.base.config",
     "LoopConfig": "agentmem.base.config",
     "MediaWarning": "agentmem.base.errors",
     "Memory": "agentmem.base.types",
@@ -125,6 +136,10 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "Fact",
     "Hit",
     "LoopConfig",
+    "RecallConfig",
+    "BudgetConfig",
+    "LearnConfig",
+    "ResultsConfig",
     "Memory",
     "MemoryLogger",
     "Pattern",

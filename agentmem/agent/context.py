@@ -32,6 +32,7 @@ from agentmem.prompt.build import (
     citations_of,
     is_own_question,
     room_for,
+    whole_room,
     write_whole,
 )
 from agentmem.prompt.cite import Citation
@@ -55,7 +56,7 @@ from agentmem.tokens.counter import Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
     from agentmem.search.results import SearchResults
 
 
@@ -137,16 +138,20 @@ class Accounts:
 
 
 class Steps:
-    """Runs the steps of a build: times each, and names the one that failed."""
+    """Runs the steps of a build: times each, names the one that failed, and tells `warn` of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
+        self._warn = warn
         self.degradations: list[str] = []
         self.timings_ms: dict[str, float] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._lock = threading.Lock()
 
-    def note(self, *problems: str) -> None:
-        """Keep what did not work."""
+    def note(self, *problems: str, known: bool = False) -> None:
+        """Keep what did not work; what is `known` already is no warning again."""
+        if self._warn is not None and not known:
+            for problem in problems:
+                self._warn(problem)
         with self._lock:
             self.degradations += problems
             listeners = tuple(self._listeners)
@@ -208,7 +213,7 @@ class Recaller:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Calls,
         *,
         guard: Guard | None = None,
         cache: TtlCache[Recalled] | None = None,
@@ -221,11 +226,11 @@ class Recaller:
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         """What the queries find together; a memory found by several keeps its best score."""
-        if not queries or not config.top_k:
+        if not queries or not config.recall.turn_top_k:
             return Recalled()
         attempt = self.guard.call(
             lambda: self._search(tuple(queries), scope, config),
-            timeout_seconds=config.retrieval_timeout_seconds,
+            timeout_seconds=config.recall.timeout_seconds,
         )
         if attempt.value is not None:
             return attempt.value
@@ -240,7 +245,7 @@ class Recaller:
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
         memory = self._memory
-        wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
+        wanted = max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
         best: dict[str, Hit] = {}
@@ -248,7 +253,7 @@ class Recaller:
         how: How = "cached"
         found: list[Recalled] = []
         for query in queries:
-            key = (scope, query, wanted, config.search_mode, state)
+            key = (scope, query, wanted, config.recall.search_mode, state)
             kept = self.cache.get(key)
             if kept is None:
                 how = "searched"
@@ -292,7 +297,7 @@ class Recaller:
             query,
             top_k=wanted,
             threshold=0.0,
-            mode=config.search_mode,
+            mode=config.recall.search_mode,
             user_id=scope.user_id,
             project_id=scope.project_id,
             agent_id=scope.agent_id,
@@ -304,10 +309,10 @@ class Recaller:
         selection = Selection(reader=scope)
 
         def newest() -> tuple[Memory, ...]:
-            return self._memory.store.recent(selection, limit=OFFERED * config.top_k)
+            return self._memory.store.recent(selection, limit=OFFERED * config.recall.turn_top_k)
 
         try:
-            found = self._lanes.run(newest, config.retrieval_timeout_seconds)
+            found = self._lanes.run(newest, config.recall.timeout_seconds)
         except Exception as error:  # noqa: BLE001 - the turn goes on without memories
             return Recalled(degradations=(problem, f"recent memories failed: {error}"))
         return Recalled(
@@ -349,11 +354,13 @@ class Ask:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What the model takes, as it is known when the context is built; later lessons are the
-    next one's. `sure` says that the table or the caller names its size."""
+    next one's. `sure` says that the caller, a table or a refusal names its size; that of a
+    named model where nobody does is `open`: it takes what it is sent until it refuses."""
 
     tokens: int
     reserve_tokens: int
     sure: bool
+    open: bool = False
 
     @property
     def limit_tokens(self) -> int:
@@ -406,12 +413,14 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     `BudgetError` is raised, with `trim` only, when what must be sent does not
     fit into a window whose size is known; nothing else is.
     """
-    steps = Steps()
+    steps = Steps(runtime.warn)
     scale = _scale(runtime, ask)
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
     queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
+    if scale.window.open and runtime.first_assumed(scale.tokenizer):
+        steps.note(window_not_known(scale.tokenizer))
     found = _search(runtime, ask, queries, steps)
     choice = _choose(runtime, ask, found, scale, steps)
     filled = _fill(ask, found, choice, scale, steps)
@@ -436,15 +445,24 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
 
 
 def _scale(runtime: Runtime, ask: Ask) -> Scale:
-    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
+    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.budget.context_window)
     reserve = tokenizer.reserve.total
-    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
+    named = ask.model not in ("", EXTRACTIVE)
     window = Window(
         tokens=tokenizer.available_tokens + reserve,
         reserve_tokens=reserve,
-        sure=named and tokenizer.window_known,
+        sure=tokenizer.window_known and (named or ask.config.budget.context_window is not None),
+        open=named and not tokenizer.window_known,
     )
     return Scale(tokenizer=tokenizer, window=window, notes=notes)
+
+
+def window_not_known(tokenizer: Tokenizer) -> str:
+    """What is assumed of a model that nobody lists, and what to do about it."""
+    return (
+        f"the window of {tokenizer.model!a} is not known and {tokenizer.limits.window:,} tokens "
+        "are assumed; set LoopConfig(context_window=…)"
+    )
 
 
 def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
@@ -468,8 +486,8 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
         lambda: choose(
             hits,
             ask.messages,
-            top_k=ask.config.top_k,
-            threshold=ask.config.similarity_threshold,
+            top_k=ask.config.recall.turn_top_k,
+            threshold=ask.config.recall.similarity_threshold,
             now=now,
             factors=factors,
         ),
@@ -477,7 +495,7 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
     )
     room = _room(ask, scale, steps)
     choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
-    if ask.config.assembly != "tiers" or found.secret is None:
+    if ask.config.recall.assembly != "tiers" or found.secret is None:
         return choice
     offer = steps.run(
         "tiers",
@@ -504,6 +522,10 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
 def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
     chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
+    if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
+        steps.note(
+            f"the messages leave no room for memory in the window of {scale.window.tokens:,} tokens"
+        )
     if found.secret is None or room.limit_tokens <= 0:
         return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
     pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
@@ -511,7 +533,7 @@ def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) ->
         "secret": found.secret,
         "limit_tokens": room.limit_tokens,
         "user_profile": [memory.text for memory in found.profile],
-        "profile_tokens": min(ask.config.preference_budget, room.limit_tokens),
+        "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
         "candidates": chosen.candidates,
         "knowledge_tokens": room.knowledge_tokens,
         "total_found": chosen.related,
@@ -604,15 +626,22 @@ def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: 
         for message, tokens in zip(ask.messages, counted, strict=True)
         if message.get("role") in SYSTEM_ROLES
     )
+    if window.open:
+        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
+        return whole_room(
+            preference_budget=ask.config.budget.preferences,
+            knowledge_budget=ask.config.budget.knowledge,
+            working_budget=ask.config.budget.working,
+        )
     return room_for(
         window_tokens=window.tokens,
         reserve_tokens=window.reserve_tokens,
         system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
-        preference_budget=ask.config.preference_budget,
-        knowledge_budget=ask.config.knowledge_budget,
-        working_budget=ask.config.working_budget,
+        preference_budget=ask.config.budget.preferences,
+        knowledge_budget=ask.config.budget.knowledge,
+        working_budget=ask.config.budget.working,
     )
 
 
@@ -661,6 +690,8 @@ def _pack(
         )
 
     def trimmed() -> ContextPlan:
+        if window.open:
+            return whole()
         try:
             return pack()
         except FixedContentTooLarge as error:
@@ -669,7 +700,18 @@ def _pack(
             steps.note(f"what must be sent leaves too little room: {error}")
             return pack(error.needed_tokens + window.reserve_tokens)
 
+    def whole() -> ContextPlan:
+        """Everything, however large it is; said where it is more than was assumed."""
+        counted = sum(tokenizer.count_message(one, warn=False) for one in ask.messages)
+        needed = counted + sum(package.tokens for package in packages) + window.reserve_tokens
+        if needed > window.tokens:
+            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+            steps.note(problem, known=True)
+        return pack(max(window.tokens, needed))
+
     def as_it_is() -> ContextPlan:
+        if window.open:
+            return whole()
         plan = pack()
         error = _too_large(plan)
         if error is not None:
@@ -762,5 +804,20 @@ def _trace(
 
 def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:
     """The settings as they held; tiers offer what they offer, whatever `top_k` says."""
-    found = {name: getattr(config, name) for name in LoopConfig.__slots__}
-    return {**found, "top_k": max(config.top_k, offered)}
+    recall, budget = config.recall, config.budget
+    return {
+        **{name: getattr(config, name) for name in _OWN_SETTINGS},
+        **{f"learn_{name}": getattr(config.learn, name) for name in config.learn.__slots__},
+        **{f"results_{name}": getattr(config.results, name) for name in config.results.__slots__},
+        **{name: getattr(recall, name) for name in recall.__slots__},
+        "top_k": max(recall.turn_top_k, offered),
+        "knowledge_budget": budget.knowledge,
+        "preference_budget": budget.preferences,
+        "working_budget": budget.working,
+        "context_window": budget.context_window,
+    }
+
+
+_OWN_SETTINGS = tuple(
+    name for name in LoopConfig.__slots__ if name not in ("recall", "budget", "learn", "results")
+)

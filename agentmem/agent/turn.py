@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +20,7 @@ from agentmem.agent.context import Ask, Context, build_context
 from agentmem.agent.trace import contexts_log, log_context
 from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
-from agentmem.base.errors import BudgetError
+from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import Hit, Scope, served_text
 from agentmem.living.preferences import Preference
@@ -36,11 +35,10 @@ from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
 if TYPE_CHECKING:
-    from agentmem.agent.runtime import Runtime
+    from agentmem.agent.runtime import Host, Runtime
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.living.predict import Signal
     from agentmem.living.workflows import Call
-    from agentmem.memory.manager import MemoryManager
 
 
 # ----------------------------------------------------------------------------
@@ -70,14 +68,18 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
     return kept
 
 
+def require_named(memory: Host, scope: Scope, config: LoopConfig) -> None:
+    """Refuse a turn that names no user, where the memory or the turn is to be strict."""
+    if scope.user_id is None and (config.strict_scope or memory.settings.strict_scope):
+        raise NamelessCaller
+
+
 def session_of(scope: Scope, now: datetime) -> str:
     """What a turn belongs to: its run, or else the day."""
     return scope.run_id or now.date().isoformat()
 
 
-def working_for(
-    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
-) -> WorkingMemory:
+def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -> WorkingMemory:
     """The working memory of a scope, counting as `model` does."""
     from agentmem.agent.tool_results import WorkingMemory
 
@@ -86,8 +88,8 @@ def working_for(
         memory,
         scope=scope,
         count=runtime.tokenizer(model)[0],
-        stand_in_tokens=config.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
-        read_limit_tokens=config.read_limit_tokens,
+        stand_in_tokens=config.results.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
+        read_limit_tokens=config.results.read_limit_tokens,
         session=session_of(scope, runtime.now()),
     )
 
@@ -109,11 +111,6 @@ _log = logging.getLogger(__name__)
 TASK_CHARACTERS = 2_000
 
 
-@lru_cache(maxsize=1)
-def _usual_config() -> LoopConfig:
-    return LoopConfig()
-
-
 class Turn:
     """The turn of one user message. Send `messages`; afterwards say `done(answer)`.
 
@@ -124,7 +121,7 @@ class Turn:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Host,
         messages: Sequence[Any],
         *,
         model: str = "",
@@ -141,7 +138,8 @@ class Turn:
         require_text(message_id, "message_id")
         self.memory = memory
         self.scope = scope or Scope()
-        self.config = config or _usual_config()
+        self.config = config or memory.settings.loop
+        require_named(memory, self.scope, self.config)
         self.model = model
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()
@@ -160,6 +158,8 @@ class Turn:
         self._calls: list[Call] = []
         self._results: list[str] = []
         try:
+            if self.scope.user_id is None and not dry:
+                memory.runtime.warn_of_the_nameless()
             given = read_conversation(messages)
             self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
@@ -245,7 +245,7 @@ class Turn:
         if at is None or self._asked is None:
             self._context = Context(messages=given.copies())
             return
-        if self.config.detect_preferences and not self.dry:
+        if self.config.learn.preferences and not self.dry:
             self._learn(runtime)
         ask = Ask(
             messages=given,
@@ -286,7 +286,7 @@ class Turn:
         """What is going on; learned from only where somebody says so or the tiers need it."""
         noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
         signals = tuple(dict.fromkeys((*self._signals, *noted)))
-        if (signals or self.config.assembly == "tiers") and self._asked is not None:
+        if (signals or self.config.recall.assembly == "tiers") and self._asked is not None:
             from agentmem.living.predict import Signal
 
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
@@ -300,13 +300,15 @@ class Turn:
         if asked is not None:
             heard = self._try(
                 "preferences",
-                lambda: runtime.preferences.listen([asked], user_id=self.scope.user_id),
+                lambda: runtime.preferences.listen(
+                    [asked], user_id=self.scope.user_id, project_id=self.scope.project_id
+                ),
             )
             if heard is not None:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
-        if not self.config.working_budget:
+        if not self.config.budget.working:
             return ()
         return self._try("working memory", self._read_pointers) or ()
 
@@ -352,11 +354,11 @@ class Turn:
         return error or (output if isinstance(output, str) else repr(output))
 
     def note_call(self, name: str, arguments: Mapping[str, Any], *, result_id: str = "") -> None:
-        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned.
+        """Say that a tool call worked; with `learn.workflows` it is a step of what is learned.
 
         What is learned of it is erased with the result `result_id`.
         """
-        if self.config.learn_workflows:
+        if self.config.learn.workflows:
             from agentmem.living.workflows import read_call
 
             self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
@@ -397,10 +399,10 @@ class Turn:
         )
         self._try("trace", lambda: self._complete(outcome))
         self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
-        if self.config.enable_auto_index:
+        if self.config.learn.auto_index:
             self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
-        if self.config.consolidate_nightly:
+        if self.config.learn.nightly:
             self._try("schedule", self.memory.runtime.nightly.start)
         if self._calls and not error and answer and self._asked is not None:
             goal = text_of(self._asked)
@@ -410,8 +412,25 @@ class Turn:
                     goal, self._calls, self.scope, results=self._results
                 ),
             )
-        if self._working is not None or self.config.working_budget:
+        if self._working is not None or self.config.budget.working:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
+
+    def refused(self, error: BaseException) -> bool:
+        """Learn from what the model raised; whether it was a request that is too long for it.
+
+        The next turn of this model is built for what it takes.
+        """
+        from agentmem.models.call import trouble_of
+
+        if trouble_of(error) != "too long":
+            return False
+        if self.model:
+            runtime, sent = self.memory.runtime, self._context
+            self._try(
+                "token counts",
+                lambda: runtime.refused(self.model, estimated=sent.estimated_tokens, error=error),
+            )
+        return True
 
     def _complete(self, outcome: Outcome) -> None:
         if self.snapshot_id:
@@ -440,7 +459,7 @@ class Turn:
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]
-        listened = self.config.detect_preferences
+        listened = self.config.learn.preferences
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.enqueue_messages(
                 Lazy(tell, characters=sum(map(len, texts))),
@@ -449,11 +468,11 @@ class Turn:
                 trace=self.snapshot_id,
                 heard=[one.id for one in self.preferences] if listened else None,
             )
-        if self.config.learn_facts and said:
+        if self.config.learn.facts and said:
             payload: dict[str, Any] = {"messages": said}
-            if self.config.learn_model:
-                payload["model"] = self.config.learn_model
-                payload |= {"calls": self.config.learn_calls, "tokens": self.config.learn_tokens}
+            if self.config.learn.model:
+                payload["model"] = self.config.learn.model
+                payload |= {"calls": self.config.learn.calls, "tokens": self.config.learn.tokens}
             runtime.worker.submit("learn", payload, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:
@@ -501,7 +520,10 @@ class Turn:
     def _note(self, name: str, error: Exception) -> None:
         problem = f"{name} failed: {type(error).__name__}: {error}"
         self._extra.append(problem)
-        _log.warning("memory degraded: %s", problem)
+        try:
+            self.memory.runtime.warn(problem)
+        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+            _log.warning("memory degraded: %s", problem)
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@
     │   ├── InvalidNumber                     negative, NaN, infinite or of the wrong type
     │   ├── InvalidMessage                    a chat message without role, content or ids
     │   ├── InvalidScope                      a scope or visibility that does not fit
+    │   │   └── NamelessCaller                nobody is named though `strict_scope` wants it
     │   └── InvalidFilter                     a search filter that cannot be read
     ├── BudgetError
     │   ├── FixedContentTooLarge (ValueError) what must be sent is larger than the window
@@ -68,6 +69,10 @@ Errors carry the value they are about and what to do; they never log.
 from __future__ import annotations
 
 SHOWN_CHARACTERS = 60
+NAME_THE_USER = (
+    'Pass user_id=…, or scope={"user_id": …} to a wrapped client, whose calls may also say '
+    'user=, safety_identifier= or metadata={"user_id": …}.'
+)
 
 
 def shown(value: object) -> str:
@@ -114,6 +119,15 @@ class InvalidMessage(InvalidInput):
 
 class InvalidScope(InvalidInput):
     """A scope or visibility that does not fit together."""
+
+
+class NamelessCaller(InvalidScope):
+    """A turn that names no user, where `strict_scope` refuses such turns."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "user_id", None, "is not said and strict_scope=True wants it", remedy=NAME_THE_USER
+        )
 
 
 class InvalidFilter(InvalidInput):

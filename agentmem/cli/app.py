@@ -214,6 +214,10 @@ COMMANDS = (
         backup="Copy the whole store while it is in use.",
         restore="Put a backup in the place of the store.",
     ),
+    *_section(
+        "Connect", "connect",
+        mcp="Serve this memory to a program by the Model Context Protocol.",
+    ),
 )  # fmt: skip
 
 _HELP = """\

@@ -78,11 +78,11 @@ def inspect(
 ) -> None:
     """Show the context that would be built now."""
     import_numpy_alone()
-    from agentmem.base.config import LoopConfig
+    from agentmem.base.config import LoopConfig, RecallConfig
     from agentmem.inspector.look import inspect_context
     from agentmem.inspector.render import render_inspection
 
-    config = LoopConfig() if top_k is None else LoopConfig(top_k=top_k)
+    config = None if top_k is None else LoopConfig(recall=RecallConfig(top_k=top_k))
     with open_memory(ctx) as memory:
         found = inspect_context(
             memory, query, model=model, scope=common_of(ctx).scope, config=config, exact=exact

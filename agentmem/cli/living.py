@@ -428,11 +428,13 @@ def show(
 
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
 @argument("resolution", metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
+@click.option("--text", default="", help="With merged: what stands in the place of both.")
 @click.option("--note", default="", help="Why, for later.")
 def resolve(
     ctx: click.Context,
     id: str,  # noqa: A002  # as it is shown
     resolution: str,
+    text: str = "",
     note: str = "",
 ) -> None:
     """Say which memory is true; the other one is superseded, and kept."""
@@ -446,7 +448,9 @@ def resolve(
             remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
         )  # fmt: skip
     with open_memory(ctx) as memory:
-        done = memory.living.resolve(id, cast("Resolution", how), note=note, **whose_of(ctx))
+        done = memory.living.resolve(
+            id, cast("Resolution", how), text=text, note=note, **whose_of(ctx)
+        )
     if at.json:
         at.document({**done.contradiction.to_dict(), "journal_id": done.journal_id})
         return

