@@ -22,7 +22,7 @@ from agentmem.agent.adapters.turn import TurnKeeper
 from agentmem.base.errors import AgentMemError, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
-from agentmem.server import api
+from agentmem.server import api, compat, page
 from agentmem.server.http import (
     Guard,
     Limits,
@@ -37,7 +37,7 @@ from agentmem.server.tokens import Tokens
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
 
-OPEN_PATHS = ("/healthz", "/readyz")
+OPEN_PATHS = ("/healthz", "/readyz", *page.OPEN_PATHS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,7 @@ def create_app(
                 auth=auth,
                 hosts=hosts,
                 open_paths=OPEN_PATHS,
+                page_paths=page.PAGE_PATHS,
             )
         ],
     )
@@ -126,7 +127,9 @@ def _own_routes() -> list[BaseRoute]:
         Route("/readyz", _ready),
         Route("/metrics", _metrics),
         Route("/openapi.json", api.describe),
-        *api.routes(),
+        Route("/v1/export", api.export),
+        *page.routes(),
+        *api.routes((*api.OPERATIONS, *compat.OPERATIONS)),
     ]
 
 
