@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
@@ -234,7 +235,7 @@ def test_over_http_each_request_sees_what_its_own_token_may_see(
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
-            httpx.AsyncClient(headers={"x-user": user}) as http,
+            httpx2.AsyncClient(headers={"x-user": user}) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             answer = await client.call_tool("search_memories", {"query": "boat"})
