@@ -32,6 +32,7 @@ from agentmem.prompt.build import (
     citations_of,
     is_own_question,
     room_for,
+    whole_room,
     write_whole,
 )
 from agentmem.prompt.cite import Citation
@@ -55,7 +56,7 @@ from agentmem.tokens.counter import Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
     from agentmem.search.results import SearchResults
 
 
@@ -137,16 +138,20 @@ class Accounts:
 
 
 class Steps:
-    """Runs the steps of a build: times each, and names the one that failed."""
+    """Runs the steps of a build: times each, names the one that failed, and tells `warn` of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
+        self._warn = warn
         self.degradations: list[str] = []
         self.timings_ms: dict[str, float] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._lock = threading.Lock()
 
-    def note(self, *problems: str) -> None:
-        """Keep what did not work."""
+    def note(self, *problems: str, known: bool = False) -> None:
+        """Keep what did not work; what is `known` already is no warning again."""
+        if self._warn is not None and not known:
+            for problem in problems:
+                self._warn(problem)
         with self._lock:
             self.degradations += problems
             listeners = tuple(self._listeners)
@@ -208,7 +213,7 @@ class Recaller:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Calls,
         *,
         guard: Guard | None = None,
         cache: TtlCache[Recalled] | None = None,
@@ -349,11 +354,13 @@ class Ask:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What the model takes, as it is known when the context is built; later lessons are the
-    next one's. `sure` says that the table or the caller names its size."""
+    next one's. `sure` says that the caller, a table or a refusal names its size; that of a
+    named model where nobody does is `open`: it takes what it is sent until it refuses."""
 
     tokens: int
     reserve_tokens: int
     sure: bool
+    open: bool = False
 
     @property
     def limit_tokens(self) -> int:
@@ -406,12 +413,14 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     `BudgetError` is raised, with `trim` only, when what must be sent does not
     fit into a window whose size is known; nothing else is.
     """
-    steps = Steps()
+    steps = Steps(runtime.warn)
     scale = _scale(runtime, ask)
     nothing: tuple[str, ...] = ()
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
     queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
+    if scale.window.open and runtime.first_assumed(scale.tokenizer):
+        steps.note(window_not_known(scale.tokenizer))
     found = _search(runtime, ask, queries, steps)
     choice = _choose(runtime, ask, found, scale, steps)
     filled = _fill(ask, found, choice, scale, steps)
@@ -438,13 +447,22 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
 def _scale(runtime: Runtime, ask: Ask) -> Scale:
     tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
     reserve = tokenizer.reserve.total
-    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
+    named = ask.model not in ("", EXTRACTIVE)
     window = Window(
         tokens=tokenizer.available_tokens + reserve,
         reserve_tokens=reserve,
-        sure=named and tokenizer.window_known,
+        sure=tokenizer.window_known and (named or ask.config.context_window is not None),
+        open=named and not tokenizer.window_known,
     )
     return Scale(tokenizer=tokenizer, window=window, notes=notes)
+
+
+def window_not_known(tokenizer: Tokenizer) -> str:
+    """What is assumed of a model that nobody lists, and what to do about it."""
+    return (
+        f"the window of {tokenizer.model!a} is not known and {tokenizer.limits.window:,} tokens "
+        "are assumed; set LoopConfig(context_window=…)"
+    )
 
 
 def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
@@ -504,6 +522,10 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
 def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
     chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
+    if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
+        steps.note(
+            f"the messages leave no room for memory in the window of {scale.window.tokens:,} tokens"
+        )
     if found.secret is None or room.limit_tokens <= 0:
         return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
     pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
@@ -604,6 +626,13 @@ def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: 
         for message, tokens in zip(ask.messages, counted, strict=True)
         if message.get("role") in SYSTEM_ROLES
     )
+    if window.open:
+        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
+        return whole_room(
+            preference_budget=ask.config.preference_budget,
+            knowledge_budget=ask.config.knowledge_budget,
+            working_budget=ask.config.working_budget,
+        )
     return room_for(
         window_tokens=window.tokens,
         reserve_tokens=window.reserve_tokens,
@@ -661,6 +690,8 @@ def _pack(
         )
 
     def trimmed() -> ContextPlan:
+        if window.open:
+            return whole()
         try:
             return pack()
         except FixedContentTooLarge as error:
@@ -669,7 +700,18 @@ def _pack(
             steps.note(f"what must be sent leaves too little room: {error}")
             return pack(error.needed_tokens + window.reserve_tokens)
 
+    def whole() -> ContextPlan:
+        """Everything, however large it is; said where it is more than was assumed."""
+        counted = sum(tokenizer.count_message(one, warn=False) for one in ask.messages)
+        needed = counted + sum(package.tokens for package in packages) + window.reserve_tokens
+        if needed > window.tokens:
+            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+            steps.note(problem, known=True)
+        return pack(max(window.tokens, needed))
+
     def as_it_is() -> ContextPlan:
+        if window.open:
+            return whole()
         plan = pack()
         error = _too_large(plan)
         if error is not None:

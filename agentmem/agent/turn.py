@@ -21,7 +21,7 @@ from agentmem.agent.context import Ask, Context, build_context
 from agentmem.agent.trace import contexts_log, log_context
 from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
-from agentmem.base.errors import BudgetError
+from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import Hit, Scope, served_text
 from agentmem.living.preferences import Preference
@@ -36,11 +36,10 @@ from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
 if TYPE_CHECKING:
-    from agentmem.agent.runtime import Runtime
+    from agentmem.agent.runtime import Host, Runtime
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.living.predict import Signal
     from agentmem.living.workflows import Call
-    from agentmem.memory.manager import MemoryManager
 
 
 # ----------------------------------------------------------------------------
@@ -70,14 +69,18 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
     return kept
 
 
+def require_named(memory: Host, scope: Scope, config: LoopConfig) -> None:
+    """Refuse a turn that names no user, where the memory or the turn is to be strict."""
+    if scope.user_id is None and (config.strict_scope or memory.settings.strict_scope):
+        raise NamelessCaller
+
+
 def session_of(scope: Scope, now: datetime) -> str:
     """What a turn belongs to: its run, or else the day."""
     return scope.run_id or now.date().isoformat()
 
 
-def working_for(
-    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
-) -> WorkingMemory:
+def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -> WorkingMemory:
     """The working memory of a scope, counting as `model` does."""
     from agentmem.agent.tool_results import WorkingMemory
 
@@ -124,7 +127,7 @@ class Turn:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Host,
         messages: Sequence[Any],
         *,
         model: str = "",
@@ -142,6 +145,7 @@ class Turn:
         self.memory = memory
         self.scope = scope or Scope()
         self.config = config or _usual_config()
+        require_named(memory, self.scope, self.config)
         self.model = model
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()
@@ -160,6 +164,8 @@ class Turn:
         self._calls: list[Call] = []
         self._results: list[str] = []
         try:
+            if self.scope.user_id is None and not dry:
+                memory.runtime.warn_of_the_nameless()
             given = read_conversation(messages)
             self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
@@ -300,7 +306,9 @@ class Turn:
         if asked is not None:
             heard = self._try(
                 "preferences",
-                lambda: runtime.preferences.listen([asked], user_id=self.scope.user_id),
+                lambda: runtime.preferences.listen(
+                    [asked], user_id=self.scope.user_id, project_id=self.scope.project_id
+                ),
             )
             if heard is not None:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
@@ -413,6 +421,23 @@ class Turn:
         if self._working is not None or self.config.working_budget:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
 
+    def refused(self, error: BaseException) -> bool:
+        """Learn from what the model raised; whether it was a request that is too long for it.
+
+        The next turn of this model is built for what it takes.
+        """
+        from agentmem.models.call import trouble_of
+
+        if trouble_of(error) != "too long":
+            return False
+        if self.model:
+            runtime, sent = self.memory.runtime, self._context
+            self._try(
+                "token counts",
+                lambda: runtime.refused(self.model, estimated=sent.estimated_tokens, error=error),
+            )
+        return True
+
     def _complete(self, outcome: Outcome) -> None:
         if self.snapshot_id:
             self.memory.runtime.trace.complete(self.snapshot_id, outcome, scope=self.scope)
@@ -501,7 +526,10 @@ class Turn:
     def _note(self, name: str, error: Exception) -> None:
         problem = f"{name} failed: {type(error).__name__}: {error}"
         self._extra.append(problem)
-        _log.warning("memory degraded: %s", problem)
+        try:
+            self.memory.runtime.warn(problem)
+        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+            _log.warning("memory degraded: %s", problem)
 
     def __enter__(self) -> Self:
         return self

@@ -33,6 +33,7 @@ class Settings:
     thread of its own. `judge_new` looks in the background whether what is
     new contradicts what is known. Snapshots of built contexts are kept for
     `keep_contexts_days` and in at most `keep_contexts_bytes`; `None` is no limit.
+    With `strict_scope` a turn that names no user is refused.
     """
 
     top_k: int = 5
@@ -46,6 +47,7 @@ class Settings:
     judge_new: bool = True
     keep_contexts_days: float | None = 30.0
     keep_contexts_bytes: int | None = 64 * 1024 * 1024
+    strict_scope: bool = False
 
     def __post_init__(self) -> None:
         require_count(self.top_k, "top_k")
@@ -100,6 +102,7 @@ class LoopConfig:
     through the night consolidates (`consolidate_nightly`). A tool result of at
     most `stand_in_tokens` goes to the model whole; results are kept for
     `keep_results_days` and up to `keep_results_bytes`, pinned ones always.
+    With `strict_scope` a turn that names no user is refused.
     `context_window` says how many tokens the model takes, where no table knows
     it or a server takes less.
     With `assembly="tiers"` the knowledge is what the tiers hold, its budget
@@ -125,6 +128,7 @@ class LoopConfig:
     consolidate_nightly: bool = True
     memory_tools: bool = True
     memory_save_tool: bool = False
+    strict_scope: bool = False
     context_window: int | None = None
     max_iterations: int = 8
     stand_in_tokens: int = 100

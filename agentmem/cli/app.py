@@ -167,6 +167,8 @@ COMMANDS = (
     *_section(
         "Remember and find", "living",
         learn="Keep the facts, decisions and fixes a text states.",
+        assemble="Show what is worth knowing for a task, in tiers.",
+        predict="Show the memories most probably needed now.",
     ),
     *_section(
         "Remember and find", "memories",
@@ -199,6 +201,11 @@ COMMANDS = (
         consolidate="Merge, shorten and forget; all of it can be undone.",
         contradictions="Show and resolve what cannot both be true.",
         merge="Put two stores, or two users' memories, together.",
+    ),
+    *_section(
+        "Serve", "serving",
+        serve="Serve the memory over HTTP, with a page and a proxy.",
+        token="Make, list and revoke the tokens that open it.",  # noqa: S106 - a command's help
     ),
     *_section(
         "Look after", "moving",

@@ -104,6 +104,7 @@ class Adding(Base):
     ) -> AddResult:
         """Remember one text as one memory; the same text again adds nothing.
 
+        What a private fact in the first person says about its user reaches the profile (P45).
         With an `id` of your own only the same text under that id is the same;
         another text under it raises `DuplicateRecord`.
         """
@@ -118,8 +119,15 @@ class Adding(Base):
             source_url=source_url,
         )
         if id is None:
-            return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
-        return self._put_named(memory)
+            result = self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+        else:
+            result = self._put_named(memory)
+        from agentmem.text.detect import in_first_person, is_need
+
+        own = kind == "fact" and visibility == "private" and not result.unchanged
+        if own and (in_first_person(text) or is_need(text)):
+            self._listen([memory], maker.scope)
+        return result
 
     def add_record(
         self,
@@ -199,6 +207,7 @@ class Adding(Base):
             preferences.listen(
                 [{"role": "user", "content": memory.text} for memory in ordered],
                 user_id=scope.user_id,
+                project_id=scope.project_id,
             )
 
     def add_document(

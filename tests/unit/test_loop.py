@@ -21,6 +21,8 @@ from agentmem.agent.loop import (
 )
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.base.types import Scope
+from agentmem.models.call import refuses_tools
 from agentmem.models.extract import NOTED, NOTHING
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
@@ -287,7 +289,9 @@ def test_stopped_among_tools_each_call_has_an_answer_to_go_on_with(
 
         async def slow() -> str:
             await quick_ended.wait()
-            asyncio.get_running_loop().call_later(0.05, signal.set)
+            while not memory.store.artifacts.list(Scope(user_id="sam")):
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.2, signal.set)
             await asyncio.Event().wait()
             return "never"
 
@@ -479,7 +483,8 @@ def test_memory_refuses_nothing_that_the_model_may_take(
     size = 130_000 if not model else 4_500
     result = run("Summarise: " + "word " * size, memory, asked)
     assert result.answer == "a summary"
-    assert any("too little room" in problem for problem in result.degradations)
+    said = "is not known" if model == "my-own-model" else "too little room"
+    assert any(said in problem for problem in result.degradations)
     assert len(asked.requests[0]["messages"]) == 1
 
 
@@ -522,3 +527,71 @@ def test_the_loop_warns_when_memories_were_found_and_none_has_room(
     plenty = run("When do deploys go out?", memory, ScriptedModel("Whenever."))
     assert plenty.budget is not None
     assert plenty.budget.warnings == ()
+
+
+class TakesNoTools(Exception):
+    status_code = 400
+
+
+class Small(ScriptedModel):
+    """A model that refuses a request with tools, as Ollama does."""
+
+    name = "ollama/gemma:2b"
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(*replies)
+        self.refused = 0
+
+    def __call__(self, **request: Any) -> Any:
+        if request.get("tools"):
+            self.refused += 1
+            raise TakesNoTools(
+                '{"error": "registry.ollama.ai/library/gemma:2b does not support tools"}'
+            )
+        return super().__call__(**request)
+
+
+def test_the_tools_of_memory_are_left_out_for_a_model_that_refuses_them_once(
+    memory: agentmem.MemoryManager,
+) -> None:
+    model = Small("Hello.")
+    results = [run("Hi there, you", memory, model) for _ in range(2)]
+    assert [one.answer for one in results] == ["Hello.", "Hello."]
+    assert model.refused == 1
+    assert any("memory_tools=False" in one for one in results[0].degradations)
+    assert not results[1].degradations
+    assert [one.iterations for one in results] == [1, 1]
+    assert run("Hi", memory, Small("Yes."), config=LoopConfig(memory_tools=False)).answer == "Yes."
+
+
+def test_a_model_that_refuses_the_callers_own_tools_raises_what_it_says(
+    memory: agentmem.MemoryManager,
+) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    model = Small("Hello.")
+    with pytest.raises(TakesNoTools):
+        run("Hi there, you", memory, model, tools=[add])
+    assert model.refused == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "refuses"),
+    [
+        ("`tools` is not supported with this model", 400, True),
+        ('"auto" tool choice requires --enable-auto-tool-choice to be set', 400, True),
+        ("No endpoints found that support tool use.", 404, True),
+        ("Unrecognized request argument supplied: tools", 400, True),
+        ("Invalid schema for function 'add': 'strin' is no type", 400, False),
+        ("the toolbox server does not support this model", 400, False),
+        ("tools are not supported", 401, False),
+    ],
+)
+def test_a_refusal_of_tools_is_told_from_other_errors(
+    said: str, status: int, refuses: bool
+) -> None:
+    error = RuntimeError(said)
+    error.status_code = status  # type: ignore[attr-defined]  # as SDKs have it
+    assert refuses_tools(error) is refuses
