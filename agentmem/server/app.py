@@ -22,7 +22,7 @@ from agentmem.agent.adapters.turn import TurnKeeper
 from agentmem.base.errors import AgentMemError, StoreClosed
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
-from agentmem.server import api
+from agentmem.server import api, compat
 from agentmem.server.http import (
     Guard,
     Limits,
@@ -126,7 +126,8 @@ def _own_routes() -> list[BaseRoute]:
         Route("/readyz", _ready),
         Route("/metrics", _metrics),
         Route("/openapi.json", api.describe),
-        *api.routes(),
+        Route("/v1/export", api.export),
+        *api.routes((*api.OPERATIONS, *compat.OPERATIONS)),
     ]
 
 
