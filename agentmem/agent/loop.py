@@ -88,8 +88,9 @@ class AgentLoopResult:
     the model was sent last. `answer` is what the model wrote, byte for byte;
     `citations` are the sources it uses, of the web or of the memory as each
     says, `offered` all that it could have used. `dangling` are the numbers in
-    it that no source has, and `cleaned` is the answer without them. `why` says
-    what ended the loop.
+    it that no source has, and `cleaned` is the answer without them.
+    `preferences` are what the user said of themselves, `taken_back` what they
+    no longer hold to. `why` says what ended the loop.
     """
 
     answer: str
@@ -105,6 +106,7 @@ class AgentLoopResult:
     degradations: tuple[str, ...] = ()
     tool_calls: tuple[ToolOutcome, ...] = ()
     preferences: tuple[Preference, ...] = ()
+    taken_back: tuple[Preference, ...] = ()
     iterations: int = 0
     why: Why = "answered"
     sent: tuple[Message, ...] = ()
@@ -578,6 +580,7 @@ class LoopRun:
             degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
             tool_calls=tuple(self.outcomes),
             preferences=turn.preferences if turn is not None else (),
+            taken_back=turn.taken_back if turn is not None else (),
             iterations=self.iterations,
             why=why,
             sent=tuple(self.sent),
