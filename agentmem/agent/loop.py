@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tool
-from agentmem.agent.turn import Turn, require_named, session_of, working_for
+from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -539,6 +540,7 @@ class LoopRun:
         began: float,
     ) -> None:
         if turn is not None:
+            turn.outcomes += map(_as_outcome, self.outcomes)
             for outcome in self.outcomes:
                 if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
                     turn.note_call(outcome.name, outcome.arguments, result_id=outcome.result_id)
@@ -609,6 +611,17 @@ class LoopRun:
     async def _say(self, step: Step, text: str, **data: Any) -> None:
         if self.on_status is not None:
             await awaited(self.on_status(Status(step=step, text=text, data=data)))
+
+
+def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
+    reads = outcome.arguments.get("id", "") if outcome.name == READ_TOOL else ""
+    stands_in = outcome.result_id and outcome.result_id in outcome.content and not reads
+    return CallOutcome(
+        name=outcome.name,
+        ok=outcome.ok,
+        kept_as=outcome.result_id if stands_in and outcome.ok else "",
+        reads=reads if isinstance(reads, str) else "",
+    )
 
 
 async def run_agent_loop(
