@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentmem.agent.turn import Turn, own_words, session_of, working_for
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LearnConfig, LoopConfig
 from agentmem.base.errors import MalformedBlock
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
@@ -283,9 +283,12 @@ class Hooks:
         room = max(0, limit_tokens - _FRAME_TOKENS)
         while True:
             config = LoopConfig(
-                knowledge_budget=room * 3 // 5, preference_budget=room // 5,
-                working_budget=room // 5, framing="single", consolidate_nightly=False,
-            )  # fmt: skip
+                budget=BudgetConfig(
+                    knowledge=room * 3 // 5, preferences=room // 5, working=room // 5
+                ),
+                learn=LearnConfig(nightly=False),
+                framing="single",
+            )
             turn = self.memory.turn(
                 [{"role": "user", "content": prompt}], scope=scope, config=config
             )  # fmt: skip
