@@ -284,7 +284,8 @@ class Hooks:
             budget = replace(
                 usual.budget, knowledge=room * 3 // 5, preferences=room // 5, working=room // 5
             )
-            config = replace(usual, budget=budget, framing="single")
+            learn = replace(usual.learn, nightly=False)
+            config = replace(usual, budget=budget, learn=learn, framing="single")
             turn = self.memory.turn(
                 [{"role": "user", "content": prompt}], scope=scope, config=config
             )  # fmt: skip
