@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agentmem.tokens.counter import Corrections, Tokenizer, tokenizer_for
     from agentmem.tokens.encodings import estimate_tokens
 
-__version__ = "0.1.0"
+from agentmem.base import __version__ as __version__
 
 _WHERE = {
     "AddResult": "agentmem.search.results",

@@ -55,7 +55,7 @@ from agentmem.tokens.counter import Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
     from agentmem.search.results import SearchResults
 
 
@@ -208,7 +208,7 @@ class Recaller:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Calls,
         *,
         guard: Guard | None = None,
         cache: TtlCache[Recalled] | None = None,

@@ -48,9 +48,9 @@ from agentmem.text.clean import clean_line
 from agentmem.text.messages import Reply, read_usage, text_of
 
 if TYPE_CHECKING:
+    from agentmem.agent.runtime import Host
     from agentmem.agent.tool_results import WorkingMemory
-    from agentmem.memory.facade import AsyncMemoryManager
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Facade
     from agentmem.tokens.counter import Tokenizer
 
 
@@ -139,7 +139,7 @@ class LoopRun:
     def __init__(
         self,
         *,
-        memory: MemoryManager | None,
+        memory: Host | None,
         model: Model,
         config: LoopConfig,
         on_status: Callable[[Status], Awaitable[None] | None] | None,
@@ -264,7 +264,7 @@ class LoopRun:
         )
         return turn
 
-    def _keep_said(self, memory: MemoryManager, given: list[Any], scope: Scope) -> None:
+    def _keep_said(self, memory: Host, given: list[Any], scope: Scope) -> None:
         """Keep what the user said in a turn that was stopped before it began."""
         if not self.config.enable_auto_index:
             return
@@ -277,7 +277,7 @@ class LoopRun:
         except Exception as error:  # noqa: BLE001 - stopping goes on
             self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
-    def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
+    def _open_working(self, memory: Host, scope: Scope) -> WorkingMemory | None:
         try:
             return working_for(memory, scope=scope, model=self.model.name, config=self.config)
         except Exception as error:  # noqa: BLE001 - tools run without it
@@ -556,7 +556,7 @@ class LoopRun:
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     tools: Sequence[Any] = (),
     messages: Sequence[Any] = (),
@@ -596,7 +596,7 @@ async def run_agent_loop(
 def run_agent_loop_sync(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     **options: Any,
 ) -> AgentLoopResult:

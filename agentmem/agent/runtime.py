@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.agent.context import Recalled, Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
@@ -29,14 +29,25 @@ from agentmem.tokens.counter import Corrections, Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.context import Context
     from agentmem.agent.trace import Trace
+    from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
-    from agentmem.memory.manager import MemoryManager
     from agentmem.prompt.messages import Conversation
     from agentmem.sources.background import Worker
-    from agentmem.sources.indexer import Indexer
+    from agentmem.sources.indexer import Indexer, Paged
+
+
+if TYPE_CHECKING:
+
+    class Host(Paged, Protocol):
+        """A memory that serves a loop."""
+
+        @property
+        def runtime(self) -> Runtime: ...
+        @property
+        def under_way(self) -> UnderWay: ...
 
 
 _log = logging.getLogger(__name__)
@@ -56,10 +67,8 @@ SHOWN_BLOCKS = 50
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
+    def __init__(self, memory: Paged) -> None:
         self.memory = memory
-        self._keep_up = keep_up
-        """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
@@ -96,14 +105,17 @@ class Runtime:
         worker.handle(PAGE, self._index_page)
         worker.handle(MESSAGES, self._index_messages)
         worker.handle(SNAPSHOT, self._write_trace)
-        worker.when_idle(self._keep_up)
+        worker.when_idle(self.memory.index.keep_up)
         return worker
 
     @cached_property
     def indexer(self) -> Indexer:
         from agentmem.sources.indexer import Indexer
 
-        return Indexer(self.memory)
+        def note_said(trace: str, ids: Sequence[str], scope: Scope) -> None:
+            self.trace.note_said(trace, ids, scope=scope)
+
+        return Indexer(self.memory, worker=self.worker, note_said=note_said)
 
     @cached_property
     def trace(self) -> Trace:
@@ -124,13 +136,13 @@ class Runtime:
     def tiers(self) -> Tiers:
         from agentmem.living.tiers import Tiers
 
-        return Tiers(self.memory, self.predictions)
+        return Tiers(self.memory, self.predictions, count=lambda: self.tokenizer("")[0])
 
     @cached_property
     def prefetcher(self) -> Prefetcher:
         from agentmem.living.tiers import Prefetcher
 
-        return Prefetcher(self.memory)
+        return Prefetcher(self.tiers, expect=self.expect)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -207,10 +219,8 @@ class Runtime:
 
     def mark_of(self, kind: str) -> Hashable:
         """Something that is the same only while no memory of this kind came, changed or went."""
-        from agentmem.stores.values import name_id
-
         try:
-            mark = self.memory.index.changes_of(name_id(kind))
+            mark = self.memory.index.changes_of(kind)
         except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
             mark = None
         return ("seq", self.memory.store.feed.seq()) if mark is None else mark

@@ -36,11 +36,10 @@ from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
 if TYPE_CHECKING:
-    from agentmem.agent.runtime import Runtime
+    from agentmem.agent.runtime import Host, Runtime
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.living.predict import Signal
     from agentmem.living.workflows import Call
-    from agentmem.memory.manager import MemoryManager
 
 
 # ----------------------------------------------------------------------------
@@ -75,9 +74,7 @@ def session_of(scope: Scope, now: datetime) -> str:
     return scope.run_id or now.date().isoformat()
 
 
-def working_for(
-    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
-) -> WorkingMemory:
+def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -> WorkingMemory:
     """The working memory of a scope, counting as `model` does."""
     from agentmem.agent.tool_results import WorkingMemory
 
@@ -124,7 +121,7 @@ class Turn:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Host,
         messages: Sequence[Any],
         *,
         model: str = "",

@@ -12,7 +12,7 @@ from agentmem.sources.web.enhanced import enhanced_search, lines_for_model
 
 if TYPE_CHECKING:
     from agentmem.base.types import ScopeLike
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.sources.indexer import Paged
 
 
 TOOL_NAME = "search_web_for_info"
@@ -43,7 +43,7 @@ _PARAMETERS = {
 
 def search_web_tool(
     web: object = None,
-    memory: MemoryManager | None = None,
+    memory: Paged | None = None,
     *,
     scope: ScopeLike | None = None,
     model: str | Callable[..., Any] | None = None,

@@ -122,6 +122,6 @@ def _make_tracer() -> Any:
         return None
     from opentelemetry import trace
 
-    from agentmem import __version__
+    from agentmem.base import __version__
 
     return trace.get_tracer("agentmem", __version__)

@@ -58,7 +58,7 @@ from agentmem.text.sentences import sentences
 
 if TYPE_CHECKING:
     from agentmem.living.models import Model, Spend
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -723,7 +723,7 @@ class Said:
 class Learner:
     """Learns for one memory."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
 
     def learn(

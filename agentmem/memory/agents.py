@@ -65,8 +65,7 @@ class Agents(Base):
 
             with _MAKING:
                 if self._runtime is None:
-                    keep_up = self._retriever.keep_up
-                    self._runtime = Runtime(cast("MemoryManager", self), keep_up=keep_up)
+                    self._runtime = Runtime(cast("MemoryManager", self))
         return self._runtime
 
     @property

@@ -169,14 +169,11 @@ class Closing(Base):
         if self.settings.save_indexes:
             self._save_quietly()
         self.index.close()
-        if "_cold_retriever" in self.__dict__:
-            self._cold_retriever.index.close()
         self.store.close()
 
     def _save_quietly(self) -> None:
         try:
-            if self.index.worth_saving:
-                self.index.save(self.embedding.serving_id)
+            self.index.save(self.embedding.serving_id, if_worth=True)
         except (AgentMemError, OSError) as error:
             _log.warning(
                 "The indexes could not be saved; they are built at the next open: %s", error

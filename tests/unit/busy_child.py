@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import agentmem
 from agentmem.base.filters import Selection
 from agentmem.stores.sqlite.store import SqliteStore
+from tests.local_search import local
 from tests.unit.store_samples import ANN, entry
 
 BATCH = 3
@@ -69,7 +70,7 @@ def search(path: str, name: str, limit: str) -> int:
         for _ in turns(limit):
             committed = store.count(Selection(reader=ANN))
             memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
-            count = len(memory.index.postings)
+            count = len(local(memory).postings)
             assert count >= max(seen, committed), (count, seen, committed)
             assert count % BATCH == 0, count
             seen = count
