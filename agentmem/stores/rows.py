@@ -21,6 +21,11 @@ Strand = tuple[int, str, str]
 NO_STRAND: Strand = (0, "", "")
 
 
+def is_dsn(path: object) -> bool:
+    """Whether this names a database server, not a file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
 def scope_values(scope: Scope) -> tuple[str | None, ...]:
     return scope.user_id, scope.project_id, scope.agent_id, scope.run_id
 

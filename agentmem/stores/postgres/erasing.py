@@ -74,6 +74,7 @@ def erase_rows(
     for table in ("usage", "memories"):
         _delete(transaction, table, "row", rows)
     _forget_contents(transaction, found)
+    _forget_speakers(transaction, owners)
     _forget_references(transaction, ids)
     own = set() if all_of is None else set(visible_owners(transaction, all_of, ("private",)))
     owners |= own
@@ -206,6 +207,15 @@ def _forget_contents(transaction: Transaction, found: Sequence[Stored]) -> None:
             kind=digest(one.memory.kind),
             hash=digest(one.memory.content_hash),
         )
+
+
+def _forget_speakers(transaction: Transaction, owners: Collection[int]) -> None:
+    transaction.run(
+        """DELETE FROM speakers AS s WHERE s.tenant = %(tenant)s AND s.owner = ANY(%(owners)s)
+        AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = %(tenant)s
+            AND m.owner = s.owner AND m.speaker = s.speaker)""",
+        owners=list(owners),
+    )
 
 
 def _forget_references(transaction: Transaction, ids: Sequence[str]) -> None:

@@ -143,9 +143,10 @@ class PostgresFeed:
             stale = set() if seq is None else _updated_since(transaction, seq, keys)
             wanted = [row for row in keys if row not in stale]
             new = transaction.all(
-                """INSERT INTO embeddings (tenant, embedder, row, owner, shared, half, wide)
+                """INSERT INTO embeddings
+                    (tenant, embedder, row, owner, shared, flags, half, wide)
                 SELECT %(tenant)s, %(embedder)s, m.row, m.owner, o.visibility <> 'private',
-                    given.half::halfvec, given.wide
+                    m.flags, given.half::halfvec, given.wide
                 FROM unnest(%(rows)s::bigint[], %(halves)s::text[], %(wides)s::bytea[])
                     AS given(row, half, wide)
                 JOIN memories AS m ON m.tenant = %(tenant)s AND m.row = given.row

@@ -18,8 +18,8 @@ OLDEST_VECTOR = (0, 7)
 
 TABLES = (
     "tenants", "owners", "strands", "sources", "memories", "usage", "embedders", "embeddings",
-    "postings", "contents", "history", "changes", "snapshots", "artifacts", "links", "jobs",
-    "settings", "index_files", "journal", "journal_items",
+    "postings", "speakers", "contents", "history", "changes", "snapshots", "artifacts", "links",
+    "jobs", "settings", "index_files", "journal", "journal_items",
 )  # fmt: skip
 
 _FIRST = (
@@ -56,11 +56,15 @@ _FIRST = (
         valid_from bigint, valid_to bigint, supersedes text, superseded_by text, deleted_at bigint,
         importance double precision NOT NULL, content_hash text NOT NULL, title text NOT NULL,
         heading_path text NOT NULL, metadata text NOT NULL, text text NOT NULL, summary text,
-        compressed text, index_text text, flags integer NOT NULL, indexed bytea NOT NULL,
+        compressed text, index_text text, flags integer NOT NULL, length integer NOT NULL,
+        indexed bytea NOT NULL,
         PRIMARY KEY (tenant, row), UNIQUE (tenant, key),
         FOREIGN KEY (tenant, owner) REFERENCES owners,
         FOREIGN KEY (tenant, strand) REFERENCES strands)""",
     "CREATE INDEX memories_by_place ON memories (tenant, owner, strand, place, row)",
+    # What is counted of an owner's rows is read from the index alone.
+    "CREATE INDEX memories_by_owner ON memories (tenant, owner, row) INCLUDE (flags, length)",
+    "CREATE INDEX memories_cold ON memories (tenant, owner) WHERE flags & 8 <> 0",
     "CREATE INDEX memories_by_time ON memories (tenant, owner, created_at, row)",
     "CREATE INDEX memories_by_hash ON memories USING hash (content_hash) WHERE kind <> 'page'",
     """CREATE INDEX memories_by_strand ON memories (tenant, strand) WHERE strand IS NOT NULL""",
@@ -80,15 +84,19 @@ _FIRST = (
     # A vector that half precision holds is in `half`, another one (float32) in `wide`.
     """CREATE TABLE embeddings (
         tenant text NOT NULL, embedder integer NOT NULL, row bigint NOT NULL,
-        owner integer NOT NULL, shared boolean NOT NULL, half halfvec, wide bytea,
+        owner integer NOT NULL, shared boolean NOT NULL, flags integer NOT NULL,
+        half halfvec, wide bytea,
         PRIMARY KEY (tenant, embedder, row),
         FOREIGN KEY (tenant, row) REFERENCES memories ON DELETE CASCADE)""",
     "CREATE INDEX embeddings_by_owner ON embeddings (tenant, owner, embedder, row)",
     "CREATE INDEX embeddings_by_row ON embeddings (tenant, row)",
     """CREATE TABLE postings (
         tenant text NOT NULL, owner integer NOT NULL, term bigint NOT NULL, row bigint NOT NULL,
-        count smallint NOT NULL,
-        PRIMARY KEY (tenant, owner, term, row) INCLUDE (count))""",
+        count smallint NOT NULL, length integer NOT NULL, flags integer NOT NULL,
+        PRIMARY KEY (tenant, owner, term, row) INCLUDE (count, length, flags))""",
+    """CREATE TABLE speakers (
+        tenant text NOT NULL, owner integer NOT NULL, key bytea NOT NULL, speaker text NOT NULL,
+        PRIMARY KEY (tenant, owner, key))""",
     # Who says what for the first time holds its line until the memory is there.
     """CREATE TABLE contents (
         tenant text NOT NULL, owner integer NOT NULL, kind bytea NOT NULL, hash bytea NOT NULL,

@@ -48,12 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_TENANT = "default"
-SCHEMES = ("postgresql://", "postgres://")
-
-
-def is_dsn(path: object) -> bool:
-    """Whether this names a database server, not a file."""
-    return isinstance(path, str) and path.startswith(SCHEMES)
 
 
 def split_dsn(dsn: str) -> tuple[str, str]:

@@ -258,15 +258,17 @@ def _untrue_terms(transaction: Transaction) -> Iterator[str]:
 
 
 _CHECKS = {
-    "a vector of row {} has the wrong owner or size": """
+    "a vector of row {} has the wrong owner, state or size": """
         SELECT e.row FROM embeddings AS e
         JOIN memories AS m ON m.tenant = %(tenant)s AND m.row = e.row
         LEFT JOIN embedders AS d ON d.tenant = %(tenant)s AND d.embedder = e.embedder
-        WHERE e.tenant = %(tenant)s AND (e.owner <> m.owner OR d.embedder IS NULL
+        WHERE e.tenant = %(tenant)s AND (e.owner <> m.owner OR e.flags <> m.flags
+            OR d.embedder IS NULL
             OR coalesce(vector_dims(e.half::vector), length(e.wide) / 4) <> d.dimensions)""",
-    "the words of row {} stand under another owner, or it is not there": """
+    "the words of row {} belong to another state of it": """
         SELECT DISTINCT p.row FROM postings AS p
         LEFT JOIN memories AS m ON m.tenant = %(tenant)s AND m.row = p.row AND m.owner = p.owner
+            AND m.flags = p.flags AND m.length = p.length
         WHERE p.tenant = %(tenant)s AND m.row IS NULL""",
     # Before its terms and counts, ten bytes each, a row of an index has 68 bytes.
     "the words of row {} are not all there": """

@@ -51,16 +51,19 @@ _TYPES = {
     "row": "bigint", "key": "bytea", **dict.fromkeys(COLUMNS, "text"), "owner": "integer",
     "strand": "bigint", "place": "bigint", "created_at": "bigint", "valid_from": "bigint",
     "valid_to": "bigint", "deleted_at": "bigint", "importance": "double precision",
-    "flags": "integer", "indexed": "bytea",
+    "flags": "integer", "length": "integer", "indexed": "bytea",
 }  # fmt: skip
 _VECTORS = {
     "embedder": "integer", "row": "bigint", "owner": "integer", "shared": "boolean",
-    "half": "halfvec", "wide": "bytea",
+    "flags": "integer", "half": "halfvec", "wide": "bytea",
 }  # fmt: skip
-_POSTINGS = {"owner": "integer", "term": "bigint", "row": "bigint", "count": "smallint"}
+_POSTINGS = {
+    "owner": "integer", "term": "bigint", "row": "bigint", "count": "smallint",
+    "length": "integer", "flags": "integer",
+}  # fmt: skip
 _UPDATE = (
     "UPDATE memories SET "  # noqa: S608 # our own names
-    f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'indexed'))} "
+    f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'length', 'indexed'))} "
     "WHERE tenant = %(tenant)s AND row = %(row)s"
 )
 Place = tuple[int, int | None, int, int]
@@ -179,14 +182,16 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
         for row, entry, (owner, strand) in zip(rows, entries, places, strict=True)
     ]
     _insert(transaction, stored)
-    numbered = list(zip(rows, entries, [owner for owner, _ in places], strict=True))
-    _add_terms(transaction, [(row, owner, e.terms, e.frequencies) for row, e, owner in numbered])
-    for row, entry, _ in numbered:
+    _add_terms(transaction, stored)
+    add_vectors(
+        transaction,
+        [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
+    )
+    for row, entry in zip(rows, entries, strict=True):
         if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
             set_usage(transaction, row, entry.memory.usage)
         for version in entry.versions:
             keep_version(transaction, row, version.memory, version.replaced_at)
-    add_vectors(transaction, [(row, o, e.memory.visibility, e.vectors) for row, e, o in numbered])
     transaction.log("put", rows)
     after = followers(transaction, [_place(one) for one in stored])
     transaction.log("update", after - set(rows))
@@ -211,6 +216,7 @@ def _values(
         "key": digest(memory.id),
         **dict(zip(COLUMNS, columns, strict=True)),
         "flags": flags_of(memory),
+        "length": unpack_terms(indexed)["length"],
         "indexed": indexed,
     }
 
@@ -229,16 +235,29 @@ def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
         raise DuplicateRecord(stored[0]["id"]) from error  # of one that came at the same moment
 
 
-def _add_terms(transaction: Transaction, found: Iterable[tuple[int, int, bytes, bytes]]) -> None:
-    lines: list[tuple[int, int, int, int]] = []
-    for row, owner, terms, frequencies in found:
-        size = len(frequencies) // 2
-        counts = struct.unpack(f"<{size}H", frequencies)
+def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
+    """Note the words and speakers of rows that were stored."""
+    lines: list[tuple[int, ...]] = []
+    for one in stored:
+        held = unpack_terms(one["indexed"])
+        size = len(held["frequencies"]) // 2
+        counts = struct.unpack(f"<{size}H", held["frequencies"])
         lines += [
-            (owner, term, row, min(max(count, 1), COUNT_LIMIT))
-            for term, count in zip(struct.unpack(f"<{size}q", terms), counts, strict=True)
-        ]
+            (one["owner"], term, one["row"], min(max(count, 1), COUNT_LIMIT), one["length"],
+             one["flags"])
+            for term, count in zip(struct.unpack(f"<{size}q", held["terms"]), counts, strict=True)
+        ]  # fmt: skip
     transaction.insert("postings", _POSTINGS, lines)
+    spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
+    if spoken:
+        transaction.run(
+            """INSERT INTO speakers (tenant, owner, key, speaker)
+            SELECT %(tenant)s, * FROM unnest(%(owners)s::integer[], %(keys)s::bytea[],
+                %(names)s::text[]) ON CONFLICT (tenant, owner, key) DO NOTHING""",
+            owners=[owner for owner, _ in spoken],
+            keys=[digest(name) for _, name in spoken],
+            names=[name for _, name in spoken],
+        )
 
 
 def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
@@ -283,17 +302,18 @@ def halves(vector: bytes) -> tuple[str | None, bytes | None]:
 
 def add_vectors(
     transaction: Transaction,
-    found: Iterable[tuple[int, int, str, tuple[tuple[EmbedderId, bytes], ...]]],
+    found: Iterable[tuple[dict[str, Any], str, tuple[tuple[EmbedderId, bytes], ...]]],
 ) -> None:
-    """Store the vectors of rows, given with their owner and visibility."""
+    """Store the vectors of rows, given as they were stored with their visibility."""
     numbers: dict[EmbedderId, int] = {}
     lines: list[tuple[Any, ...]] = []
-    for row, owner, visibility, vectors in found:
+    for one, visibility, vectors in found:
         for embedder, vector in vectors:
             if embedder not in numbers:
                 numbers[embedder] = intern_embedder(transaction, embedder)
             shared = visibility != "private"
-            lines.append((numbers[embedder], row, owner, shared, *halves(vector)))
+            row = (one["row"], one["owner"], shared, one["flags"])
+            lines.append((numbers[embedder], *row, *halves(vector)))
     transaction.insert("embeddings", _VECTORS, lines)
 
 
@@ -369,8 +389,8 @@ def rewrite(
     *,
     entry: Entry | None = None,
     relink: bool = True,
-) -> None:
-    """Store `memory` in the place of `old`; with an entry, its terms too.
+) -> dict[str, Any]:
+    """Store `memory` in the place of `old`; with an entry, its terms too. Gives what is stored.
 
     With `relink`, the rows that follow its old and new place are logged.
     """
@@ -394,21 +414,34 @@ def rewrite(
     after = followers(transaction, [place(old)]) if relink else set()
     if entry is not None or owner != old.owner:
         remove_terms(transaction, [old.row])
-    transaction.run(_UPDATE, **values)
-    if entry is not None or owner != old.owner:
-        terms = unpack_terms(indexed)
-        _add_terms(transaction, [(old.row, owner, terms["terms"], terms["frequencies"])])
-    if owner != old.owner:
+        transaction.run(_UPDATE, **values)
+        _add_terms(transaction, [values])
+    else:
+        transaction.run(_UPDATE, **values)
+    changed = values["flags"] != flags_of(old.memory)
+    if changed and entry is None and owner == old.owner:
+        terms = unpack_terms(indexed)["terms"]
         transaction.run(
-            "UPDATE embeddings SET owner = %(owner)s, shared = %(shared)s "
+            """UPDATE postings SET flags = %(flags)s WHERE tenant = %(tenant)s
+            AND owner = %(owner)s AND term = ANY(%(terms)s) AND row = %(row)s""",
+            flags=values["flags"],
+            owner=owner,
+            terms=list(struct.unpack(f"<{len(terms) // 8}q", terms)),
+            row=old.row,
+        )
+    if changed or owner != old.owner:
+        transaction.run(
+            "UPDATE embeddings SET owner = %(owner)s, shared = %(shared)s, flags = %(flags)s "
             "WHERE tenant = %(tenant)s AND row = %(row)s",
             owner=owner,
             shared=memory.visibility != "private",
+            flags=values["flags"],
             row=old.row,
         )
     if relink:
         after |= followers(transaction, [_place(values)])
         transaction.log("update", after - {old.row})
+    return values
 
 
 def update(
@@ -423,9 +456,8 @@ def update(
     else:
         spaces = [embedder_number(embedder) for embedder, _ in entry.vectors]
         remove_vectors(transaction, [old.row], spaces)
-    rewrite(transaction, old, new, entry=entry)
-    owner = intern_owner(transaction, owned_by(new))
-    add_vectors(transaction, [(old.row, owner, new.visibility, entry.vectors)])
+    stored = rewrite(transaction, old, new, entry=entry)
+    add_vectors(transaction, [(stored, new.visibility, entry.vectors)])
     transaction.log("update", [old.row])
     return new
 
