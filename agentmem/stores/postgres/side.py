@@ -168,13 +168,14 @@ class PostgresJobs:
         only = "" if kinds is None else "AND kind = ANY(%(kinds)s)"
         found = self._database.write(
             lambda transaction: transaction.one(
-                f"""UPDATE jobs AS j
-                SET state = 'running', attempts = j.attempts + 1, ready_at = %(until)s
-                FROM (
+                # Materialized: inside a join the choice might be made once a row.
+                f"""WITH next AS MATERIALIZED (
                     SELECT job FROM jobs WHERE tenant = %(tenant)s
                     AND state IN ('waiting', 'running') AND ready_at <= %(at)s {only}
-                    ORDER BY ready_at, job LIMIT 1 FOR UPDATE SKIP LOCKED) AS next
-                WHERE j.tenant = %(tenant)s AND j.job = next.job
+                    ORDER BY ready_at, job LIMIT 1 FOR UPDATE SKIP LOCKED)
+                UPDATE jobs AS j
+                SET state = 'running', attempts = j.attempts + 1, ready_at = %(until)s
+                FROM next WHERE j.tenant = %(tenant)s AND j.job = next.job
                 RETURNING j.job, j.kind, j.payload, j.attempts, j.error""",  # noqa: S608 # our own names
                 at=moment,
                 until=until,
