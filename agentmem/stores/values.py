@@ -724,6 +724,12 @@ def unpack_terms(data: bytes) -> dict[str, Any]:
     }
 
 
+def index_head(data: bytes) -> dict[str, int]:
+    """The flags, without those of the text, and the length that a blob tells of."""
+    _, flags, *_, length, _ = _HEAD.unpack_from(data)
+    return {"flags": flags & 0xFF, "length": length}
+
+
 def to_index_rows(
     rows: Sequence[int],
     blobs: Sequence[bytes],

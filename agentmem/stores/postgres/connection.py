@@ -12,7 +12,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -253,6 +254,15 @@ class Database:
     def write(self, call: Callable[[Transaction], T]) -> T:
         """What `call` gives, all of it written or nothing; it may be called more than once."""
         return self._tried(self.ready(), call, read=False)
+
+    @contextmanager
+    def one_state(self) -> Iterator[Transaction]:
+        """A transaction that reads, for as long as it takes; nothing is tried again."""
+        ready = self.ready()
+        with typed(self.where), ready.pool.connection(timeout=self.busy_seconds) as connection:
+            connection.execute(ready.begin.format(_READ))
+            yield Transaction(connection, self.tenant)
+            connection.execute("COMMIT")
 
     def _tried(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
         deadline = time.monotonic() + self.busy_seconds

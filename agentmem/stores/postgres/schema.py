@@ -201,6 +201,6 @@ def granted(role: str) -> Step:
         f"GRANT USAGE ON SCHEMA {SCHEMA} TO {role}",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {role}",
         f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.version FROM {role}",
-        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role}",
+        f"GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {role}",
         f"GRANT EXECUTE ON FUNCTION {SCHEMA}.index_vectors TO {role}",
     )

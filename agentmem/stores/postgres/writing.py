@@ -39,6 +39,7 @@ from agentmem.stores.values import (
     Source,
     SourceReport,
     flags_of,
+    index_head,
     pack,
     pack_terms,
     shorten,
@@ -182,7 +183,6 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
         for row, entry, (owner, strand) in zip(rows, entries, places, strict=True)
     ]
     _insert(transaction, stored)
-    _add_terms(transaction, stored)
     add_vectors(
         transaction,
         [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
@@ -225,6 +225,19 @@ def _place(values: dict[str, Any]) -> Place:
     return values["owner"], values["strand"], values["place"], values["row"]
 
 
+def insert_columns(
+    transaction: Transaction, rows: Iterable[tuple[int, Sequence[Any], bytes]]
+) -> None:
+    """Store memories under rows of their own: the columns after the row, and the index blob."""
+    stored = []
+    for row, columns, indexed in rows:
+        values = dict(zip(COLUMNS, columns, strict=True))
+        head = index_head(indexed)
+        known = {"row": row, "key": digest(values["id"]), **values}
+        stored.append({**known, **head, "indexed": indexed})
+    _insert(transaction, stored)
+
+
 def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
     taken = by_ids(transaction, [one["id"] for one in stored])
     if taken:
@@ -233,6 +246,7 @@ def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
         transaction.insert("memories", _TYPES, [tuple(one.values()) for one in stored])
     except pg.UniqueViolation as error:
         raise DuplicateRecord(stored[0]["id"]) from error  # of one that came at the same moment
+    _add_terms(transaction, stored)
 
 
 def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
