@@ -419,6 +419,12 @@ class Database:
                 remedy="Run `agentmem migrate --store DSN` as a role that may create them.",
             )
 
+    def migrate(self) -> tuple[int, int]:
+        """Bring the tables up to date; from which version, to which."""
+        with typed(self.where), _connected(self.dsn) as connection:
+            _require_server(connection)
+            return migrate(connection, self._migrations)
+
     def apart(self, call: Callable[[psycopg.Connection[Any]], T]) -> T:
         """`call` with a connection of its own, outside any transaction."""
         self.ready()

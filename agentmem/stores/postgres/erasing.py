@@ -26,7 +26,7 @@ from agentmem.stores.postgres.writing import (
 from agentmem.stores.values import ERASED, Receipt
 
 _VACUUM = (
-    "Dead rows stay in the server's files until VACUUM takes them (`agentmem vacuum`); "
+    "Dead rows stay in the server's files until VACUUM takes them, by itself or by hand; "
     "VACUUM FULL gives their space back."
 )
 _COPIES = (

@@ -59,6 +59,16 @@ def split_dsn(dsn: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(query=rest)), tenant
 
 
+def migrate_dsn(dsn: str) -> tuple[int, int]:
+    """Bring the tables of a database up to date; from which version, to which."""
+    asked, tenant = split_dsn(dsn)
+    database = Database(asked, tenant=tenant)
+    try:
+        return database.migrate()
+    finally:
+        database.close()
+
+
 class PostgresStore:
     """A `Store` in a database, of one tenant.
 
