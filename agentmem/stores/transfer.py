@@ -78,6 +78,7 @@ def copy_store(
     `InvalidInput` when the target has something of its own, or the source was
     changed since the copy began; `StoreCorrupt` when the sides differ at the end.
     """
+    _settings(source).secret()  # a database makes it when it is first asked for
     with reading(source) as from_:
         name = hashlib.blake2b(from_.secret().encode(), digest_size=8).hexdigest()
         note = _noted(target, name, from_.seq())
@@ -112,6 +113,7 @@ def write_file(database: Database, path: Path) -> None:
     target = final_path(path)
     if target.exists():
         raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
+    target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f"{target.name}.part")
     if beside.exists():
         beside.unlink()

@@ -125,6 +125,18 @@ class Server:
                 self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def replica(self) -> Server:
+        """Another server that follows this one."""
+        made = object.__new__(Server)
+        made.folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+        made.bin, made._as, made._settings = self.bin, self._as, self._settings
+        if self._as:
+            os.chown(made.folder, self._as["user"], self._as["group"])
+        made._run("pg_basebackup", "-D", str(made.data), "-h", str(self.folder), "-U", "postgres",
+                  "-R", "--no-sync", "-c", "fast", "-X", "stream")  # fmt: skip
+        made.start()
+        return made
+
     def __enter__(self) -> Self:
         return self
 

@@ -55,6 +55,7 @@ except ImportError:
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+_LOOK_SECONDS = 0.5
 MOST_TRIES = 8
 """A transaction that lost against another one is tried so often."""
 KEPT_CHANGES = 100_000
@@ -204,6 +205,7 @@ class _Ready:
     """What was found out about the server when the pool was opened."""
 
     pool: ConnectionPool[psycopg.Connection[Any]]
+    dsn: str
     pid: int
     begin: str
     iterative: bool
@@ -249,11 +251,11 @@ class Database:
 
     def read(self, call: Callable[[Transaction], T]) -> T:
         """What `call` gives of one state of the database."""
-        return self._tried(self._reading(), call, read=True)
+        return self._tried(call, read=True)
 
     def write(self, call: Callable[[Transaction], T]) -> T:
         """What `call` gives, all of it written or nothing; it may be called more than once."""
-        return self._tried(self.ready(), call, read=False)
+        return self._tried(call, read=False)
 
     @contextmanager
     def one_state(self) -> Iterator[Transaction]:
@@ -264,17 +266,17 @@ class Database:
             yield Transaction(connection, self.tenant)
             connection.execute("COMMIT")
 
-    def _tried(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
+    def _tried(self, call: Callable[[Transaction], T], *, read: bool) -> T:
         deadline = time.monotonic() + self.busy_seconds
         for attempt in range(MOST_TRIES):
+            ready = self._reading() if read else self.ready()
             try:
                 return self._once(ready, call, read=read)
             except _RETRIED as error:
                 last: Exception = error
             except _Stale as error:  # the pool held a connection that had ended meanwhile
                 last = error
-                if attempt >= self._connections + 1:
-                    break
+                self._let_go(ready)
                 continue
             if time.monotonic() > deadline:
                 break
@@ -286,9 +288,36 @@ class Database:
             remedy="Try again.",
         ) from last
 
+    def _let_go(self, ready: _Ready) -> None:
+        """Forget a pool whose connections ended; the next call sees whether anybody is there."""
+        with self._lock:
+            self._ready = None if self._ready is ready else self._ready
+            self._replica = None if self._replica is ready else self._replica
+        ready.pool.close(0)
+
+    def _taken(self, ready: _Ready) -> psycopg.Connection[Any]:
+        """A connection of the pool; while none comes, a look whether the server is there at all."""
+        deadline = time.monotonic() + self.busy_seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return ready.pool.getconn(timeout=max(0.01, min(_LOOK_SECONDS, left)))
+            except PoolClosed as error:
+                if self.closed:
+                    raise
+                raise _Stale("the pool was let go") from error
+            except PoolTimeout:
+                if left < _LOOK_SECONDS:
+                    raise
+                try:
+                    _connected(ready.dsn).close()
+                except psycopg.OperationalError as error:
+                    self._let_go(ready)
+                    raise translated(error, self.where) from error
+
     def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
         with typed(self.where):
-            connection = ready.pool.getconn(timeout=self.busy_seconds)
+            connection = self._taken(ready)
         try:
             try:
                 connection.execute(ready.begin.format(_READ if read else _WRITE))
@@ -304,6 +333,8 @@ class Database:
         except _RETRIED:
             raise
         except psycopg.Error as error:
+            if connection.closed:
+                self._let_go(ready)
             raise translated(error, self.where) from error
         finally:
             if not connection.closed and connection.info.transaction_status != 0:
@@ -350,8 +381,8 @@ class Database:
                     self._replica = self._opened(self._read_dsn, primary=False)
                 replica = self._replica
             return replica if self._caught_up(replica) else primary
-        except (StoreUnavailable, StoreBusy, psycopg.Error, PoolTimeout):
-            return primary
+        except (StoreError, psycopg.Error, PoolTimeout, PoolClosed):
+            return primary  # it is not there, or has not heard of the tables yet
 
     def _caught_up(self, replica: _Ready) -> bool:
         """Wait for what was written here last; false when it takes too long."""
@@ -404,7 +435,7 @@ class Database:
         except BaseException:
             pool.close(0)
             raise
-        return _Ready(pool=pool, pid=os.getpid(), begin=begin, iterative=iterative)
+        return _Ready(pool=pool, dsn=dsn, pid=os.getpid(), begin=begin, iterative=iterative)
 
     def _require_version(self, version: int) -> None:
         known = len(self._migrations)
