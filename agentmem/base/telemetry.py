@@ -104,6 +104,17 @@ def span(
             raise
 
 
+def tell_degradation(problem: str, error: BaseException | None = None) -> None:
+    """Note on the application's own current span that memory did less; an error by its type."""
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace import get_current_span
+
+        told = {"agentmem.problem": problem.partition(":")[0]}
+        if error is not None:
+            told["error.type"] = type(error).__name__
+        get_current_span().add_event("agentmem.degraded", told)
+
+
 def captures() -> bool:
     """Whether the environment asks for texts in spans."""
     return os.environ.get(CAPTURE_VARIABLE, "").strip().lower() in _TRUE

@@ -185,6 +185,7 @@ def examine(
         "vectors": _vectors,
         "index": _index,
         "jobs": _jobs,
+        "windows": lambda one: _windows(one, now),
         "degradations": lambda one: _degradations(one, now),
     }
     said: set[str] = set()
@@ -391,6 +392,24 @@ def _jobs(memory: MemoryManager) -> Iterator[Check]:
         found=said,
         remedy="What failed is not tried again: store it once more." if failed else "",
     )
+
+
+def _windows(memory: MemoryManager, now: datetime) -> Iterator[Check]:
+    """The windows of the models that were asked lately, where no table lists them."""
+    recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
+    for model in dict.fromkeys(one.model for one in recent if one.model not in ("", EXTRACTIVE)):
+        if find_limits(model, listed_limits()) is not None:
+            continue
+        tokenizer, _ = memory.runtime.tokenizer(model)
+        known, tokens = tokenizer.window_known, f"{tokenizer.limits.window:,} tokens"
+        yield Check(
+            name="window",
+            state="ok" if known else "warn",
+            found=f"{model}: {tokens}, learned from a refusal"
+            if known
+            else f"{model}: not known, {tokens} assumed",
+            remedy="" if known else "Set LoopConfig(context_window=…) to its real size.",
+        )
 
 
 def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:

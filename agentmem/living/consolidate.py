@@ -368,7 +368,7 @@ class Planner:
             full_tokens = self.count(memory.text)
             if full_tokens < _SHORT_TOKENS:
                 continue
-            levels = make_levels(memory.text, self.count, title=memory.title)
+            levels = make_levels(memory.text, self.count, title=memory.title, kind=memory.kind)
             served = full_tokens if memory.summary is None else self.count(memory.summary)
             if wants_summary and levels.summary_tokens < full_tokens:
                 saved = full_tokens - levels.summary_tokens

@@ -770,7 +770,7 @@ class Tiers:
             items,
             budget_tokens,
             count=lambda text: count(text) + SOURCE_TOKENS,
-            shares=shares_for(config.activity),
+            shares=shares_for(config.recall.activity),
         )
         made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
         for fate in order:
@@ -960,7 +960,7 @@ def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
         return told, memory.summary or text, memory.compressed or text, index
     if tier == 3:
         return told, memory.summary or text, memory.compressed or compress(text), index
-    made = make_levels(text, count, title=memory.title)
+    made = make_levels(text, count, title=memory.title, kind=memory.kind)
     return (
         told,
         memory.summary or made.summary,
@@ -1108,5 +1108,5 @@ class Prefetcher:
 
 def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
     """The ids that a turn would be shown."""
-    least, most = config.similarity_threshold, config.top_k
+    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
     return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]

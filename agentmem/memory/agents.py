@@ -182,6 +182,20 @@ class Agents(Base):
         memory = cast("MemoryManager", self)
         return wrap_openai(client, memory, scope=scope, config=config, on_turn=on_turn)
 
+    def wrap_anthropic(
+        self,
+        client: C,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> C:
+        """An Anthropic client with memory; yours stays as it is."""
+        from agentmem.agent.adapters.anthropic import wrap_anthropic
+
+        memory = cast("MemoryManager", self)
+        return wrap_anthropic(client, memory, scope=scope, config=config, on_turn=on_turn)
+
     def wrap_search(self, fn: Callable[P, T], **options: Any) -> Remembering[P, T]:
         """A web-search function with memory beside its results.
 

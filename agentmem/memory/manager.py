@@ -59,7 +59,7 @@ class Reading(Base):
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
         wanted = top_k if top_k is not None else limit
-        settings = self.settings
+        usual = self.settings.recall
         request = Request(
             query=query,
             selection=self._selection(
@@ -72,9 +72,9 @@ class Reading(Base):
                 until=until,
                 as_of=as_of,
             ),
-            top_k=settings.top_k if wanted is None else wanted,
-            threshold=settings.similarity_threshold if threshold is None else threshold,
-            mode=mode or settings.search_mode,
+            top_k=usual.search_top_k if wanted is None else wanted,
+            threshold=usual.similarity_threshold if threshold is None else threshold,
+            mode=mode or usual.search_mode,
             explain=explain,
             cold=cold,
             now=self.clock.now(),

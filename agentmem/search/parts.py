@@ -77,11 +77,18 @@ class Calls(Parts, Protocol):
         top_k: int | None = None,
         threshold: float | None = None,
         mode: SearchMode | None = None,
+        filters: Mapping[str, Any] | None = None,
         kinds: Sequence[str] | None = None,
         **whose: Unpack[Whose],
     ) -> SearchResults: ...
     def get_all(
-        self, *, kinds: Sequence[str] | None = None, limit: int = 100, **whose: Unpack[Whose]
+        self,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        kinds: Sequence[str] | None = None,
+        limit: int = 100,
+        forgotten: bool = False,
+        **whose: Unpack[Whose],
     ) -> Memories: ...
     def add_text(
         self,
@@ -89,6 +96,7 @@ class Calls(Parts, Protocol):
         *,
         kind: str = "fact",
         metadata: Mapping[str, Any] = EMPTY,
+        id: str | None = None,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
     ) -> AddResult: ...
     def add_messages(
@@ -112,6 +120,7 @@ class Calls(Parts, Protocol):
         metadata: Mapping[str, Any] | None = None,
         **whose: Unpack[Whose],
     ) -> Memory: ...
+    def delete(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> int: ...
 
 
 class Facade(Protocol[M_co]):

@@ -247,7 +247,7 @@ class _SqliteSide:
     def _memories(self, found: Sequence[Row]) -> list[Row]:
         at = COLUMN["text"]
         cold = cold_texts(self._read, [row[0] for row in found if not row[at]])
-        blobs = dict(
+        blobs: dict[int, bytes] = dict(
             self._read.rows(
                 tables.INDEXED,
                 "WHERE row BETWEEN ? AND ?",

@@ -222,11 +222,25 @@ def test_nothing_is_created_before_the_first_write(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidInput, match="Known settings"):
-        agentmem.open(tmp_path / "m.db", topk=3)
+    with pytest.raises(errors.InvalidInput, match="Pass RecallConfig"):
+        agentmem.open(tmp_path / "m.db", recall={"top_k": 3})  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidNumber):
-        agentmem.open(tmp_path / "m.db", similarity_threshold=3)
+        agentmem.open(tmp_path / "m.db", chunk_tokens=0)
+    with pytest.raises(errors.InvalidNumber):
+        agentmem.RecallConfig(similarity_threshold=3)
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_memory_is_opened_with_holds_for_its_searches_and_turns() -> None:
+    recall = agentmem.RecallConfig(top_k=1, similarity_threshold=0.0)
+    with agentmem.open(":memory:", embedder=HashEmbedder(), recall=recall) as memory:
+        memory.add("The green kettle boils slowly.")
+        memory.add("The green teapot pours well.")
+        assert len(memory.search("What is green?")) == 1
+        asked = [{"role": "user", "content": "What is green here, the kettle?"}]
+        assert len(memory.turn(asked).citations) == 1
+        wide = agentmem.LoopConfig(recall=agentmem.RecallConfig(similarity_threshold=0.0))
+        assert len(memory.turn(asked, config=wide).citations) == 2
 
 
 def test_system_prompts_and_our_own_blocks_are_not_stored(memory: agentmem.MemoryManager) -> None:

@@ -507,10 +507,10 @@ def test_a_copy_that_was_broken_off_goes_on_and_ends_the_same(
             if part == "embeddings":
                 raise KeyboardInterrupt
 
-        for end, from_ in ((store.database, source), (back, store.database)):
+        for target, from_ in ((store.database, source), (back, store.database)):
             with pytest.raises(KeyboardInterrupt):
-                transfer.copy_store(from_, end, progress=stop)
-            done = transfer.copy_store(from_, end)
+                transfer.copy_store(from_, target, progress=stop)
+            done = transfer.copy_store(from_, target)
             assert done.resumed
             assert done.counts["memories"] == 34
         answers = [everything(one) for one in (source, store, back)]
@@ -521,8 +521,8 @@ def test_a_copy_that_was_broken_off_goes_on_and_ends_the_same(
         assert back.feed.cold_count() == 1
         with pytest.raises(InvalidInput, match="of its own"):
             transfer.copy_store(source, store.database)
-        for one in (store, back):
-            assert one.put([entry("next")])[0] > max(answers[0]["index"]["rows"])
+        for end in (store, back):
+            assert end.put([entry("next")])[0] > max(answers[0]["index"]["rows"])
 
 
 def test_a_copy_that_differs_is_refused(

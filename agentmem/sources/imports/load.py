@@ -26,7 +26,15 @@ from agentmem.living.plans import may_state
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import prepare
 from agentmem.sources.imports.formats import detect_source, reader_of
-from agentmem.sources.imports.values import FOREIGN_REASONS, Foreign, Found, Item, LeftOut
+from agentmem.sources.imports.values import (
+    FOREIGN_REASONS,
+    Foreign,
+    Found,
+    Item,
+    LeftOut,
+    is_machine_prompt,
+    unpacked,
+)
 from agentmem.stores.jsonl import FORMAT, ImportReport, import_jsonl
 from agentmem.stores.open_files import reading
 from agentmem.stores.values import ERASED, Version
@@ -135,7 +143,7 @@ def parse(where: Path, data: bytes) -> Any:
         if not text:
             raise FileRefused(where, "is not text", remedy="Name a JSON export.") from None
     try:
-        return _loads(text)
+        return unpacked(_loads(text))
     except ValueError as whole:
         try:
             lines = [_loads(line) for line in text.splitlines() if line.strip()]
@@ -276,6 +284,9 @@ class _Loading:
         for item in batch:
             if isinstance(item, LeftOut):
                 self._left_out[item.reason] += 1
+                continue
+            if item.origin == "user" and is_machine_prompt(item.text):
+                self._left_out["a prompt of a machine"] += 1
                 continue
             memories = self._memories(item)
             if memories:

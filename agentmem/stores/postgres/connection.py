@@ -193,7 +193,7 @@ class Transaction:
     def _execute(self, statement: str, values: dict[str, Any]) -> psycopg.Cursor[Any]:
         values["tenant"] = self._tenant
         cursor = self._connection.cursor(binary=True)
-        return cursor.execute(statement, values)  # type: ignore[call-overload,no-any-return]  # our own text
+        return cursor.execute(statement, values)
 
 
 # ----------------------------------------------------------------------------
@@ -541,15 +541,15 @@ def migrate(
         _require_vector(connection)
         for step in migrations[before:]:
             for statement in step:
-                connection.execute(statement)  # type: ignore[call-overload]  # our own text
+                connection.execute(statement)
         for table in TABLES:
             for statement in guarded(table):
-                connection.execute(statement)  # type: ignore[call-overload]  # our own text
+                connection.execute(statement)
         connection.execute("UPDATE version SET version = %s", (len(migrations),))
         role = _role(connection)
         if role is not None:
             for statement in granted(role):
-                connection.execute(statement)  # type: ignore[call-overload]  # our own text
+                connection.execute(statement)
     return before, len(migrations)
 
 

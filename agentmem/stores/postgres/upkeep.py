@@ -236,7 +236,7 @@ def _untrue_terms(transaction: Transaction) -> Iterator[str]:
         if not found:
             return
         last = found[-1].row
-        told = dict(
+        told: dict[int, bytes] = dict(
             transaction.all(
                 "SELECT row, indexed FROM memories WHERE tenant = %(tenant)s "
                 "AND row BETWEEN %(first)s AND %(last)s",
