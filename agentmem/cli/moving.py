@@ -248,7 +248,7 @@ def migrate(ctx: click.Context) -> None:
         at.print(f"The tables went from version {before} to version {after}.")
 
 
-@argument("source", metavar="FROM", help="A store's file, or postgresql://….")
+@argument("source", metavar="FROM", help="A store's file, or postgresql://host/database.")
 @argument("target", metavar="TO", help="An empty store of either kind.")
 def migrate_store(ctx: click.Context, source: str, target: str) -> None:
     """Copy a whole store into an empty one: from a file to PostgreSQL, or back.

@@ -96,7 +96,7 @@ QUESTIONS = st.lists(
 def test_the_database_finds_what_the_file_finds(
     drawn: list[dict[str, Any]], questions: list[tuple[str, Selection, Any]], graph: bool
 ) -> None:
-    """P48 One search. A store in PostgreSQL finds the same memories as a SQLite file with the same data, with the same scores in the same order; only equal scores may change places."""
+    """P51 One search. A store in PostgreSQL finds the same memories as a SQLite file with the same data, with the same scores in the same order; only equal scores may change places."""
     clock = ManualClock()
     with (
         agentmem.open(":memory:", embedder=HashEmbedder(16), clock=clock, judge_new=False) as file,

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-from psycopg import Connection
+from typing import TYPE_CHECKING, Any
 
 from agentmem.base.types import Scope
 from agentmem.stores.postgres.connection import Database, Row, Transaction
@@ -27,6 +25,9 @@ from agentmem.stores.values import (
     from_microseconds,
     to_microseconds,
 )
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 _LAST_SYNC = "last_sync"
 _MOST_PROBLEMS = 10_000

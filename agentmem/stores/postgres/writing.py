@@ -8,12 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from psycopg import errors as pg
-
 from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Transaction, digest
+from agentmem.stores.postgres.connection import Transaction, digest, pg
 from agentmem.stores.postgres.reading import (
     COLUMNS,
     Stored,
