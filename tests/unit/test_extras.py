@@ -43,6 +43,7 @@ EXTRA_FILES = {
     "agentmem.agent.adapters.litellm",
     "agentmem.compat.adk",
     "agentmem.server.mcp",
+    "agentmem.stores.postgres.connection",
     *(f"agentmem.compat.{name.replace('-', '_')}" for name in FRAMEWORKS - {"google-adk"}),
 }
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
