@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 import agentmem
+from tests.reference_page import render
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -69,6 +71,12 @@ def test_every_public_name_is_in_the_docs() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     missing = [name for name in agentmem.__all__ if not re.search(rf"\b{name}\b", text)]
     assert not missing
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others spell signatures otherwise")
+def test_the_reference_is_fresh() -> None:
+    written = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert written == render(), "python -m tests.reference_page > docs/reference.md"
 
 
 def test_tests_cannot_reach_the_network() -> None:
