@@ -50,9 +50,9 @@ from agentmem.text.clean import clean_line
 from agentmem.text.messages import Reply, read_usage, text_of
 
 if TYPE_CHECKING:
+    from agentmem.agent.runtime import Host
     from agentmem.agent.tool_results import WorkingMemory
-    from agentmem.memory.facade import AsyncMemoryManager
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Facade
     from agentmem.tokens.counter import Tokenizer
 
 
@@ -148,7 +148,7 @@ class LoopRun:
     def __init__(
         self,
         *,
-        memory: MemoryManager | None,
+        memory: Host | None,
         model: Model,
         config: LoopConfig,
         on_status: Callable[[Status], Awaitable[None] | None] | None,
@@ -203,7 +203,7 @@ class LoopRun:
             raise
         finally:
             self._finish(turn, answer, pages, scope, error=error, began=began)
-        if self.memory is not None and self.config.enable_auto_index:
+        if self.memory is not None and self.config.learn.auto_index:
             await self._say("indexing", "the turn is kept in the background", pages=len(pages))
         await self._say("answer", f"{len(answer):,} characters", why=why)
         return self._result(turn, given, answer, why)
@@ -282,9 +282,9 @@ class LoopRun:
         )
         return turn
 
-    def _keep_said(self, memory: MemoryManager, given: list[Any], scope: Scope) -> None:
+    def _keep_said(self, memory: Host, given: list[Any], scope: Scope) -> None:
         """Keep what the user said in a turn that was stopped before it began."""
-        if not self.config.enable_auto_index:
+        if not self.config.learn.auto_index:
             return
         try:
             runtime = memory.runtime
@@ -295,7 +295,7 @@ class LoopRun:
         except Exception as error:  # noqa: BLE001 - stopping goes on
             self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
-    def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
+    def _open_working(self, memory: Host, scope: Scope) -> WorkingMemory | None:
         try:
             return working_for(memory, scope=scope, model=self.model.name, config=self.config)
         except Exception as error:  # noqa: BLE001 - tools run without it
@@ -519,7 +519,7 @@ class LoopRun:
 
     def _tokenizer(self) -> Tokenizer:
         if self.memory is not None:
-            window = self.config.context_window
+            window = self.config.budget.context_window
             return self.memory.runtime.tokenizer(self.model.name, window)[0]
         from agentmem.tokens.counter import tokenizer_for
 
@@ -552,7 +552,7 @@ class LoopRun:
                 error=error,
                 keep_answer=self.model.name != EXTRACTIVE,  # it only quotes what is kept already
             )
-        if self.memory is None or not self.config.enable_auto_index:
+        if self.memory is None or not self.config.learn.auto_index:
             return
         whose = {name: getattr(scope, name) for name in Scope.__slots__}
         for page in pages:
@@ -627,7 +627,7 @@ def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     tools: Sequence[Any] = (),
     messages: Sequence[Any] = (),
@@ -651,10 +651,12 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
+    manager = _manager(memory)
+    usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
-        memory=_manager(memory),
+        memory=manager,
         model=as_model(model, options=model_options),
-        config=config or LoopConfig(),
+        config=config or usual,
         on_status=on_status,
         on_chunk=on_chunk,
         signal=signal,
@@ -667,7 +669,7 @@ async def run_agent_loop(
 def run_agent_loop_sync(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     **options: Any,
 ) -> AgentLoopResult:

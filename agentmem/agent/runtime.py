@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.agent.context import Recalled, Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
@@ -32,14 +32,25 @@ from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.context import Context
     from agentmem.agent.trace import Trace
+    from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
-    from agentmem.memory.manager import MemoryManager
     from agentmem.prompt.messages import Conversation
     from agentmem.sources.background import Worker
-    from agentmem.sources.indexer import Indexer
+    from agentmem.sources.indexer import Indexer, Paged
+
+
+if TYPE_CHECKING:
+
+    class Host(Paged, Protocol):
+        """A memory that serves a loop."""
+
+        @property
+        def runtime(self) -> Runtime: ...
+        @property
+        def under_way(self) -> UnderWay: ...
 
 
 _log = logging.getLogger(__name__)
@@ -63,10 +74,8 @@ SHOWN_BLOCKS = 50
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
+    def __init__(self, memory: Paged) -> None:
         self.memory = memory
-        self._keep_up = keep_up
-        """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
@@ -108,14 +117,17 @@ class Runtime:
         worker.handle(PAGE, self._index_page)
         worker.handle(MESSAGES, self._index_messages)
         worker.handle(SNAPSHOT, self._write_trace)
-        worker.when_idle(self._keep_up)
+        worker.when_idle(self.memory.index.keep_up)
         return worker
 
     @cached_property
     def indexer(self) -> Indexer:
         from agentmem.sources.indexer import Indexer
 
-        return Indexer(self.memory)
+        def note_said(trace: str, ids: Sequence[str], scope: Scope) -> None:
+            self.trace.note_said(trace, ids, scope=scope)
+
+        return Indexer(self.memory, worker=self.worker, note_said=note_said)
 
     @cached_property
     def trace(self) -> Trace:
@@ -136,13 +148,13 @@ class Runtime:
     def tiers(self) -> Tiers:
         from agentmem.living.tiers import Tiers
 
-        return Tiers(self.memory, self.predictions)
+        return Tiers(self.memory, self.predictions, count=lambda: self.tokenizer("")[0])
 
     @cached_property
     def prefetcher(self) -> Prefetcher:
         from agentmem.living.tiers import Prefetcher
 
-        return Prefetcher(self.memory)
+        return Prefetcher(self.tiers, expect=self.expect)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -217,11 +229,14 @@ class Runtime:
         return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
-        """The user's preferences, newest first."""
+        """The user's preferences, needs of health and access first, then newest first."""
+        from agentmem.text.detect import is_need
+
         key = (scope, self.mark_of("preference"))
         kept = self._profiles.get(key)
         if kept is None:
-            kept = self.preferences.current(scope)
+            found = self.preferences.current(scope)
+            kept = tuple(sorted(found, key=lambda memory: not is_need(memory.text)))
             self._profiles.put(key, kept)
         return kept
 
@@ -240,10 +255,8 @@ class Runtime:
 
     def mark_of(self, kind: str) -> Hashable:
         """Something that is the same only while no memory of this kind came, changed or went."""
-        from agentmem.stores.values import name_id
-
         try:
-            mark = self.memory.index.changes_of(name_id(kind))
+            mark = self.memory.index.changes_of(kind)
         except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
             mark = None
         return ("seq", self.memory.store.feed.seq()) if mark is None else mark
@@ -371,7 +384,7 @@ class Runtime:
         """Let old tool results of this scope go, in the background and at most once an hour."""
         if self._tidied.get(scope) is None:
             self._tidied.put(scope, True)
-            payload = {"days": config.keep_results_days, "bytes": config.keep_results_bytes}
+            payload = {"days": config.results.keep_days, "bytes": config.results.keep_bytes}
             self.worker.submit("evict", payload, scope=scope, key="evict")
 
     def _evict(self, payload: Mapping[str, Any], scope: Scope) -> None:
@@ -428,12 +441,13 @@ class Runtime:
         said = learner.read(scope, payload["messages"])
         model = payload.get("model") or None
         if model is None:
-            learner.learn(scope, said)
+            learner.learn(scope, said, listen=False)  # the turn heard it
             return
         from agentmem.living.models import Spend
 
         spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
-        for note in learner.learn(scope, said, model=model, spend=spend).notes:
+        learned = learner.learn(scope, said, model=model, spend=spend, listen=False)
+        for note in learned.notes:
             _log.info("While learning from a turn: %s", note)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from agentmem.sources.web.enhanced import EnhancedSearchResult, enhanced_search,
 
 if TYPE_CHECKING:
     from agentmem.base.types import ScopeLike
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.sources.indexer import Paged
 
 
 TOOL_NAME = "search_web_for_info"
@@ -69,7 +69,7 @@ def _among_others(result: EnhancedSearchResult) -> EnhancedSearchResult:
 
 def search_web_tool(
     web: object = None,
-    memory: MemoryManager | None = None,
+    memory: Paged | None = None,
     *,
     scope: ScopeLike | None = None,
     model: str | Callable[..., Any] | None = None,

@@ -45,6 +45,17 @@
     ├── RerankerError
     │   ├── RerankerUnavailable               its model folder cannot be read
     │   └── RerankerFailed                    it was asked and gave no usable scores
+    ├── RequestError                          a request to the server that is not answered
+    │   ├── MalformedRequest (ValueError)     no JSON, or not what the call takes
+    │   ├── NotAuthenticated (PermissionError) no token, or none that opens anything
+    │   ├── NotPermitted (PermissionError)    a token that does not open this
+    │   ├── NoSuchRoute (LookupError)         nothing is served at that address
+    │   ├── MethodRefused                     something else is served there
+    │   ├── RequestTooLarge (ValueError)      more bytes than are read
+    │   ├── RequestTooSlow (TimeoutError)     a body that does not arrive
+    │   ├── TooManyRequests                   more of them than are answered
+    │   ├── UpstreamFailed (ConnectionError)  the model's provider did not answer
+    │   └── ServerFailed                      something went wrong inside
     └── MissingExtra (ImportError)            an optional package is not installed
 
     AgentMemWarning (UserWarning)
@@ -374,6 +385,54 @@ class RerankerUnavailable(RerankerError):
 
 class RerankerFailed(RerankerError):
     """The re-ranker was asked and raised, or gave something that is no score."""
+
+
+class RequestError(AgentMemError):
+    """A request to the server that is not answered."""
+
+
+class MalformedRequest(RequestError, ValueError):
+    """A request that cannot be read: no JSON, an unknown field, a wrong type."""
+
+
+class NotAuthenticated(RequestError, PermissionError):
+    """A request without a token that opens anything."""
+
+
+class NotPermitted(RequestError, PermissionError):
+    """A request for more than its token opens."""
+
+
+class NoSuchRoute(RequestError, LookupError):
+    """Nothing is served at this address."""
+
+
+class MethodRefused(RequestError):
+    """This address is there, for another method."""
+
+
+class RequestTooLarge(RequestError, ValueError):
+    """A body, or headers, of more bytes than are read."""
+
+
+class RequestTooSlow(RequestError, TimeoutError):
+    """A request whose body did not arrive in time."""
+
+
+class TooManyRequests(RequestError):
+    """More requests, or streams at once, than one token may have."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(message, remedy=f"Wait {retry_after_seconds} s and ask again.")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UpstreamFailed(RequestError, ConnectionError):
+    """The provider behind the proxy could not be reached, or broke off."""
+
+
+class ServerFailed(RequestError):
+    """Something went wrong inside; the log of the server says where."""
 
 
 class MissingExtra(AgentMemError, ImportError):

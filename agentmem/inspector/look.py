@@ -84,8 +84,9 @@ def inspect_context(
     Without a query, the last one that this scope asked; without that, only
     what goes into every context. `messages` are a whole conversation, with its
     system prompt, history and images; a query is then asked after them. Without
-    `exact`, tokens are estimated unless this process counts for the model already: loading a vocabulary takes as
-    long as all the rest together. The context's warnings say so.
+    `exact`, tokens are estimated unless this process counts for the model
+    already: loading a vocabulary takes as long as all the rest together. The
+    context's warnings say so.
     """
     from concurrent.futures import ThreadPoolExecutor
 

@@ -205,19 +205,31 @@ class _Kept:
 def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
-    What was said comes first, the newest day before older ones, so that a new
-    value stands before the one it replaced, and within a day as it was said;
-    then pages and the like, the best first.
+    What was said comes first, the newest before older ones, each with the answers it
+    got, so that a new value stands before the one it replaced (P43). A day on which
+    several people talked is shown as they did. Then pages and the like, the best first.
     """
     places = list(enumerate(candidates))
-    said = [(at, one) for at, one in places if speaker_label(one[1]) is not None]
-
-    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[int, float, int]:
-        at, (candidate, source) = place
-        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
-        return -source.retrieved.toordinal(), moment, at
-
-    ordered = [at for at, _ in sorted(said, key=by_day)]
+    days: dict[date, list[tuple[float, int, str]]] = {}
+    for at, (candidate, source) in places:
+        label = speaker_label(source)
+        if label is not None:
+            moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
+            days.setdefault(source.retrieved, []).append((moment, at, label))
+    ordered: list[int] = []
+    for day in sorted(days, reverse=True):
+        lines = sorted(days[day])
+        if len({label for _, _, label in lines} - {"assistant", "fact"}) > 1:
+            ordered += [at for _, at, _ in lines]
+            continue
+        exchanges: list[list[tuple[float, int, str]]] = []
+        for line in lines:
+            if line[2] == "assistant" and exchanges:
+                exchanges[-1].append(line)
+            else:
+                exchanges.append([line])
+        exchanges.sort(key=lambda lines: (-lines[0][0], lines[0][1]))
+        ordered += [at for lines in exchanges for _, at, _ in lines]
     return ordered + sorted({at for at, _ in places} - set(ordered))
 
 

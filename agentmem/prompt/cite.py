@@ -413,7 +413,8 @@ def renumber(answer: str, numbers: Mapping[int, int]) -> str:
     """`answer` with every number it cites replaced by what `numbers` has for it; others go."""
     known = [Citation(index=index, source="web") for index in numbers]
     resolved = resolve_citations(answer, known)
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for mark in resolved.marks:
         listed = ", ".join(str(numbers[index]) for index in mark.indexes)
         parts += (resolved.text[at : mark.start], f"[{listed}]")

@@ -19,8 +19,9 @@ from agentmem.agent.loop import (
     run_agent_loop,
     run_agent_loop_sync,
 )
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig, RecallConfig
 from agentmem.base.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.base.types import Scope
 from agentmem.models.call import refuses_tools
 from agentmem.models.extract import NOTED, NOTHING
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
@@ -266,9 +267,9 @@ def test_a_model_is_needed(memory: agentmem.MemoryManager, model: Any) -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(InvalidNumber):
-        LoopConfig(top_k=-1)
+        LoopConfig(recall=RecallConfig(top_k=-1))
     with pytest.raises(InvalidInput):
-        LoopConfig(search_mode="psychic")  # type: ignore[arg-type]  # on purpose
+        LoopConfig(recall=RecallConfig(search_mode="psychic"))  # type: ignore[arg-type]  # on purpose
 
 
 def test_without_memory_the_loop_still_answers() -> None:
@@ -288,7 +289,9 @@ def test_stopped_among_tools_each_call_has_an_answer_to_go_on_with(
 
         async def slow() -> str:
             await quick_ended.wait()
-            asyncio.get_running_loop().call_later(0.05, signal.set)
+            while not memory.store.artifacts.list(Scope(user_id="sam")):
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.2, signal.set)
             await asyncio.Event().wait()
             return "never"
 
@@ -489,10 +492,15 @@ def test_a_stated_window_is_believed(memory: agentmem.MemoryManager) -> None:
     asked = ScriptedModel("a summary")
     asked.name = "my-own-model"  # type: ignore[attr-defined]  # how a callable says it
     goal = "When do deploys go out? " + "word " * 5_000
-    result = run(goal, memory, asked, config=LoopConfig(context_window=32_000))
+    result = run(goal, memory, asked, config=LoopConfig(budget=BudgetConfig(context_window=32_000)))
     assert result.degradations == ()
     with pytest.raises(BudgetError):
-        run("word " * 40_000, memory, asked, config=LoopConfig(context_window=32_000))
+        run(
+            "word " * 40_000,
+            memory,
+            asked,
+            config=LoopConfig(budget=BudgetConfig(context_window=32_000)),
+        )
 
 
 def test_a_loop_that_is_stopped_before_it_begins_keeps_what_was_said(
@@ -517,7 +525,7 @@ def test_a_loop_refuses_what_is_no_memory_and_no_list_of_tools(wrong: dict[str, 
 def test_the_loop_warns_when_memories_were_found_and_none_has_room(
     memory: agentmem.MemoryManager,
 ) -> None:
-    config = LoopConfig(knowledge_budget=1)
+    config = LoopConfig(budget=BudgetConfig(knowledge=1))
     result = run("When do deploys go out?", memory, ScriptedModel("Whenever."), config=config)
     assert result.budget is not None
     assert [warning.code for warning in result.budget.warnings] == ["no_memories"]

@@ -12,7 +12,7 @@ import pytest
 
 import agentmem
 from agentmem.agent.loop import run_agent_loop_sync
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LoopConfig, RecallConfig
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
 ASKED = [{"role": "user", "content": "Where is the harbour of Piran?"}]
@@ -66,7 +66,9 @@ def test_a_search_that_takes_too_long_is_one_warning(
 ) -> None:
     free = threading.Event()
     monkeypatch.setattr(memory._retriever, "search", lambda *_, **__: free.wait(30))
-    turn = memory.turn(ASKED, user_id="ana", config=LoopConfig(retrieval_timeout_seconds=0.01))
+    turn = memory.turn(
+        ASKED, user_id="ana", config=LoopConfig(recall=RecallConfig(timeout_seconds=0.01))
+    )
     free.set()
     assert len(warned(caplog)) == 1
     assert "TimedOut" in warned(caplog)[0]

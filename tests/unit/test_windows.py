@@ -12,7 +12,7 @@ import pytest
 
 import agentmem
 from agentmem.agent.loop import run_agent_loop_sync
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig
 from agentmem.inspector.doctor import Check, examine
 from agentmem.testing import HashEmbedder, ScriptedModel
 from agentmem.tokens.counter import Correction, observe, refuse
@@ -70,7 +70,10 @@ def test_an_assumed_window_is_logged_once_with_what_to_do(
 
 def test_a_window_that_is_said_is_believed(memory: agentmem.MemoryManager) -> None:
     turn = memory.turn(
-        asked(), model=DEPLOYMENT, user_id="ana", config=LoopConfig(context_window=6_000)
+        asked(),
+        model=DEPLOYMENT,
+        user_id="ana",
+        config=LoopConfig(budget=BudgetConfig(context_window=6_000)),
     )
     assert turn.block_text == ""
     assert any("no room for memory" in one for one in turn.degradations)

@@ -35,7 +35,7 @@ from agentmem.sources.imports.values import (
     is_machine_prompt,
     unpacked,
 )
-from agentmem.stores.jsonl import FORMAT
+from agentmem.stores.jsonl import FORMAT, ImportReport, import_jsonl
 from agentmem.stores.open_files import reading
 from agentmem.stores.values import ERASED, Version
 from agentmem.text.chunks import chunk
@@ -43,7 +43,8 @@ from agentmem.text.decode import sound_values
 from agentmem.tokens.encodings import estimate_tokens
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.preferences import Profiled
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class ImportSummary:
 
 
 def import_from(
-    memory: MemoryManager,
+    memory: Profiled,
     path: str | os.PathLike[str],
     *,
     source: Source = "auto",
@@ -263,7 +264,7 @@ def _empty(value: Any) -> bool:
 
 class _Loading:
     def __init__(
-        self, memory: MemoryManager, source: str, scope: Scope | None, *, dry_run: bool
+        self, memory: Profiled, source: str, scope: Scope | None, *, dry_run: bool
     ) -> None:
         self._memory = memory
         self._source = source
@@ -469,8 +470,32 @@ def _count_lines(path: str | os.PathLike[str]) -> tuple[int, int]:
     return found, unreadable
 
 
+def import_ours(
+    memory: Parts,
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope | None,
+    own_words: bool = False,
+    skip_bad_lines: bool = False,
+) -> ImportReport:
+    """Add what `export_jsonl` wrote, in one transaction; without a scope as it was exported."""
+    report = import_jsonl(
+        memory.store,
+        path,
+        analyse=prepare,
+        scope=scope,
+        own_words=own_words,
+        skip_bad_lines=skip_bad_lines,
+    )
+    if report.imported and scope is not None:  # of everybody's, consolidation looks at it
+        memory.judge_later(scope)
+    if report.imported and memory.settings.embed_in_background:
+        memory.embedding.fill_gaps_in_background()
+    return report
+
+
 def _import_ours(
-    memory: MemoryManager,
+    memory: Profiled,
     path: str | os.PathLike[str],
     *,
     scope: Scope | None,
@@ -486,8 +511,7 @@ def _import_ours(
             left_out={"not readable": unreadable} if unreadable else {},
             dry_run=True,
         )
-    whose = {} if scope is None else {n: getattr(scope, n) for n in Scope.__slots__}
-    report = memory.upkeep.import_jsonl(os.fspath(path), skip_bad_lines=True, **whose)
+    report = import_ours(memory, path, scope=scope, skip_bad_lines=True)
     already = report.same_id + report.same_content
     bad = len(report.bad_lines)
     return ImportSummary(
