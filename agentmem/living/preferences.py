@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
-from agentmem.base.checks import require_choice, require_text
+from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
@@ -175,7 +175,7 @@ class PreferenceStore:
         kept: list[Preference] = []
         ended: list[Preference] = []
         by: list[str] = []
-        said = messages if isinstance(messages, Mapping | str) else list(messages)
+        said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
         for heard in hear_messages(said, embed=self._vectors, strip=strip):
             stated = self._settled(heard, scope)
