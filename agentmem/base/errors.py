@@ -17,6 +17,7 @@
     ├── StoreError
     │   ├── StoreClosed                       used after close()
     │   ├── StoreBusy (TimeoutError)          another writer held the file for too long
+    │   ├── StoreUnavailable (ConnectionError) the database cannot be reached now
     │   ├── StoreFull (OSError)               no room left on the device
     │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
     │   ├── StoreReplaced                     the file was deleted, moved or replaced while open
@@ -198,6 +199,10 @@ class StoreClosed(StoreError):
 
 class StoreBusy(StoreError, TimeoutError):
     """Another writer held the store for longer than the busy timeout."""
+
+
+class StoreUnavailable(StoreError, ConnectionError):
+    """The database server cannot be reached, or went away; the next call tries again."""
 
 
 class StoreFull(StoreError, OSError):

@@ -813,13 +813,17 @@ def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
             ("Index files", len(receipt.index_files)),
         )
     ]
-    state = (
-        "yes: the bytes are in no file of the store"
-        if receipt.complete
-        else "not yet: another process still reads an older state; run it again, or `doctor`"
-    )
+    if receipt.remains:
+        state = "in every table, not yet on disk"
+    elif receipt.complete:
+        state = "yes: the bytes are in no file of the store"
+    else:
+        state = "not yet: another process still reads an older state; run it again, or `doctor`"
     moment = receipt.erased_at.isoformat(timespec="seconds")
-    return pairs(at.pen, [("Erased at", moment), *counted, ("Complete", state)], width=at.width)
+    left = [("Left to do", said) for said in receipt.remains]
+    return pairs(
+        at.pen, [("Erased at", moment), *counted, ("Complete", state), *left], width=at.width
+    )
 
 
 def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
@@ -833,5 +837,6 @@ def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
         "jobs": receipt.jobs,
         "index_files": list(receipt.index_files),
         "complete": receipt.complete,
+        "remains": list(receipt.remains),
         "erased_at": receipt.erased_at.isoformat(),
     }
