@@ -339,6 +339,57 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
+def example_of(tool: Tool, call: ParsedCall) -> dict[str, Any]:
+    """Arguments that fit the tool: those of the call that do, and an example of each other one."""
+    schemas = tool.parameters.get("properties") or {}
+    needed = dict.fromkeys((*call.arguments, *(tool.parameters.get("required") or ())))
+    found: dict[str, Any] = {}
+    for name in needed:
+        if name not in schemas:
+            continue
+        given = {name: call.arguments[name]} if name in call.arguments else {}
+        alone = replace(
+            tool,
+            parameters={**tool.parameters, "properties": {name: schemas[name]}, "required": [name]},
+        )
+        fits = given and not differences(alone, given)
+        found[name] = call.arguments[name] if fits else _example(schemas[name], name)
+    return found
+
+
+_EXAMPLES: dict[str, Any] = {
+    "integer": 10, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None
+}  # fmt: skip
+
+
+def _example(schema: Any, name: str) -> Any:
+    """A value that fits a schema, as far as a few lines can find one."""
+    if not isinstance(schema, Mapping):
+        return name
+    for key in ("default", "const"):
+        if key in schema:
+            return schema[key]
+    for key in ("enum", "examples"):
+        if schema.get(key):
+            return schema[key][0]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if schema.get(key):
+            return _example(schema[key][0], name)
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind in ("integer", "number"):
+        return schema.get("minimum", schema.get("maximum", _EXAMPLES[kind]))
+    return _EXAMPLES.get(str(kind), f"<{name}>")
+
+
+def _written(arguments: Mapping[str, Any]) -> str:
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "(cannot be written)"
+    return clean_line(text, limit_characters=4 * _VALUE_CHARACTERS)
+
+
 CHANGE_SOMETHING = (
     "Do not repeat this call unchanged: it will not be executed again. Change the arguments, "
     "use another tool, or answer with what you have."
@@ -487,13 +538,16 @@ class ToolRunner:
             return self._failure(call, f"There is no tool {_name(call)}.", hint)
         if call.problem:
             fields = ", ".join(tool.parameters.get("properties") or {})
-            hint = f"Send one JSON object with the fields: {fields or 'none'}."
+            hint = f"Send one JSON object with the fields: {fields or 'none'}.\n"
+            hint += f"Wrong: {clean_line(call.raw, limit_characters=_VALUE_CHARACTERS)}\n"
+            hint += f"Right: {_written(example_of(tool, call))}"
             return self._failure(call, f"{_name(call)}: {call.problem}.", hint)
         found = differences(tool, call.arguments)
         if found:
             listed = "\n".join(f"- {difference}" for difference in found)
             return self._failure(
                 call, f"The arguments do not fit the schema of {_name(call)}:\n{listed}",
+                f"Wrong: {_written(call.arguments)}\nRight: {_written(example_of(tool, call))}\n"
                 "Correct these fields and call again.",
             )  # fmt: skip
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.errors import FileRefused, FileUnreadable, InvalidInput, RecordNotFound
 from agentmem.base.time import relative_time
 from agentmem.base.types import Hit, Memory
 from agentmem.cli.common import (
@@ -29,8 +29,9 @@ from agentmem.cli.common import (
     whose_of,
     wrap_line,
 )
-from agentmem.inspector.layout import Column, fitting, pairs, table
+from agentmem.inspector.layout import Column, fitting, many, pairs, table
 from agentmem.stores.values import Receipt
+from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
     from agentmem.living.preferences import Preference
@@ -231,24 +232,66 @@ def users(ctx: click.Context) -> None:
 
 @argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
 @click.option("--text", is_flag=True, help="Only the text.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write its exact bytes there."
+)
 def get(
     ctx: click.Context,
     id: str,  # noqa: A002 - it is the argument's name
     text: bool = False,
+    out: str | None = None,
 ) -> None:
-    """Show one memory."""
+    """Show one memory, or write a tool result's exact bytes to a file."""
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
         now = memory.clock.now()
+        if out is not None:
+            data = exact_bytes(memory, found, ctx)
+    if out is not None:
+        write_bytes(out, data)
+        if at.json:
+            at.document({"id": found.id, "file": out, "bytes": len(data)})
+        else:
+            at.print(f"Wrote {many(len(data), 'byte')} to {out}")
+        return
     if at.json:
         at.document(memory_to_dict(found))
     elif text:
         at.print(text_lines(at, found.text) if at.on_terminal else found.text)
     else:
         at.print(detail_lines(at, found, now=now))
+
+
+def exact_bytes(memory: MemoryManager, found: Memory, ctx: click.Context) -> bytes:
+    """What a tool gave, byte for byte; of any other memory its text."""
+    from agentmem.search.intake import scope_of
+
+    try:
+        return memory.store.artifacts.get(scope_of(whose_of(ctx)), found.id).data
+    except RecordNotFound:
+        return found.text.encode("utf-8")
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all; one that is there stays."""
+    from pathlib import Path
+
+    from agentmem.stores.open_files import new_file
+
+    try:
+        if Path(path).exists():
+            raise FileExistsError(path)
+        with new_file(Path(path), replace=False) as temporary:
+            temporary.write_bytes(data)
+    except FileExistsError:
+        raise FileRefused(path, "is there already", remedy="Name another file.") from None
+    except OSError as error:
+        raise FileUnreadable(
+            path, f"cannot be written: {error.strerror or error}", remedy="Name another file."
+        ) from error
 
 
 @argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
@@ -390,7 +433,8 @@ def delete(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = choose(ctx, memory, ids, every=every)
-        confirm(at, f"Delete {counted(memory, ctx, meant)}?", yes=yes)
+        told = "" if yes else quoted(memory, ctx, meant)
+        confirm(at, f"{told}Delete {counted(memory, ctx, meant)}?", yes=yes)
         if meant is None:
             count = memory.delete_all(**whose_of(ctx))
         else:
@@ -415,7 +459,8 @@ def erase(
     with open_memory(ctx) as memory:
         meant = choose(ctx, memory, ids, every=every, deleted=True)
         number = counted(memory, ctx, meant, deleted=True)
-        confirm(at, f"Erase {number} for good? This cannot be undone.", yes=yes)
+        told = "" if yes else quoted(memory, ctx, meant)
+        confirm(at, f"{told}Erase {number} for good? This cannot be undone.", yes=yes)
         if meant is None:
             receipt = memory.erase_all(**whose_of(ctx))
         else:
@@ -467,6 +512,10 @@ def forget_typed_lines(ctx: click.Context) -> bool:
     return True
 
 
+MOST_SHOWN = 10
+"""So many memories are quoted before somebody is asked about them."""
+
+
 def counted(
     memory: MemoryManager, ctx: click.Context, meant: list[str] | None, *, deleted: bool = False
 ) -> str:
@@ -487,9 +536,27 @@ def counted(
         every = f"all {count:,} " if count != 1 else "the one "
         name = f" of {owner}" if owner else ""
         return f"{every}{'memory' if count == 1 else 'memories'}{name}"
-    if len(meant) == 1:
-        return f"memory {meant[0]}"
-    return f"{len(meant):,} memories"
+    return "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
+
+
+def quoted(memory: MemoryManager, ctx: click.Context, meant: list[str] | None) -> str:
+    """The memories that somebody is asked about, each in a line; nothing for all of them."""
+    if meant is None:
+        return ""
+    told = [f"{one}  {shown_text(memory, ctx, one)}\n" for one in meant[:MOST_SHOWN]]
+    more = len(meant) - MOST_SHOWN
+    return "".join((*told, f"and {more:,} more\n" if more > 0 else ""))
+
+
+def shown_text(memory: MemoryManager, ctx: click.Context, memory_id: str) -> str:
+    """The first words of a memory that somebody is asked about; deleted ones have theirs too."""
+    from agentmem.search.intake import scope_of
+
+    try:
+        found = memory.store.get(scope_of(whose_of(ctx)), memory_id, deleted=True)
+    except RecordNotFound:
+        return "(not there)"
+    return clean_line(one_line(found.text), limit_characters=70)
 
 
 # ----------------------------------------------------------------------------

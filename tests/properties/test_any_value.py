@@ -29,7 +29,7 @@ class Unprintable:
         raise RuntimeError("nobody may see me")
 
 
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 3, 10**400, 1.5, float("nan"), float("inf"), "", "a", "\ud800", "\0", "x" * 300,
     b"x", b"\xff", [], ["a"], [None], [DEEP], {}, {"a": 1}, {1: DEEP}, DEEP, set(), object(),
     Unprintable(), len, lambda *a, **k: None, [{"role": "user", "content": "hi"}],

@@ -649,7 +649,7 @@ def test_the_command_that_takes_learning_back_can_be_copied(
     assert printed[0] == "cache: We use Redis 7.  (new fact)"
     command = shlex.split(printed[-1].removeprefix("Take it back with: "))
     monkeypatch.setenv("AGENTMEM_STORE", str(tmp_path / "another.db"))
-    assert "Deleted: 1 memories" in cli(*command[1:]).out
+    assert "Deleted: 2 memories" in cli(*command[1:]).out
     assert not (tmp_path / "another.db").exists()
 
 
@@ -663,3 +663,26 @@ def test_ages_are_told_to_people_and_dates_to_pipes(cli: Cli) -> None:
         assert "just now" not in cli(*args).out
     assert f"{today}T" in cli("get", known, columns=80).out
     assert "(just now)" in cli("get", known, columns=80).out
+
+
+def test_the_exact_bytes_of_a_tool_result_are_written_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, payload = tmp_path / "m.db", b"\x00\xff\r\nline\n" * 500
+    with agentmem.open(store, embedder=None) as memory:
+        turn = memory.turn([{"role": "user", "content": "Read it"}], user_id="ana")
+        turn.tool_result("read", {}, payload)
+        (kept,) = memory.get_all(user_id="ana", filters={"kind": "tool_result"})
+        plain = memory.add("Café.", user_id="ana").ids[0]
+    run = Cli(store, monkeypatch)
+    target = tmp_path / "result.bin"
+    done = run("--user", "ana", "get", kept.id, "--out", str(target))
+    assert done.code == 0, done.err
+    assert target.read_bytes() == payload
+    assert "bytes to" in done.out
+    assert target.stat().st_mode & 0o777 == 0o600
+    again = run("--user", "ana", "get", plain, "--out", str(target))
+    assert again.code != 0
+    assert "is there already" in again.err
+    other = run("--json", "--user", "ana", "get", plain, "--out", str(tmp_path / "text"))
+    assert other.json["bytes"] == len("Café.".encode())

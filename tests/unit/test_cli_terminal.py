@@ -158,7 +158,9 @@ def test_colour_is_for_terminals_and_can_be_declined(
 def test_a_person_is_asked_before_something_is_destroyed(cli: Cli) -> None:
     memory_id = cli.add("alpha beta")
     terminal = Terminal(cli.store, "delete", memory_id[-8:])
-    assert memory_id in terminal.wait_for("[y/N]")
+    asked = terminal.wait_for("[y/N]")
+    assert memory_id in asked
+    assert "alpha beta" in asked  # what it is about, not only how it is called
     terminal.type("n\n")
     assert terminal.end() == 1
     assert "Nothing was changed" in terminal.shown

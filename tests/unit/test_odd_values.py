@@ -23,7 +23,7 @@ def test_an_embedder_whose_id_is_a_text_is_refused_with_what_to_write() -> None:
             pass
 
     with pytest.raises(InvalidInput, match="EmbedderId"):
-        agentmem.open(":memory:", embedder=Mine())
+        agentmem.open(":memory:", embedder=Mine())  # type: ignore[arg-type]  # the same
 
 
 def test_vectors_of_another_length_find_what_unit_vectors_find() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -372,3 +372,29 @@ def test_values_that_hints_refuse_are_told_by_field() -> None:
     (outcome,) = run(ToolRunner([on]), call("on", {"day": "someday"}))
     assert not outcome.ok
     assert "day: Input should be a valid date" in outcome.error
+
+
+def test_a_failed_call_is_answered_with_a_wrong_and_a_right_example() -> None:
+    def book(day: str, people: int, table: Literal["inside", "outside"] = "inside") -> str:
+        """Book a table.
+
+        Args:
+            day: When.
+            people: How many.
+            table: Where.
+        """
+        return "booked"
+
+    async def asked(arguments: str) -> str:
+        call = {"id": "1", "function": {"name": "book", "arguments": arguments}}
+        (outcome,) = await ToolRunner([book]).run([call])
+        return outcome.content
+
+    said = asyncio.run(asked('{"day": "Monday", "people": "four", "table": "roof"}'))
+    assert 'Wrong: {"day": "Monday", "people": "four", "table": "roof"}' in said
+    right = json.loads(said.split("Right: ")[1].splitlines()[0])
+    assert right == {"day": "Monday", "people": 10, "table": "inside"}
+    assert asyncio.run(asked(json.dumps(right))) == "booked"
+    broken = asyncio.run(asked('{"day": "Mon'))
+    assert "Wrong: " in broken
+    assert 'Right: {"day": "<day>", "people": 10}' in broken
