@@ -30,7 +30,6 @@ from agentmem.prompt.build import (
     build_block,
     choose,
     citations_of,
-    is_own_question,
     room_for,
     write_whole,
 )
@@ -47,7 +46,8 @@ from agentmem.prompt.snapshot import (
     packages_of,
     parts_of_request,
 )
-from agentmem.search.gate import turn_score
+from agentmem.search.echo import is_echo
+from agentmem.search.gate import Sort, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES
 from agentmem.tokens.counter import Tokenizer
@@ -183,8 +183,6 @@ FALLBACK_SCORE = 0.5
 OFFERED = 2
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 15
-WIDER = 5
-"""So many times more are looked at when most of them are questions that were asked before."""
 
 How = Literal["searched", "cached", "fallback", "nothing"]
 
@@ -264,8 +262,7 @@ class Recaller:
         )
         for kept, world in zip(found, worlds, strict=True):
             for hit in kept.hits:
-                page = hit.memory.kind in TEXT_KINDS
-                score = turn_score(hit.score, min(world, whole), page=page)
+                score = turn_score(hit.score, min(world, whole), sort=_sort(hit.memory))
                 known = best.get(hit.memory.id)
                 if known is None or score > known.score:
                     best[hit.memory.id] = replace(hit, score=score)
@@ -277,9 +274,6 @@ class Recaller:
     def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
         """What one query finds, with the scores of a search."""
         found = self._find(query, scope, config, wanted)
-        if len(found) == wanted and _usable(found) < wanted // 2:
-            # Questions asked before look most like a question and answer nothing.
-            found = self._find(query, scope, config, wanted * WIDER)
         return Recalled(
             hits=tuple(found),
             own_world=found.own_world,
@@ -317,8 +311,10 @@ class Recaller:
         )
 
 
-def _usable(hits: Sequence[Hit]) -> int:
-    return sum(not is_own_question(hit.memory) for hit in hits)
+def _sort(memory: Memory) -> Sort:
+    if memory.kind in TEXT_KINDS:
+        return "page"
+    return "echo" if is_echo(memory) else "statement"
 
 
 COUNTED_FIRST = 8

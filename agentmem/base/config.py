@@ -109,7 +109,7 @@ class LoopConfig:
 
     top_k: int = 50
     similarity_threshold: float = 0.3
-    knowledge_budget: int = 700
+    knowledge_budget: int = 800
     preference_budget: int = 500
     working_budget: int = 500
     search_mode: SearchMode = "hybrid"

@@ -205,17 +205,19 @@ class _Kept:
 def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
-    What was said comes first, the newest day before older ones, so that a new
+    What people said comes first, the newest day before older ones, so that a new
     value stands before the one it replaced, and within a day as it was said;
-    then pages and the like, the best first.
+    then what the assistant said, which may be wrong about them; then pages and
+    the like, the best first.
     """
     places = list(enumerate(candidates))
     said = [(at, one) for at, one in places if speaker_label(one[1]) is not None]
 
-    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[int, float, int]:
+    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[bool, int, float, int]:
         at, (candidate, source) = place
         moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
-        return -source.retrieved.toordinal(), moment, at
+        echo = source.origin == "assistant"
+        return echo, -source.retrieved.toordinal(), moment, at
 
     ordered = [at for at, _ in sorted(said, key=by_day)]
     return ordered + sorted({at for at, _ in places} - set(ordered))

@@ -10,17 +10,26 @@ module reads the features and applies it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import exp, log1p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from agentmem.base.errors import InvalidInput
-from agentmem.base.lazy import compile_late
-from agentmem.data import read_bytes, read_json
+from agentmem.data import read_bytes
 from agentmem.search.rank import missing_shares, term_shares
+from agentmem.text.language import (
+    LANGUAGES,
+    READ_CHARACTERS,
+    UNSPACED,
+    detect_language,
+    is_greeting,
+    is_unspaced,
+    question_words,
+    words_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +39,6 @@ if TYPE_CHECKING:
     from agentmem.search.rank import Evidence
 
 
-Words = Mapping[str, Mapping[str, frozenset[str]]]
-"""Words by language and sort, as `data/question_words.json` has them."""
-
-LANGUAGES = ("en", "de", "es", "fr", "pt", "it", "ja", "zh")
-UNSPACED = frozenset({"ja", "zh"})
 WORD_FEATURES = (
     "own", "i", "me", "first_person", "kin", "now", "recall", "task", "howto", "general",
     "greeting", "ending", "howto_own", "long", "length", "lines", "digits", "few_words",
@@ -46,14 +50,8 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-READ_CHARACTERS = 1_000
 OPENNESS = 0.7
 """Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
-
-_WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
-_BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
-_KANA = compile_late("[\u3040-\u30ff]")
-_HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +72,6 @@ class Gate:
         for name, wanted in sizes:
             if len(getattr(self, name)) != len(wanted):
                 raise InvalidInput(name, len(getattr(self, name)), f"is not {len(wanted)} weights")
-
-
-@cache
-def question_words() -> Words:
-    """The words by which a question is told from another, by language and sort."""
-    table: dict[str, dict[str, str]] = read_json("question_words.json")
-    return {
-        language: {sort: frozenset(listed.split("|")) for sort, listed in sorts.items()}
-        for language, sorts in table.items()
-    }
 
 
 @cache
@@ -109,12 +97,11 @@ def own_world(
     vector: NDArray[np.float32] | None,
     *,
     gate: Gate,
-    words: Words,
 ) -> float:
     """How likely `text` asks about what the memories of `evidence` are about, from 0 to 1."""
-    if is_greeting(text, words):
+    if is_greeting(text):
         return 0.0
-    said = word_features(text, words)
+    said = word_features(text)
     total = gate.offset + float(gate.words @ said)
     total += float(gate.memory @ memory_features(question, evidence, unspaced=_unspaced(said)))
     if gate.grams.any():
@@ -124,42 +111,32 @@ def own_world(
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
-def turn_score(score: float, world: float, *, page: bool = False) -> float:
+Sort = Literal["statement", "echo", "page"]
+"""What a memory is to a turn: what people stated, what the assistant answered, what was read."""
+
+
+def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
-    When the user's own world is asked about, everything said in it may help and
-    the score says what helps most; of a `page`, which is longer, only what is at
-    least a little like the question. When it is not, nothing does but a page
-    that answers by itself.
+    When the user's own world is asked about, everything that was stated in it may
+    help and the score says what helps most; of pages, which are longer, and of the
+    assistant's own answers only what is at least a little like the question. When
+    it is not, nothing does but a page that answers by itself.
     """
     near, world = max(score, 0.0) ** 0.25, world**OPENNESS
-    return float(max(score, world * near) if page else world * (1 + near) / 2)
+    if sort == "statement":
+        return float(world * (1 + near) / 2)
+    return float(max(score, world * near) if sort == "page" else world * near)
 
 
-def detect_language(text: str, words: Words) -> str:
-    """The language whose small words a short text uses most; English when in doubt."""
-    if _KANA.search(text):
-        return "ja"
-    if _HAN.search(text):
-        return "zh"
-    said = [word.casefold() for word in _WORD.findall(text[:READ_CHARACTERS])]
-    counts = {
-        language: sum(word in sorts["stop"] for word in said)
-        for language, sorts in words.items()
-        if "stop" in sorts
-    }
-    best = max(counts, key=lambda language: (counts[language], language == "en"))
-    return best if counts[best] else "en"
-
-
-def word_features(text: str, words: Words) -> NDArray[np.float32]:
+def word_features(text: str) -> NDArray[np.float32]:
     """WORD_FEATURES of a message."""
     import numpy as np
 
     read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
-    language = detect_language(read, words)
-    sorts = words[language]
-    said = _WORD.findall(read)
+    language = detect_language(read)
+    sorts = question_words()[language]
+    said = words_of(read)
     unspaced = language in UNSPACED
 
     def has(sort: str) -> bool:
@@ -186,7 +163,7 @@ def word_features(text: str, words: Words) -> NDArray[np.float32]:
         "task": task,
         "howto": howto,
         "general": has("general"),
-        "greeting": is_greeting(text, words),
+        "greeting": is_greeting(text),
         "ending": ending,
         "howto_own": howto and own,
         "long": len(text) > 200,
@@ -235,9 +212,9 @@ def gram_places(text: str) -> NDArray[np.intp]:
 
     read = text.strip()[:READ_CHARACTERS].casefold()
     found: set[str] = set()
-    for word in _WORD.findall(read):
+    for word in words_of(read):
         found.add(f" {word} ")
-        if _HAN.search(word) or _KANA.search(word):
+        if is_unspaced(word):
             found.update(word)
             found.update(word[at : at + 2] for at in range(len(word) - 1))
         else:
@@ -248,23 +225,6 @@ def gram_places(text: str) -> NDArray[np.intp]:
 def gram_scale(text: str) -> float:
     """What each n-gram counts: a long message has many, and must not say more for it."""
     return float(1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5)
-
-
-def is_greeting(text: str, words: Words) -> bool:
-    """Whether a message only greets, thanks or agrees ("Hi there!", "ok", "ありがとう")."""
-    if len(text) > 60:
-        return False
-    said = _BETWEEN.sub(" ", text.casefold().replace("’", "'")).split()
-    known = {phrase for sorts in words.values() for phrase in sorts["greeting"]}
-    at = 0
-    while at < len(said):
-        for size in (3, 2, 1):
-            if " ".join(said[at : at + size]) in known or said[at : at + size] == ["there"]:
-                at += size
-                break
-        else:
-            return False
-    return True
 
 
 def _unspaced(said: Sequence[float] | NDArray[np.float32]) -> bool:

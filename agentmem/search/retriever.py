@@ -14,8 +14,10 @@ from agentmem.base.config import SearchMode
 from agentmem.base.errors import EmbedderError
 from agentmem.base.filters import ALL_VISIBILITIES, ALWAYS, Selection, selected
 from agentmem.base.types import Hit, Memory, Scope, is_forgotten
+from agentmem.prompt.build import is_own_question
+from agentmem.search.echo import settle_echoes
 from agentmem.search.embedding import Embedding
-from agentmem.search.gate import detect_language, gate_of, own_world, question_words
+from agentmem.search.gate import gate_of, own_world
 from agentmem.search.indexes.live import LiveIndex
 from agentmem.search.indexes.match import Match
 from agentmem.search.indexes.rows import RowScope, distinct
@@ -61,7 +63,8 @@ class Request:
     """One search: the question, who asks, and what narrows it.
 
     `cold` says whether memories that were put away are searched too; left
-    out, they are when the others do not answer well.
+    out, they are when the others do not answer well. With `questions` what a
+    user only asked is found as well.
     """
 
     query: str
@@ -71,6 +74,7 @@ class Request:
     mode: SearchMode = "hybrid"
     explain: bool = False
     cold: bool | None = None
+    questions: bool = False
     now: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -329,7 +333,6 @@ class Retriever:
             found.evidence,
             found.asked,
             gate=gate_of("none" if served is None else served.name),
-            words=question_words(),
         )
 
     def _rank(self, found: Found, *, all_features: bool = True) -> Ranked:
@@ -525,13 +528,16 @@ class Retriever:
     ) -> list[Hit]:
         scores = ranked.scores
         wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
-        passed = ranked.order[scores[ranked.order] >= request.threshold][:wanted]
+        passed = ranked.order[scores[ranked.order] >= request.threshold]
+        passed = passed[: _reach(found.evidence, passed, wanted)]
         rows = found.rows[passed].tolist()
         memories = self._store.get_rows(request.selection.reader, rows)
         hits: list[Hit] = []
         for score, row in zip(scores[passed].tolist(), rows, strict=True):
             memory = memories.get(row)
-            if memory is not None and still_there(memory, request.selection):
+            if memory is None or not still_there(memory, request.selection):
+                continue
+            if request.questions or not is_own_question(memory):
                 lexical_rank, lexical = found.lexical.of(row)
                 vector_rank, vector = found.vector.of(row)
                 hits.append(
@@ -544,9 +550,20 @@ class Retriever:
                         vector_rank=vector_rank,
                     )
                 )
+        hits = settle_echoes(hits)
         if self._rerank is not None and hits:
             hits = reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
+
+
+def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:
+    """How many of the best to look at, so that `wanted` remain without questions and answers."""
+    import numpy as np
+
+    unsure = evidence.flags[passed] & ASKS != 0
+    if evidence.echo is not None:
+        unsure |= evidence.echo[passed]
+    return int(np.searchsorted(np.cumsum(~unsure), wanted)) + 1
 
 
 def _unanswered(
@@ -564,13 +581,6 @@ def _unanswered(
         np.where(user & (previous >= 0) & asked[previous], np.int32(-1), previous),
         np.where(asked & (after >= 0) & user[after], np.int32(-1), after),
     )
-
-
-def _stop_words(query: str) -> Collection[str]:
-    """The words that the language of a question uses everywhere, but for English ones."""
-    words = question_words()
-    language = detect_language(query, words)
-    return () if language == "en" else words[language].get("stop", ())
 
 
 def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:

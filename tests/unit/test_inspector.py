@@ -287,7 +287,9 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     memory.add("My key is AKIAIOSFODNN7EXAMPLE, keep it.", user_id="ann")
     memory.add("Write to ann@example.com or +49 170 1234567.", user_id="ann")
     memory.add("long " * 2_000, user_id="ann")
-    turn = memory.turn([{"role": "user", "content": "Which tea do I like?"}], user_id="ann", dry=True)
+    turn = memory.turn(
+        [{"role": "user", "content": "Which tea do I like?"}], user_id="ann", dry=True
+    )
     assert turn.block_text
     _store_raw(memory, f"He said: {turn.block_text}", "echo")
     _store_raw(memory, "Said twice.", "one")
