@@ -27,7 +27,7 @@ def question_words() -> Words:
     """The words by which a question is told from another, by language and sort."""
     table: dict[str, dict[str, str]] = read_json("question_words.json")
     return {
-        language: {sort: frozenset(listed.split("|")) for sort, listed in sorts.items()}
+        language: {sort: frozenset(listed.casefold().split("|")) for sort, listed in sorts.items()}
         for language, sorts in table.items()
     }
 

@@ -140,3 +140,32 @@ def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
             words=unknown.words[:3], memory=unknown.memory, grams=unknown.grams,
             vector=unknown.vector, offset=0.0,
         )  # fmt: skip
+
+
+ASKED = ("What car do I own?", "which car is mine?", "Tell me what I drive?", "what's my car again?",
+         "Do you know my car?")  # fmt: skip
+ANSWERED = ("You own a Saab.", "You drive a Tesla Model 3.", "Your car is a Volvo, I believe.",
+            "You drive a Tesla Model 3.", "Yes: your car is a Saab.")  # fmt: skip
+
+
+def test_asked_five_ways_the_fact_is_found_and_not_the_questions_or_their_answers() -> None:
+    with agentmem.open(":memory:") as memory:
+        fact = "I drive a Tesla Model 3, bought it used"
+        memory.add_messages([{"role": "user", "content": fact}], session="0", user_id="ann")
+        for at, (asked, answered) in enumerate(zip(ASKED, ANSWERED, strict=True)):
+            memory.add_messages(
+                [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+                session=f"s{at}",
+                user_id="ann",
+            )
+        memory.flush()
+        found = memory.search("What car do I own?", threshold=0.0, user_id="ann")
+        texts = [hit.memory.text for hit in found]
+        assert texts[0] == fact
+        assert not set(texts) & {*ASKED, "You drive a Tesla Model 3."}
+        asked = memory.search("What car do I own?", threshold=0.0, questions=True, user_id="ann")
+        assert set(ASKED) & {hit.memory.text for hit in asked}
+        messages = [{"role": "user", "content": "Which car is it that I have?"}]
+        block = memory.turn(messages, user_id="ann", dry=True).block_text
+        assert all(block.find(fact) < block.find(one) for one in ANSWERED if one in block)
+        assert fact in block
