@@ -183,6 +183,8 @@ FALLBACK_SCORE = 0.5
 OFFERED = 2
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 15
+OFFERED_TOKENS = 16
+"""Few memories are shorter than this: no more are read than could fill the budget."""
 
 How = Literal["searched", "cached", "fallback", "nothing"]
 
@@ -238,7 +240,8 @@ class Recaller:
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
         memory = self._memory
-        wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
+        most = max(LEAST_OFFERED, config.knowledge_budget // OFFERED_TOKENS)
+        wanted = min(max(LEAST_OFFERED, OFFERED * config.top_k), most)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
         best: dict[str, Hit] = {}

@@ -655,6 +655,7 @@ def room_for(
 
 QUOTE_CHARACTERS = 200
 _WORD = re.compile(r"\w+")
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -782,8 +783,10 @@ def is_own_question(memory: Memory) -> bool:
 
 def is_only_asked(text: str) -> bool:
     """Whether every sentence of a text is a question."""
+    if not text.rstrip().endswith(_QUESTION_MARKS):
+        return False  # as most do not, which is seen at a glance
     parts = [text[start:end].rstrip() for start, end in sentences(text)]
-    return bool(parts) and all(part.endswith(("?", "？", "؟")) for part in parts)
+    return bool(parts) and all(part.endswith(_QUESTION_MARKS) for part in parts)
 
 
 def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
