@@ -46,8 +46,7 @@ from agentmem.prompt.snapshot import (
     packages_of,
     parts_of_request,
 )
-from agentmem.search.echo import is_echo
-from agentmem.search.gate import Sort, turn_score
+from agentmem.search.gate import Sort, is_echo, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES
 from agentmem.tokens.counter import Tokenizer

@@ -15,9 +15,8 @@ from agentmem.base.errors import EmbedderError
 from agentmem.base.filters import ALL_VISIBILITIES, ALWAYS, Selection, selected
 from agentmem.base.types import Hit, Memory, Scope, is_forgotten
 from agentmem.prompt.build import is_own_question
-from agentmem.search.echo import settle_echoes
 from agentmem.search.embedding import Embedding
-from agentmem.search.gate import gate_of, own_world
+from agentmem.search.gate import gate_of, own_world, settle_echoes
 from agentmem.search.indexes.live import LiveIndex
 from agentmem.search.indexes.match import Match
 from agentmem.search.indexes.rows import RowScope, distinct

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import agentmem
 from agentmem.base.types import Hit, Memory
 from agentmem.prompt.block import parse_context
-from agentmem.search.echo import is_echo, settle_echoes
+from agentmem.search.gate import is_echo, settle_echoes
 from agentmem.text.language import question_words
 
 GREETINGS = sorted({one for sorts in question_words().values() for one in sorts["greeting"]})
