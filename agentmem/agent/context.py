@@ -74,6 +74,7 @@ class Context:
     """The block as it is sent; None where there is none."""
     shows_knowledge: bool = False
     hits: tuple[Hit, ...] = ()
+    query: str = ""
     snapshot_id: str = ""
     message_id: str = ""
     accounts: Accounts | None = None
@@ -98,7 +99,11 @@ class Context:
     @property
     def citations(self) -> tuple[Citation, ...]:
         """One for each source in the block, under the number it has there."""
-        return citations_of(self.built, self.hits)
+        return self.citations_for("")
+
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """The citations, each with the sentence that this answer takes from its source."""
+        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
 
     @property
     def degradations(self) -> list[str]:
@@ -427,6 +432,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         text=filled.text,
         shows_knowledge=filled.shows_knowledge,
         hits=choice.hits,
+        query=queries[0] if queries else "",
         snapshot_id=snapshot_id,
         message_id=message_id,
         accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),

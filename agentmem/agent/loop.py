@@ -521,7 +521,7 @@ class LoopRun:
     def _result(
         self, turn: Turn | None, given: list[Any], answer: str, why: Why
     ) -> AgentLoopResult:
-        offered = turn.citations if turn is not None else ()
+        offered = turn.citations_for(answer) if turn is not None else ()
         cited = resolve_citations(answer, offered).cited if offered else ()
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
         return AgentLoopResult(
@@ -580,9 +580,11 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
+    manager = _manager(memory)
+    embed = None if manager is None else manager.embedding.sentence_vectors
     loop = LoopRun(
-        memory=_manager(memory),
-        model=as_model(model, options=model_options),
+        memory=manager,
+        model=as_model(model, options=model_options, embed=embed),
         config=config or LoopConfig(),
         on_status=on_status,
         on_chunk=on_chunk,

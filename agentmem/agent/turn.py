@@ -194,6 +194,10 @@ class Turn:
     def citations(self) -> tuple[Citation, ...]:
         return self._context.citations
 
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """The citations, each with the sentence that this answer takes from its source."""
+        return self._context.citations_for(answer)
+
     @property
     def hits(self) -> tuple[Hit, ...]:
         return self._context.hits

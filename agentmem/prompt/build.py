@@ -50,7 +50,7 @@ from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
 from agentmem.text.clean import clean_text, escape_text
 from agentmem.text.sentences import sentences, truncate_at_sentence
-from agentmem.text.terms import STOP_WORDS
+from agentmem.text.terms import STOP_WORDS, analyse
 
 # ----------------------------------------------------------------------------
 # Fill the knowledge section by strict order of relevance, with a reason for every candidate.
@@ -654,7 +654,10 @@ def room_for(
 
 
 QUOTE_CHARACTERS = 200
+NO_ADDRESS = "text:"
+"""How the address of a text begins that has none of its own: an id, which tells nobody anything."""
 _WORD = re.compile(r"\w+")
+_NUMBERED = re.compile(r"\[[\d, ]+\]")
 _QUESTION_MARKS = ("?", "？", "؟")
 
 
@@ -789,19 +792,52 @@ def is_only_asked(text: str) -> bool:
     return bool(parts) and all(part.endswith(_QUESTION_MARKS) for part in parts)
 
 
-def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
-    """One citation a source in the block, under the number it has there."""
+def citations_of(
+    built: BuiltBlock, hits: Sequence[Hit], *, asked: str = "", answer: str = ""
+) -> tuple[Citation, ...]:
+    """One citation a source in the block, under the number it has there.
+
+    Each quotes the part of its source that `answer` makes use of where it cites
+    it, or else that is nearest to what was `asked`.
+    """
     known = {hit.memory.id for hit in hits}
     fill = built.knowledge
+    sought = _telling(asked)
+    said = [answer[start:end] for start, end in sentences(answer)]
+
+    def quote(at: int, text: str) -> str:
+        # "It is noon. [1]": the number may stand behind the full stop of what it belongs to.
+        used = [" ".join(said[max(0, n - 1) : n + 1]) for n, part in enumerate(said)
+                if f"[{at}]" in part]  # fmt: skip
+        return quote_of(text, _telling(_NUMBERED.sub("", " ".join(used))) or sought)
+
     return tuple(
         Citation(
             index=at,
             source="memory",
-            url=source.url,
+            url="" if source.url.startswith(NO_ADDRESS) else source.url,
             title=source.title,
-            quote=source.text[:QUOTE_CHARACTERS],
+            quote=quote(at, source.text),
             date=source.retrieved,
             memory_id=memory_id if memory_id in known else "",
         )
         for at, (source, memory_id) in enumerate(zip(fill.shown, fill.ids, strict=True), start=1)
     )
+
+
+def quote_of(text: str, sought: Collection[str], *, most_characters: int = QUOTE_CHARACTERS) -> str:
+    """The sentence of a text that holds most of the terms sought, cut where it is too long.
+
+    A text that is short enough is quoted whole; where no sentence holds any of
+    the terms, the first one.
+    """
+    if len(text) <= most_characters:
+        return text
+    parts = [text[start:end].strip() for start, end in sentences(text)]
+    found = [len(_telling(part) & set(sought)) for part in parts]
+    best = parts[found.index(max(found))] if parts else text
+    return best[:most_characters]
+
+
+def _telling(text: str) -> set[str]:
+    return {term for term in analyse(text) if term not in STOP_WORDS}

@@ -275,7 +275,7 @@ def tell_when(text: str, *, said_on: date) -> str | None:
     if found is None:
         return None
     words = _words()
-    said = _say_day(said_on)
+    said = say_day(said_on)
     days = (found.end - found.start).days
     if not words.day_word.search(read):
         if (ago := _AGO.search(read)) and ago["unit"].lower() != "day":
@@ -292,15 +292,16 @@ def tell_when(text: str, *, said_on: date) -> str | None:
             unit = words.units[(unit_said["unit"] or unit_said["unit2"]).lower()]
             return f"the {unit} {('of', 'after', 'before')[step]} {said}"
     if days == 1:
-        return _say_day(found.start.date())
+        return say_day(found.start.date())
     if found.start.day == 1 and days <= 31:
         return found.start.strftime("%B %Y").strip()
     if (found.start.month, found.start.day) == (1, 1) and days >= 365:
         return str(found.start.year)
-    return f"{_say_day(found.start.date())} to {_say_day(found.end.date() - timedelta(days=1))}"
+    return f"{say_day(found.start.date())} to {say_day(found.end.date() - timedelta(days=1))}"
 
 
-def _say_day(day: date) -> str:
+def say_day(day: date) -> str:
+    """A day in words: "7 May 2023"."""
     return f"{day.day} {MONTHS[day.month - 1].title()} {day.year}"
 
 
