@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import interval, plain
 from gate_data import add_person, read_lines
 
 import agentmem
@@ -47,10 +46,6 @@ class Asked:
     newest_first: bool
     text: str
     missing: tuple[str, ...] = ()
-
-
-def plain(text: str) -> str:
-    return re.sub(r"\W+", "", text).lower()
 
 
 def ask_all(
@@ -115,14 +110,6 @@ def run(path: Path, *, together: bool, embedder: Embedder, name: str | None) -> 
             return list(ask_all(people, memory, user_of, embedder))
 
 
-def interval(values: Sequence[float]) -> str:
-    """A share with its 95 % interval (Wilson)."""
-    n, share, z = len(values), float(np.mean(values)), 1.96
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return f"{share:.3f} ({max(0, middle - half):.2f}-{min(1, middle + half):.2f}, {n})"
-
-
 def table(asked: Sequence[Asked], by: str) -> None:
     groups: dict[str, list[Asked]] = defaultdict(list)
     for one in asked:
@@ -141,6 +128,21 @@ def table(asked: Sequence[Asked], by: str) -> None:
         print(f"  {name:13} {'  '.join(parts)}")
 
 
+def summary(asked: Sequence[Asked]) -> dict[str, Any]:
+    """The figures of a run in one line."""
+    told = [one for one in asked if one.type not in EMPTY_TYPES]
+    quiet = [one.found for one in asked if one.type == "unrelated"]
+    updates = [one.newest_first for one in told if one.type == "update"]
+    return {
+        "found": round(float(np.mean([one.found for one in told])), 4),
+        "cosine": round(float(np.mean([one.cosine for one in told])), 4),
+        "unrelated silent": round(float(np.mean(quiet)), 4) if quiet else None,
+        "newest first": round(float(np.mean(updates)), 4) if updates else None,
+        "questions shown": sum(one.questions_shown for one in asked),
+        "tokens": round(float(np.mean([one.tokens for one in told]))),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="+", type=Path)
@@ -157,17 +159,7 @@ def main() -> None:
         for path in options.files
         for one in run(path, together=options.together, embedder=peer, name=options.embedder)
     ]
-    told = [one for one in asked if one.type not in EMPTY_TYPES]
-    quiet = [one.found for one in asked if one.type == "unrelated"]
-    updates = [one.newest_first for one in told if one.type == "update"]
-    report = {
-        "found": round(float(np.mean([one.found for one in told])), 4),
-        "cosine": round(float(np.mean([one.cosine for one in told])), 4),
-        "unrelated silent": round(float(np.mean(quiet)), 4) if quiet else None,
-        "newest first": round(float(np.mean(updates)), 4) if updates else None,
-        "questions shown": sum(one.questions_shown for one in asked),
-        "tokens": round(float(np.mean([one.tokens for one in told]))),
-    }
+    report = summary(asked)
     if options.json:
         print(json.dumps({"report": report, "asked": [asdict(one) for one in asked]}))
         return
