@@ -1,6 +1,6 @@
 """How much of the evidence stands in the block of a turn, against the tokens it costs.
 
-    python benchmarks/block.py FOLDER … [--budget N …] [--embedder NAME] [--limit N] [--misses] [--json]
+    python benchmarks/block.py FOLDER … [--budget N …] [--limit N] [--misses] [--json]
 
 FOLDER is in the retrieval form, conversations only (see retrieval.py). Default settings, one dry
 turn a question; evidence counts when its text stands in the block. Several budgets give the curve

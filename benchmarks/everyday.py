@@ -66,22 +66,26 @@ def ask_all(
             messages.append({"role": "user", "content": question["q"]})
             turn = memory.turn(messages, model="gpt-4o", user_id=user, dry=True)
             block = plain(turn.block_text)
+            knowledge = plain(turn.block_text.partition("<related_knowledge")[2])
             inside = {key for key, text in texts.items() if text and text in block}
             gold = [(person["id"], one) for one in question["gold"]]
             asked = " ".join([*question.get("before", []), question["q"]])
             cosines = vectors @ embedder.embed_query(asked)
             near = {list(known)[at] for at in np.argsort(-cosines, kind="stable")[:COSINES]}
-            places = [block.find(texts[key]) for key in gold if key in inside]
+            told = {
+                key for key in inside if texts[key] in knowledge
+            }  # the profile may always stand
+            places = [knowledge.find(texts[key]) for key in gold if key in told]
             older = [
-                block.find(texts[key])
-                for key in inside
+                knowledge.find(texts[key])
+                for key in told
                 if gold and known[key]["date"] < min(known[one]["date"] for one in gold)
                 and known[key]["by"] == "user"
             ]  # fmt: skip
             yield Asked(
                 type=question["type"],
                 language=person["lang"],
-                found=sum(one in inside for one in gold) / len(gold) if gold else not inside,
+                found=sum(one in inside for one in gold) / len(gold) if gold else not told,
                 cosine=sum(one in near for one in gold) / len(gold) if gold else 0.0,
                 tokens=len(turn.block_text) / 4,
                 shown=len(inside),

@@ -2,8 +2,8 @@
 
     python benchmarks/gates.py [--data FOLDER] [--only NAME …] [--write]
 
-Without `--data` the small sets of benchmarks/data are run, which nothing was fitted on; with it also
-the public ones (everyday/, profiles/, ordinary/, facts/, retrieval/ in FOLDER). The floors and
+Without `--data` the small sets of benchmarks/data are run, which nothing was fitted on; with it
+also the public ones (everyday/, profiles/, ordinary/, facts/, retrieval/ in FOLDER). The floors and
 ceilings stand in benchmarks/data/gates/floors.json; `--write` records what this run found for the
 figures that have none yet, with a little room.
 """

@@ -24,21 +24,23 @@ import agentmem
 
 def left_behind(prompts: Sequence[str]) -> list[tuple[str, list[str], int]]:
     """Each prompt with the preferences it left, and how many facts."""
-    with tempfile.TemporaryDirectory() as folder:
-        with agentmem.open(Path(folder) / "m.db", durability="normal") as memory:
-            for at, text in enumerate(prompts):
-                messages = [{"role": "user", "content": text}]
-                with memory.turn(messages, model="gpt-4o", user_id=f"u{at}") as turn:
-                    turn.done("Okay.")
-            memory.flush()
-            return [
-                (
-                    text,
-                    [p.text for p in memory.preferences.get_all(user_id=f"u{at}")],
-                    len(memory.get_all(kinds=["fact"], user_id=f"u{at}")),
-                )
-                for at, text in enumerate(prompts)
-            ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        agentmem.open(Path(folder) / "m.db", durability="normal") as memory,
+    ):
+        for at, text in enumerate(prompts):
+            messages = [{"role": "user", "content": text}]
+            with memory.turn(messages, model="gpt-4o", user_id=f"u{at}") as turn:
+                turn.done("Okay.")
+        memory.flush()
+        return [
+            (
+                text,
+                [p.text for p in memory.preferences.get_all(user_id=f"u{at}")],
+                len(memory.get_all(kinds=["fact"], user_id=f"u{at}")),
+            )
+            for at, text in enumerate(prompts)
+        ]
 
 
 def quarrels(facts: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -48,14 +50,16 @@ def quarrels(facts: Sequence[dict[str, Any]]) -> dict[str, int]:
         groups[str(fact["group"])].append(fact["text"])
     opened = hidden = 0
     for group, texts in groups.items():
-        with tempfile.TemporaryDirectory() as folder:
-            with agentmem.open(Path(folder) / "m.db", durability="normal") as memory:
-                for text in texts:
-                    memory.add(text, user_id=group)
-                memory.flush()
-                opened += len(list(memory.living.contradictions(user_id=group)))
-                kept = {one.text for one in memory.get_all(user_id=group, limit=100_000)}
-                hidden += len(set(texts)) - len(kept & set(texts))
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            agentmem.open(Path(folder) / "m.db", durability="normal") as memory,
+        ):
+            for text in texts:
+                memory.add(text, user_id=group)
+            memory.flush()
+            opened += len(list(memory.living.contradictions(user_id=group)))
+            kept = {one.text for one in memory.get_all(user_id=group, limit=100_000)}
+            hidden += len(set(texts)) - len(kept & set(texts))
     return {"facts": len(facts), "contradictions opened": opened, "hidden": hidden}
 
 

@@ -48,16 +48,18 @@ class Judged:
 
 def judge(case: dict[str, Any], *, embedder: str | None = None) -> Judged:
     options: dict[str, Any] = {"embedder": embedder} if embedder else {}
-    with tempfile.TemporaryDirectory() as folder:
-        with agentmem.open(Path(folder) / "m.db", **options) as memory:
-            talk: list[dict[str, str]] = []
-            for said in case["turns"]:
-                talk.append({"role": "user", "content": said})
-                memory.turn(list(talk), model="gpt-4o", user_id="u").done("Okay.")
-                talk.append({"role": "assistant", "content": "Okay."})
-            memory.flush()
-            held = [(p.text.lower(), p.polarity) for p in memory.preferences.get_all(user_id="u")]
-            held += [(m.text.lower(), "") for m in memory.get_all(kinds=["fact"], user_id="u")]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        agentmem.open(Path(folder) / "m.db", **options) as memory,
+    ):
+        talk: list[dict[str, str]] = []
+        for said in case["turns"]:
+            talk.append({"role": "user", "content": said})
+            memory.turn(list(talk), model="gpt-4o", user_id="u").done("Okay.")
+            talk.append({"role": "assistant", "content": "Okay."})
+        memory.flush()
+        held = [(p.text.lower(), p.polarity) for p in memory.preferences.get_all(user_id="u")]
+        held += [(m.text.lower(), "") for m in memory.get_all(kinds=["fact"], user_id="u")]
     kept = inverted = 0
     for want in case["must"]:
         found = [one for one in held if all(word.lower() in one[0] for word in want["words"])]

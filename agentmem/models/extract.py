@@ -457,7 +457,7 @@ def _by_meaning(
 ) -> list[_Scored]:
     """The best by their words, with what their vectors say added."""
     best = sorted(scored, key=lambda one: -one.score)[:MOST_EMBEDDED]
-    texts = [sources[one.unit.place].text[one.unit.start : one.unit.end] for one in best]
+    texts = [_in_place(one.unit, sources[one.unit.place].text) for one in best]
     vectors = embed([question, *texts])
     if vectors is None:
         return scored
@@ -467,6 +467,13 @@ def _by_meaning(
         if cosine >= _MEANT:
             one.coverage = max(one.coverage, _LEAST_COVERAGE)
     return best
+
+
+def _in_place(unit: _Unit, text: str) -> str:
+    """A sentence under the heading it stands under, which often says what it is about."""
+    shown = text[unit.start : unit.end]
+    above = [term for term in unit.heading if term not in unit.terms]
+    return f"{' '.join(above)}: {shown}" if above else shown
 
 
 def _matches(asked: dict[str, float], units: list[_Unit]) -> list[dict[str, float]]:
@@ -676,7 +683,10 @@ def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = 
         ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
     ]
     questions = read_queries(given)
-    for question in questions[:1]:  # the others may hold words of the message before
+    # Of "I moved. Where is my bike?" only the second half asks.
+    parts = [one for one in questions[1:] if one.endswith("?") and one in questions[0]]
+    questions = (*parts, *(one for one in questions if one not in parts))
+    for question in questions[: len(parts) or 1]:  # others may hold words of the message before
         found = extract_answer(question, [*sources, *said], embed=embed)
         if found.found and found.sentences[0].index > len(sources):
             return TOLD + show_quote(found.sentences[0].quote)
