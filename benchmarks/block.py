@@ -46,8 +46,9 @@ def run(
             load(memory, corpus, quiet=True)
             memory.flush()
             for budget in budgets:
-                config = agentmem.LoopConfig() if budget is None else agentmem.LoopConfig(
-                    knowledge_budget=budget)  # fmt: skip
+                config = agentmem.LoopConfig()
+                if budget is not None:
+                    config = agentmem.LoopConfig(budget=agentmem.BudgetConfig(knowledge=budget))
                 found, cosine, tokens, misses = [], [], [], []
                 for question in questions:
                     turn = memory.turn(
@@ -66,7 +67,7 @@ def run(
                     if inside != wanted:
                         misses.append(question["text"])
                 rows.append({
-                    "budget": config.knowledge_budget, "found": found, "cosine": cosine,
+                    "budget": config.budget.knowledge, "found": found, "cosine": cosine,
                     "tokens": mean(tokens), "misses": misses,
                 })  # fmt: skip
     return rows

@@ -43,6 +43,7 @@ from rich.progress import Progress
 import agentmem
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.embedders.base import load_embedder
+from agentmem.search.local import LocalSearch
 from agentmem.text.terms import STOP_WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -228,6 +229,7 @@ def recall(memory: agentmem.MemoryManager, work: Work, n: int, *, k: int) -> flo
     """How many of the `k` nearest by exact search in single precision the vector leg finds."""
     embedder = memory.embedding.serving_id
     assert embedder is not None
+    assert isinstance(memory.index, LocalSearch)
     index = memory.index.vectors(embedder)
     found = 0
     for query in work.query_vectors[:EXACT]:
@@ -320,7 +322,7 @@ COLD = """
 import json, sys, time
 import numpy as np
 sys.path.insert(0, {benchmarks!r})
-import agentmem, faiss, Stemmer, agentmem.memory.manager, agentmem.search.indexes.live
+import agentmem, faiss, Stemmer, agentmem.memory.manager, agentmem.search.local
 from scale import Given, open_memory
 from pathlib import Path
 def held(name):
@@ -374,6 +376,7 @@ def measure(
     result |= {"bulk_per_s": round(rate), "bulk_per_s_cpu": round(rate_cpu)}
     note("building the indexes")
     start = time.perf_counter()
+    assert isinstance(memory.index, LocalSearch)
     memory.index.finish_taking_in()
     result["indexed_after_ms"] = round(1000 * (time.perf_counter() - start), 1)
     first = timed(lambda: memory.search(work.queries[0], threshold=0.0, user_id="everyone"))

@@ -3,10 +3,10 @@
     python examples/demo.py            both sessions, each in a process of its own
     python examples/demo.py --store F  the same, on a store you can look at afterwards
 
-Session one hears what sam says, reads pages and answers from memory; a large tool result is kept
-by id and read on demand. Session two is a new process that knows all of it: it answers questions in
-other words, shows nothing to somebody else, and hears a change of mind. The answers are made
-by the extractive model, which only quotes memory; where a model has to call tools, a scripted one
+Session one reads pages, hears what sam likes and keeps a large tool result by id. Session two is a
+new process that knows all of it: every question is asked with and without memory, somebody else
+asks the same and gets nothing of sam's, and what sam takes back is gone. The answers are made by
+the extractive model, which only quotes memory; where a model has to call tools, a scripted one
 stands in and says so.
 """
 
@@ -23,7 +23,6 @@ from typing import Any
 
 import agentmem
 from agentmem.inspector.render import render_budget
-from agentmem.prompt.cite import format_citations
 from agentmem.testing import ScriptedModel
 
 USER = "sam"
@@ -44,15 +43,16 @@ We use Postgres 15. The ledger table has about 40 million rows, and an ALTER TAB
 every running report. Reports start at 22:00 and take two hours. Never run a migration between
 22:00 and midnight.
 """
-SAID = (
-    "I drive an old Volvo estate, it has done 300,000 km.",
-    "I'm vegan. Please keep answers short.",
-    "Marta from next door feeds Muffin when we travel.",
-    "I was at the dentist yesterday, two fillings, never again.",
-)
 PAGES = (
     {"url": "https://wiki.example/runbook", "title": "Payments runbook", "content": RUNBOOK},
     {"url": "https://wiki.example/postgres", "title": "Postgres notes", "content": POSTGRES},
+)
+
+
+QUESTIONS = (
+    "When do deploys go out?",
+    "How many rows does the ledger table have?",
+    "How do I knit a scarf?",
 )
 
 
@@ -77,22 +77,19 @@ def main() -> None:
 
 
 def session_one(memory: agentmem.MemoryManager) -> None:
-    title("Session 1: sam talks, reads a page, and asks")
-    for text in SAID:
-        print(f"  sam      {text}")
-        result = agentmem.run_agent_loop_sync(text, memory=memory, model="extractive", user_id=USER)
-        for preference in result.preferences:
-            print(f"  learned  {preference.text}")
+    title("Session 1: pages are read, and sam says who he is")
     for page in PAGES:
         done = memory.sources.index_page(page["content"], page["url"], page["title"], user_id=USER)
-        print(f"  read     {page['title']:<17} {done.status}, {done.chunks} chunks")
-    memory.flush()
-    said = ask(memory, "How do I roll payments back?")
-    print("\n  The one message that memory added to the prompt:\n")
-    indent(said.block)
-    if said.budget is not None:
-        print("\n  What the prompt costs:\n")
-        indent(render_budget(said.budget))
+        print(f"  indexed  {page['title']:<17} {done.status}, {done.chunks} chunks")
+    again = memory.sources.index_page(RUNBOOK, PAGES[0]["url"], PAGES[0]["title"], user_id=USER)
+    print(f"  again    {PAGES[0]['title']:<17} {again.status}")
+    tell(memory, "I'm a backend engineer, I'm vegan, and I prefer short answers.")
+    print("\n  The one message that memory adds to the prompt of the next question:\n")
+    turn = memory.turn([{"role": "user", "content": QUESTIONS[0]}], user_id=USER, dry=True)
+    indent(turn.block_text)
+    if turn.budget is not None:
+        print("\n  What that prompt costs:\n")
+        indent(render_budget(turn.budget))
     use_a_tool(memory)
 
 
@@ -127,55 +124,49 @@ def use_a_tool(memory: agentmem.MemoryManager) -> None:
 
 
 def session_two(memory: agentmem.MemoryManager) -> None:
-    title("Session 2: a new process, asked in other words, without memory and with it")
-    for question in (
-        "What do I drive?",
-        "Who looks after my cat while I'm away?",
-        "When was I at the dentist?",
-        "Which team owns the ledger table?",
-    ):
-        side_by_side(memory, question)
+    title("Session 2: a new process, the same memory")
+    for question in QUESTIONS:
+        print(f"\n  sam              {question}")
+        print(f"  without memory   {answer(None, question).answer}")
+        found = answer(memory, question)
+        print(f"  with memory      {found.answer}")
+        for citation in found.citations:
+            print(f"                   [{citation.index}] {citation.label}: {citation.title}")
+    print(f"\n  bob              {QUESTIONS[0]}")
+    print(f"  with memory      {answer(memory, QUESTIONS[0], user='bob').answer}")
+    print("                   (what sam keeps is sam's)")
 
-    title("What brings nothing into the prompt")
-    for user, question in ((USER, "How do I knit a scarf?"), (USER, "Thanks!"),
-                           ("bob", "What does sam drive?")):  # fmt: skip
-        turn = memory.turn([{"role": "user", "content": question}], user_id=user, dry=True)
-        block = turn.block
-        shown = 0 if block is None else len(block.related_knowledge)
-        print(f"  {user:<8} {question:<26} memories shown: {shown}")
-
-    title("A change of mind is heard")
-    show_profile(memory, "before")
-    said = "I'm no longer vegan, I eat fish again."
-    print(f"  sam      {said}")
-    agentmem.run_agent_loop_sync(said, memory=memory, model="extractive", user_id=USER)
-    memory.flush()
-    show_profile(memory, "after")
+    title("What is taken back is gone")
+    show_profile(memory)
+    tell(memory, "I'm no longer vegan.")
+    show_profile(memory)
+    stats = memory.upkeep.get_stats(user_id=USER)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(stats.store.kinds.items()))
+    print(f"\n  sam's memory: {kinds}")
 
 
-def side_by_side(memory: agentmem.MemoryManager, question: str) -> None:
-    without = agentmem.run_agent_loop_sync(question, memory=None, model="extractive")
-    print(f"\n  sam      {question}\n  without  {without.answer}")
-    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=USER)
-    print(f"  with     {result.answer}")
-    if result.citations:
-        indent(format_citations(result.citations))
+def tell(memory: agentmem.MemoryManager, said: str) -> None:
+    print(f"\n  sam      {said}")
+    heard = answer(memory, said)
+    for preference in heard.preferences:
+        print(f"  learned  {preference.text}  ({preference.type})")
+    for preference in heard.taken_back:
+        print(f"  dropped  {preference.text}")
 
 
-def show_profile(memory: agentmem.MemoryManager, when: str) -> None:
-    for preference in memory.preferences.get_all(user_id=USER):
-        print(f"  {when:<8} {preference.text}")
+def show_profile(memory: agentmem.MemoryManager) -> None:
+    held = [preference.text for preference in memory.preferences.get_all(user_id=USER)]
+    print(f"  every prompt of sam's says: {'; '.join(held)}")
 
 
-def ask(memory: agentmem.MemoryManager, question: str) -> agentmem.AgentLoopResult:
-    print(f"\n  sam      {question}")
-    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=USER)
-    print(f"  answer   {result.answer}")
-    if result.citations:
-        indent(format_citations(result.citations))
+def answer(
+    memory: agentmem.MemoryManager | None, question: str, *, user: str = USER
+) -> agentmem.AgentLoopResult:
+    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=user)
     for problem in result.degradations:
         print(f"  degraded {problem}")
-    memory.flush()
+    if memory is not None:
+        memory.flush()
     return result
 
 

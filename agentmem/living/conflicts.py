@@ -1440,9 +1440,17 @@ _HYPOTHESIS = re.compile(
 _CHANGE_PHRASE = re.compile(
     r"\b(?:no longer|any ?more|as of|from now on|going forward|instead of|rather than"
     r"|starting (?:in|on|from|with|next|this)|effective (?:immediately|from|as of|on)"
-    r"|moved (?:to|from|into|over)|(?:pushed|upgraded) (?:to|back)"
+    r"|moved (?:to|from|into|over)|(?:pushed|upgraded) (?:(?!to\b|back\b)\S+ ){0,3}(?:to|back)"
+    r"|(?:was|were) (?:a mistake|wrong|mistaken)|i misspoke|my mistake|correction"
     r"|since (?:the |last |this )?\w+|is now|are now"
     r"|has been (?:changed|moved|replaced|raised|lowered)|(?:went|gone|go) from \S+ to)\b",
+    re.IGNORECASE,
+)
+
+
+_CORRECTION = re.compile(  # "That was a mistake. The limit is 5."
+    r"\W*(?:(?:sorry|oops|no|actually)\W+)?(?:(?:that|this|it) was (?:a mistake|wrong|an error)"
+    r"|i was (?:wrong|mistaken)|i misspoke|my mistake|correction)\b",
     re.IGNORECASE,
 )
 
@@ -1488,9 +1496,10 @@ def read_statement(text: str) -> Reading:
     """`text` read clause by clause; any text can be read, and most of the work is done here."""
     clauses: list[Clause] = []
     shortened = text[:MAX_CHARACTERS]
+    corrects = _CORRECTION.match(shortened) is not None
     for start, end in sentences(shortened):
         for clause in _read_sentence(shortened[start:end]):
-            clauses.append(clause)
+            clauses.append(replace(clause, change=True) if corrects else clause)
             if len(clauses) >= MAX_CLAUSES:
                 break
         if len(clauses) >= MAX_CLAUSES:

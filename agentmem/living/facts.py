@@ -28,6 +28,7 @@ from agentmem.living.conflicts import (
     month_number,
     weekday_number,
 )
+from agentmem.text.detect import of_project
 from agentmem.text.regions import (
     Span,
     code_spans,
@@ -47,6 +48,7 @@ from agentmem.text.sentences import sentences
 
 ArtifactKind = Literal["commit", "pr", "adr", "file"]
 EpisodeSort = Literal["event", "decision", "error"]
+FactScope = Literal["", "user", "project"]
 
 RECORD = "record"
 """The metadata key that holds a record."""
@@ -57,7 +59,8 @@ class Fact:
     """One attribute with its value: key "database", value "Postgres 15".
 
     `start` and `end` say where in the text it was stated; `ended` that it is
-    stated to hold no longer.
+    stated to hold no longer; `scope` of whom it was said: of the `user` ("my
+    landlord"), of the `project` or team at hand ("we", "this repo"), or "" of neither.
     """
 
     key: str
@@ -67,9 +70,11 @@ class Fact:
     start: int = 0
     end: int = 0
     ended: bool = False
+    scope: FactScope = ""
 
     def __post_init__(self) -> None:
         _require_texts(self, "key", "value", "text")
+        require_choice(self.scope, get_args(FactScope), "scope")
         require_unit(self.confidence, "confidence")
         require_count(self.start, "start")
         require_count(self.end, "end", least=self.start)
@@ -245,7 +250,7 @@ UNCERTAIN = compile_late(
     r"|might|may be|could|would|should|shall|let's|lets|let us|wish|hope|hopefully|what if|wonder"
     r"|whether|going to|plan to|plans to|planning to|want to|wants to|wanna|gonna|need to|needs to"
     r"|have to|has to|considering|thinking about|thinking of|proposal|propose[sd]?|for example"
-    r"|for instance|e\.g\.|hypothetically|pretend|used to|previously|formerly|as if|as though"
+    r"|for instance|e\.g\.|hypothetically|pretend|previously|formerly|as if|as though"
     r"|in theory|will|won't|in the past|not sure|unsure|no idea|ideally|ought to|supposed to"
     r"|once (?=we|i|the|it|you)|option)\b|['’]ll\b|['’]d (?:like|love|rather|prefer|be)\b",
     _FLAGS,
@@ -1425,6 +1430,7 @@ _TOOLS: tuple[Rule, ...] = (
     _rule(rf"{_S}\s+{_TO}{_NOW}\s+(?:raised|lowered|increased|decreased|reduced|changed|extended"
           rf"|set"
      rf"|moved|bumped|fixed|postponed|rescheduled|updated|renamed|pushed(?: back)?"
+     rf"|upgraded|downgraded|migrated|switched"
      rf"|shortened|cut)(?:\s+from\s+\S+(?:\s\S+)?)?\s+to\s+{_V}$", read_set_to),
     _rule(rf"we\s+(?:raised|lowered|increased|decreased|reduced|changed|extended|set|moved|bumped"
      rf"|postponed|rescheduled|pushed)\s+(?P<s>(?:the|our)\s+[^,;:=?!]{{1,50}}?)"
@@ -1666,14 +1672,15 @@ _LABEL = (
 )
 _OPENERS = compile_late(
     r"^(?:(?:also|note that|remember that|remember|please note that|please remember that"
-    r"|just so you know|actually|basically|oh|hey|hi|hello"
+    r"|just so you know|actually|basically|oh|hey|hi|hello|sorry|scratch that|my mistake|my bad"
+    r"|(?:that|this|it) was (?:a mistake|wrong|an error)|i was (?:wrong|mistaken)|i misspoke"
     rf"|so|and|well|ok|okay|yes|no|it turns out that|it turns out|turns out|for context"
     r"|for reference|in fact|as you know|i confirmed that|i can confirm that|confirmed|currently"
     r"|now"
     r"|today|these days|nowadays|this (?:week|month|year|quarter|sprint)|at the moment|right now"
     r"|as of \w+(?: \d+)?|since \w+(?: \d+)?|starting (?:in|on|from) \w+(?: \d+)?|from now on"
     rf"|going forward|at work|at home|in our team|in my team|personally|{_LABEL})"
-    r"(?:\s*[,:—–]\s*|\s+-\s+|\s+))+",
+    r"(?:\s*[,:—–.]\s+|\s*[,:—–]\s*|\s+-\s+|\s+))+",
     _FLAGS,
 )
 _BELIEF = compile_late(
@@ -1686,9 +1693,10 @@ _NEGATED = compile_late(
     _FLAGS,
 )
 _AT_MOST = compile_late(r"\bno (?=(?:more|less|fewer) than\b)", _FLAGS)
+_USED_TO_BE = compile_late(r"\sused to be\b", _FLAGS)
 _ENDED = compile_late(
-    r"\b(?:no longer|(?:have |has )?(?:stopped|quit)(?= using\b)|(?:do(?:es)?n['’]t|do(?:es)? not)"
-    r"(?= use\b.*\bany ?more\b))\s+|\s+any ?more\b",
+    r"\b(?:no longer|used to(?= \w)|(?:have |has )?(?:stopped|quit)(?= using\b)"
+    r"|(?:do(?:es)?n['’]t|do(?:es)? not)(?= use\b.*\bany ?more\b))\s+|\s+any ?more\b",
     _FLAGS,
 )
 _STATED_FACTS_DROPPED = compile_late(
@@ -1714,7 +1722,8 @@ def stated_fact(clause: str) -> Stated | None:
     start = opened.end() if opened else 0
     belief = _BELIEF.match(clause[start:])
     start += belief.end() if belief else 0
-    body = _ENDED.sub(lambda found: " " * len(found[0]), clause[start:])
+    said = _USED_TO_BE.sub(lambda found: " is" + " " * (len(found[0]) - 3), clause[start:])
+    body = _ENDED.sub(lambda found: " " * len(found[0]), said)
     ended = body != clause[start:] or _STATED_FACTS_DROPPED.search(body) is not None
     if _NEGATED.search(_AT_MOST.sub("", body)):
         return None
@@ -2224,4 +2233,16 @@ def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
                 start=start,
                 end=end,
                 ended=found.ended,
+                scope=scope_of_clause(sentence[begin:stop]),
             )
+
+
+def scope_of_clause(clause: str) -> FactScope:
+    """Of whom a clause speaks; see `Fact.scope`."""
+    if of_project(clause) or _TOGETHER.search(clause):
+        return "project"
+    return "user" if _ALONE.search(clause) else ""
+
+
+_TOGETHER = re.compile(r"\b(?:we|our|ours|us)\b", _FLAGS)
+_ALONE = re.compile(r"\b(?:i|my|me|mine|myself)\b", _FLAGS)

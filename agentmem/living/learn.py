@@ -39,6 +39,7 @@ from agentmem.living.facts import (
     key_words,
     normal_word,
     own_words,
+    scope_of_clause,
     statements,
     title_of,
     to_memory_fields,
@@ -58,7 +59,7 @@ from agentmem.text.sentences import sentences
 
 if TYPE_CHECKING:
     from agentmem.living.models import Model, Spend
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.preferences import Profiled
 
 
 # ----------------------------------------------------------------------------
@@ -572,6 +573,7 @@ def _fact(
         start=start,
         end=end,
         ended=proposal.ended,
+        scope=scope_of_clause(turn.own[start:end]),
     )
 
 
@@ -663,6 +665,8 @@ def _overlap(one: Statement, other: Statement) -> bool:
 _log = logging.getLogger(__name__)
 
 LEARN = "learn"
+HEARD = "heard"
+"""In the report of a run: the ids of what it wrote to the profile."""
 IMPORTANCE = 0.8
 COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a model was asked."""
@@ -674,7 +678,8 @@ _ASKED_AT_ONCE = 500
 class Learned:
     """What was learned: new memories, those whose place they took, and what was known already.
 
-    `journal_id` is what `undo` takes; it is empty when nothing was changed.
+    `journal_id` is what `undo` takes; it is empty when nothing was changed. `heard` are the
+    ids of what the same words said for the profile, and of what they took back there.
     `rejected` counts what a model proposed and the text does not say;
     `model_calls` and `model_tokens` say what a model was asked, and `notes`
     what was left to the rules, or out.
@@ -682,6 +687,7 @@ class Learned:
 
     added: tuple[Memory, ...] = ()
     superseded: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
     known: int = 0
     rejected: int = 0
     model_calls: int = 0
@@ -707,7 +713,7 @@ class Learned:
             }
             for one in self.added
         ]
-        listed = {"superseded": list(self.superseded), "notes": list(self.notes)}
+        listed = {name: list(plain[name]) for name in ("superseded", "heard", "notes")}
         return {**plain, "added": added, **listed}
 
 
@@ -723,7 +729,7 @@ class Said:
 class Learner:
     """Learns for one memory."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Profiled) -> None:
         self._memory = memory
 
     def learn(
@@ -734,27 +740,41 @@ class Learner:
         model: Model | None = None,
         spend: Spend | None = None,
         dry_run: bool = False,
+        listen: bool = True,
     ) -> Learned:
         """Keep what these texts state, in the order they were said, all of it in one step.
 
+        What users say about themselves reaches their profile unless `listen` is off.
         When somebody else writes meanwhile, it is planned anew; a model is
         not asked again. What is new is compared with what it may contradict, in the
         background. A dry run changes nothing and says what would be learned.
         """
         ordered = sorted(said, key=lambda s: s.at)
         found, report = self._find(ordered, model, spend)
-        report = replace(report, dry_run=dry_run)
+        heard = self._listen(scope, ordered) if listen and not dry_run else ()
+        report = replace(report, dry_run=dry_run, heard=heard)
         for attempt in range(TRIES):
             try:
                 learned = self._once(scope, ordered, found, report)
                 break
             except ChangedMeanwhile as error:
                 if attempt == TRIES - 1:
+                    take_back(self._memory, scope, heard)
                     raise
                 _log.info("Planning what to learn again: %s", error)
         if learned.journal_id:
             self._memory.judge_later(scope)
         return learned
+
+    def _listen(self, scope: Scope, said: Sequence[Said]) -> tuple[str, ...]:
+        """Let what users say about themselves reach their profile (P45); what that wrote."""
+        if scope.user_id is None:
+            return ()
+        own: list[dict[str, Any]] = [{"role": "user", "content": one.text} for one in said]
+        heard = self._memory.preferences.listen(
+            own, user_id=scope.user_id, project_id=scope.project_id
+        )
+        return (*heard.undone_by, *(one.id for one in heard.kept))
 
     def _find(
         self, said: Sequence[Said], model: Model | None, spend: Spend | None
@@ -790,9 +810,9 @@ class Learner:
     ) -> Learned:
         plan = self._plan(scope, said, found)
         journal_id = ""
-        if not (plan.empty or report.dry_run):
+        if not report.dry_run and (report.heard or not plan.empty):
             with span("create_memory", store_id=self._memory.telemetry_id) as told:
-                journal_id = self._apply(scope, plan)
+                journal_id = self._apply(scope, plan, report.heard)
                 told.found(len(plan.added))
         if not report.dry_run:
             for link in _links(plan.restated):
@@ -838,7 +858,7 @@ class Learner:
             found += self._memory.store.scan(selection)
         return found
 
-    def _apply(self, scope: Scope, plan: LearningPlan) -> str:
+    def _apply(self, scope: Scope, plan: LearningPlan, heard: Sequence[str]) -> str:
         memory = self._memory
         revision = Revision(
             id=memory.ids.new(),
@@ -851,6 +871,7 @@ class Learner:
                 "added": len(plan.added),
                 "superseded": len(plan.superseded),
                 "known": plan.known,
+                **({HEARD: list(heard)} if heard else {}),
             },
         )
         return memory.store.journal.apply(scope, revision, at=memory.clock.now()).id
@@ -920,6 +941,16 @@ class Learner:
         selection = Selection(reader=scope, kinds=("message",), where=where)
         found = [one.id for one in self._memory.store.scan(selection)]
         return found[-1] if found else ""
+
+
+def take_back(memory: Profiled, scope: Scope, heard: Sequence[str]) -> int:
+    """Undo what a run wrote to the profile, the latest first; how many were still there."""
+    gone = 0
+    for one in reversed(heard):
+        with suppress(RecordNotFound):  # taken back or erased since
+            memory.preferences.undo(one, user_id=scope.user_id, project_id=scope.project_id)
+            gone += 1
+    return gone
 
 
 def records_of(found: Extracted) -> list[Record]:

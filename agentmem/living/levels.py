@@ -241,23 +241,31 @@ class ModelText:
 
 
 def make_levels(
-    text: str, count: TokenCounter, *, title: str = "", summary_share: float = 0.6
+    text: str, count: TokenCounter, *, title: str = "", kind: str = "", summary_share: float = 0.6
 ) -> Levels:
     """`text` at all four levels, for any text and any counter (P35).
 
     A level that would cost more than the one above is the one above. Sentences
     beyond `summary_share` of the tokens leave the summary unless they bring a
-    number, a name, a negation or code of their own.
+    number, a name, a negation or code of their own. A `fact` is told in few words,
+    an `episode` by its title and its most central sentence (`SHARES`, `EPISODE_TOKENS`):
+    what they keep are the numbers, names and negations of those.
     """
     require_text(text, "text")
     require_text(title, "title")
     require_number(summary_share, "summary_share", low=0.0, high=1.0)
     if not callable(count):
         raise InvalidInput("count", count, "is not callable", remedy="Pass a TokenCounter.")
-    summary, summary_tokens = _cheaper(summarise(text, count, share=summary_share), text, count)
-    compressed, compressed_tokens = _cheaper(compress(summary), summary, count)
+    if kind in ("fact", "episode") and not _may_have_code(text.strip()):
+        shorter, short, lines = _record_levels(text, count, title, kind)
+    else:
+        shorter = summarise(text, count, share=summary_share)
+        short = compress(_cheaper(shorter, text, count)[0])
+        lines = list(_index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)))
+    summary, summary_tokens = _cheaper(shorter, text, count)
+    compressed, compressed_tokens = _cheaper(short, summary, count)
     index, index_tokens = compressed, compressed_tokens
-    for line in _index_lines(text, title, (INDEX_WORDS, INDEX_WORDS // 2, 0)):
+    for line in lines:
         tokens = count(line)
         if line and tokens <= compressed_tokens:
             index, index_tokens = line, tokens
@@ -272,6 +280,78 @@ def make_levels(
         compressed_tokens=compressed_tokens,
         index_tokens=index_tokens,
     )
+
+
+SHARES = (0.4, 0.27, 0.12)
+EPISODE_TOKENS = (30, 8, 4)
+"""What the levels of a fact cost of its tokens, and those of an episode in tokens, about."""
+
+
+def _record_levels(
+    text: str, count: TokenCounter, title: str, kind: str
+) -> tuple[str, str, list[str]]:
+    """Summary, compressed text and index line of a record."""
+    if kind == "fact":
+        most = [round(share * count(text)) for share in SHARES]
+        head = told = text
+    else:
+        most = list(EPISODE_TOKENS)
+        spans = [text[slice(*span)] for span in sentences(text)][:MAX_SENTENCES]
+        frequency = Counter(term for one in spans for term in set(analyse(one)))
+        head = title or next((s for s in spans if not _PLEASANTRY.match(s)), text)
+        rest = [one for one in spans if one.strip(" .") != head.strip(" .")]
+        best = max(rest, key=lambda one: _centrality(analyse(one), frequency), default="")
+        told = f"{head}. {best}" if best else head
+    short = shrink(head, count, most[1])
+    return shrink(told, count, most[0]), short, [_index_of(short, count, most[2])]
+
+
+def shrink(text: str, count: TokenCounter, limit_tokens: int) -> str:
+    """The words of `text` that tell most, in their order, in about `limit_tokens`.
+
+    Its numbers, names and negations always stay, so it may come to more.
+    """
+    whole = read_essentials(text)
+    words = _telegram(text).split()
+    kept = [not _bare(word) or _essential(word, whole) for word in words]
+    kept = [k or (at > 0 and _denies(_bare(words[at - 1]))) for at, k in enumerate(kept)]
+    fillers = [at for at, word in enumerate(words) if not kept[at] and _bare(word) in FILLERS]
+    others = [at for at in range(len(words)) if not kept[at] and at not in set(fillers)]
+    others.sort(key=lambda at: (len(words[at]), -at))
+    left = set(range(len(words)))
+    for at in (*reversed(fillers), *others):
+        if count(" ".join(words[i] for i in sorted(left))) <= limit_tokens:
+            break
+        left.discard(at)
+    short = " ".join(words[at] for at in sorted(left)).strip(" .,:;")
+    return text if missing_essentials(whole, read_essentials(short)) else short
+
+
+def _bare(word: str) -> str:
+    found = _PIECE.search(word)
+    return found[0].lower().replace("’", "'") if found else ""
+
+
+def _denies(base: str) -> bool:
+    return base in _NEGATIONS or base.endswith("n't")
+
+
+def _essential(word: str, whole: Essentials) -> bool:
+    base = _bare(word)
+    return (
+        any(letter.isdigit() for letter in word)
+        or _denies(base)
+        or base in SMALL_NUMBERS
+        or base in SCALES
+        or base.removesuffix("'s") in whole.names
+    )
+
+
+def _index_of(short: str, count: TokenCounter, limit_tokens: int) -> str:
+    words = short.split()
+    while len(words) > 1 and count(" ".join(words)) > limit_tokens:
+        words.pop()
+    return _within(" ".join(words)).strip(" .,:;")
 
 
 def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:

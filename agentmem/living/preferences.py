@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
@@ -15,13 +15,24 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
 from agentmem.search.intake import Maker, prepare, scope_of
+from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
-from agentmem.text.detect import BRIEF, LANGUAGE, LEVEL, LONG, TONE, DetectedPreference, either
+from agentmem.text.detect import (
+    BRIEF,
+    LANGUAGE,
+    LEVEL,
+    LONG,
+    TONE,
+    DetectedPreference,
+    either,
+    is_need,
+    of_project,
+)
 from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+
     from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
 
 
@@ -34,6 +45,9 @@ ALIKE, ALIKE_CHANGED = 0.5, 0.55
 """So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
 """A bare "scratch that" means the latest statement, if it is not older than this."""
+LONGEST_RENEWAL = 1_000
+"""Of a longer message no sentence is taken for the newer value of a statement."""
+_VALUES = ("number", "date", "version")
 TRIES = 5
 """So often a statement that other processes overtake is planned."""
 
@@ -81,7 +95,7 @@ class PreferenceStore:
     older stays in the record. `user_id` and the like say whose is meant.
     """
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._keeping = threading.Lock()
 
@@ -124,12 +138,15 @@ class PreferenceStore:
 
         A taking back that speaks of nothing that stands changes nothing. What
         it ends stays in the record, and `undo` of one of `undone_by` lets it
-        hold again.
+        hold again. A newer value of what a standing statement gives takes its place:
+        "the rent is 950 from July". What is said of a project ("we use pnpm here")
+        holds in that project, if one is named.
         """
         from agentmem.prompt.strip import strip
         from agentmem.text.detect import hear_messages
 
         scope = scope_of(whose)
+        scope = Scope(user_id=scope.user_id, project_id=scope.project_id)
         kept: list[Preference] = []
         ended: list[Preference] = []
         by: list[str] = []
@@ -141,10 +158,11 @@ class PreferenceStore:
             stated = self._settled(heard, scope)
             states = states or bool(stated)
             if heard.retracted:
-                for record, old in self._take_back(heard.retracted, Scope(user_id=scope.user_id)):
+                for record, old in self._take_back(heard.retracted, scope):
                     by.append(record)
                     ended += old
             kept += self._keep(stated, scope)
+            kept += self._renew(heard.text, kept, scope)
         if states:
             self._link_remembered(list(said), scope)
         return Listened(kept=tuple(kept), taken_back=tuple(ended), undone_by=tuple(by))
@@ -163,7 +181,7 @@ class PreferenceStore:
         keys = {subject_key(one) for one in detect_preferences(said)}
         if not (keys or new):
             return
-        own = self._own(Scope(user_id=scope.user_id)) if keys else ()
+        own = self._own(scope) if keys else ()
         now = self._memory.clock.now()
         for one in dict.fromkeys((*new, *(m.id for m in own if _key(m) in keys))):
             link = Link(first_id=one, second_id=message_id, relation=HEARD_IN, created_at=now)
@@ -187,7 +205,7 @@ class PreferenceStore:
         type: PreferenceType | None = None,  # noqa: A002 - the field's own name
         **whose: Unpack[Whose],
     ) -> tuple[Preference, ...]:
-        """The preferences that hold now, newest first, at most `MOST`."""
+        """The preferences that hold now, newest first: `MOST`, and needs however old they are."""
         _require_type(type)
         found = (_preference(memory) for memory in self.current(scope_of(whose)))
         return tuple(p for p in found if type is None or p.type == type)
@@ -230,7 +248,7 @@ class PreferenceStore:
             if m.kind == "preference" and m.superseded_by is None and RETRACTS not in m.metadata
         ]
         held.sort(key=lambda memory: (memory.created_at, memory.id), reverse=True)
-        return tuple(held[:MOST])
+        return (*held[:MOST], *(memory for memory in held[MOST:] if is_need(memory.text)))
 
     def _require(self, scope: Scope, preference_id: str) -> Memory:
         memory = self._memory.store.get(scope, require_text(preference_id, "preference_id"))
@@ -268,20 +286,52 @@ class PreferenceStore:
         """Keep what is new; one at a time, so that two threads do not both find it new."""
         if not stated:
             return ()
+        here = [one for one in stated if scope.project_id and of_project(one.quote)]
         with self._keeping:
-            return self._keep_new(stated, scope)
+            return (
+                *self._keep_new([one for one in stated if one not in here], _everywhere(scope)),
+                *self._keep_new(here, scope),
+            )
+
+    def _renew(self, text: str, kept: Sequence[Preference], scope: Scope) -> Iterator[Preference]:
+        """Let a newer value of what a standing statement gives take its place (P43)."""
+        from agentmem.living.conflicts import Statement, judge
+        from agentmem.living.facts import is_asserted, own_words, statements
+
+        new = {one.id: one.text for one in kept}
+        own = own_words(text) if len(text) <= LONGEST_RENEWAL else ""
+        said = [one for one in (own[slice(*span)] for span in statements(own)) if is_asserted(one)]
+        for sentence in said:
+            first = Statement(text=sentence)
+            old = [
+                memory
+                for memory in self._own(scope)
+                if memory.id not in new
+                and judge(Statement(text=memory.text), first).reason in _VALUES
+            ]
+            here = [memory for memory in old if memory.scope == (old[0].scope)]
+            if not here:
+                continue
+            stood = next((i for i, t in new.items() if t.lower() in sentence.lower()), "")
+            if stood:
+                for memory in here:
+                    self._end(scope, memory.id, self._memory.store.get(scope, stood))
+                continue
+            stated = DetectedPreference(
+                type="custom", content=sentence.rstrip(".! "), subject=sentence
+            )
+            with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
+                yield self._replace_with(stated, [one.id for one in here], here[0].scope)
 
     def _keep_new(
         self, stated: Sequence[DetectedPreference], scope: Scope
     ) -> tuple[Preference, ...]:
         """Keep what is new. What another process overtook is planned again as things are now."""
-
-        scope = Scope(user_id=scope.user_id)  # they hold in every project, agent and run
         kept: list[Preference] = []
         left = stated
         for tries in range(TRIES, 0, -1):
             # The last time it is added beside whatever is there; `_settle` sees to the rest.
-            mine = self._own(scope) if tries > 1 else ()
+            mine = [m for m in self._own(scope) if m.scope == scope] if tries > 1 else []
             known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
             plan = merge_preferences(known, left)
             kept += [self._add_one(new, scope) for new in plan.add]
@@ -317,7 +367,7 @@ class PreferenceStore:
         """What was stated, with a corrected name known as one by what was said just before."""
         from agentmem.text.detect import corrected_name, settled
 
-        newest = self._own(Scope(user_id=scope.user_id))[:1]
+        newest = self._own(scope)[:1]
         if not newest:
             return heard.stated
         said = newest[0].text
@@ -334,14 +384,18 @@ class PreferenceStore:
         for retraction in retractions:
             with self._keeping:
                 mine = self._own(scope)
+                if retraction.former:
+                    turned = retraction.former == "against"
+                    mine = tuple(m for m in mine if turned == (_polarity(m) == "against"))
                 now = self._memory.clock.now()
                 recent = sum(now - m.created_at <= RECENT for m in mine)
                 meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
-                meant = meant or self._alike(retraction, mine)
+                meant = meant or (() if retraction.former else self._alike(retraction, mine))
                 if not meant:
                     continue
+                owner = next(m.scope for m in mine if m.id in meant)
                 maker = Maker(
-                    scope=scope, visibility="private", now=now, new_ids=self._memory.ids.take
+                    scope=owner, visibility="private", now=now, new_ids=self._memory.ids.take
                 )
                 record = maker.memory(
                     retraction.text,
@@ -357,9 +411,10 @@ class PreferenceStore:
             yield record.id, [_preference(m) for m in mine if m.id in meant]
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
-        """The user's own, private statements: a project's are not theirs to replace."""
-        found = self.current(scope)
-        return tuple(m for m in found if m.visibility == "private" and m.scope == scope)
+        """The user's own, private statements, of everywhere and of the project they are in."""
+        whose = (_everywhere(scope), Scope(user_id=scope.user_id, project_id=scope.project_id))
+        found = self.current(whose[1])
+        return tuple(m for m in found if m.visibility == "private" and m.scope in whose)
 
     def _add_one(self, new: DetectedPreference, scope: Scope) -> Preference:
         """Keep a statement, or give the one of the same words that another process just kept."""
@@ -383,7 +438,7 @@ class PreferenceStore:
         """Let the newest hold where two processes added a statement about one thing at once."""
         newest: dict[str, Memory] = {}
         for memory in self._own(scope):
-            key = _key(memory)
+            key = _key(memory) if memory.scope == scope else ""
             if key in keys and newest.setdefault(key, memory) is not memory:
                 self._end(scope, memory.id, newest[key])
 
@@ -410,6 +465,11 @@ class PreferenceStore:
     def _entry(self, memory: Memory) -> Entry:
         (vector,) = self._memory.embedding.embed([memory])
         return prepare(memory, vector)
+
+
+def _everywhere(scope: Scope) -> Scope:
+    """Whose statements hold in every project, agent and run."""
+    return Scope(user_id=scope.user_id)
 
 
 def _require_type(kind: PreferenceType | None) -> None:
@@ -459,17 +519,24 @@ def _read(said: str) -> DetectedPreference:
 
 
 def _preference(memory: Memory) -> Preference:
-    from agentmem.text.detect import Polarity, PreferenceType
+    from agentmem.text.detect import PreferenceType
 
-    kind, polarity = memory.metadata.get("type"), memory.metadata.get("polarity")
+    kind = memory.metadata.get("type")
     return Preference(
         id=memory.id,
         text=memory.text,
         type=cast(PreferenceType, kind) if kind in get_args(PreferenceType) else "custom",
         memory=memory,
         replaced=tuple(memory.metadata.get("replaced", ())),
-        polarity=cast(Polarity, polarity) if polarity in get_args(Polarity) else "neutral",
+        polarity=_polarity(memory),
     )
+
+
+def _polarity(memory: Memory) -> Polarity:
+    from agentmem.text.detect import Polarity
+
+    found = memory.metadata.get("polarity")
+    return cast(Polarity, found) if found in get_args(Polarity) else "neutral"
 
 
 # ----------------------------------------------------------------------------
@@ -755,3 +822,10 @@ def _singular(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word
+
+
+class Profiled(Calls, Protocol):
+    """A memory that knows what users told about themselves."""
+
+    @property
+    def preferences(self) -> PreferenceStore: ...

@@ -14,7 +14,7 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
 from agentmem.living.consolidate import Planner, revision_of
-from agentmem.living.facts import Fact, from_memory
+from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
 from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
     JUDGED_KINDS,
@@ -32,13 +32,14 @@ from agentmem.living.plans import (
     settled,
     stated_text,
 )
+from agentmem.search.intake import Maker, from_text, prepare_all
 from agentmem.search.retriever import Request
 from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.rules import Relation, Revision
 from agentmem.stores.values import Link
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -131,7 +132,8 @@ def already_said(known: Iterable[Memory], new: Memory) -> Memory | None:
 def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
     """What to write so that `new` has its place among the facts of its key.
 
-    None when the fact that held then says the same. A fact told late, about
+    None when the fact that held then says the same, or when `new` says that another
+    value held no longer: "we no longer use MySQL" ends no Postgres. A fact told late, about
     an earlier time, goes where it belongs; it does not become the current one.
     Facts that begin at the same moment take each other's place at once.
     """
@@ -140,7 +142,7 @@ def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
     earlier = [fact for fact in ordered if start_of(fact) <= start]
     later = [fact for fact in ordered if start_of(fact) > start]
     held = earlier[-1] if earlier else None
-    if held is not None and value_of(held) == value_of(new):
+    if held is not None and (value_of(held) == value_of(new) or _ended_before(held, new)):
         return None
     following = later[0] if later else None
     placed = replace(
@@ -160,6 +162,11 @@ def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
         before.append(following)
         after.append(replace(following, supersedes=new.id))
     return Insertion(new=placed, before=tuple(before), after=tuple(after))
+
+
+def _ended_before(held: Memory, new: Memory) -> bool:
+    (value, _), (other, ended) = value_of(held), value_of(new)
+    return ended and not (set(value.split()) & set(other.split()))
 
 
 def held_at(facts: Iterable[Memory], moment: datetime) -> Memory | None:
@@ -192,9 +199,7 @@ class Resolved:
 class Settler:
     """Contradictions of one memory."""
 
-    def __init__(
-        self, memory: MemoryManager, *, settings: ConsolidationSettings | None = None
-    ) -> None:
+    def __init__(self, memory: Parts, *, settings: ConsolidationSettings | None = None) -> None:
         self._memory = memory
         self._settings = settings or ConsolidationSettings(contradiction_kinds=JUDGED_KINDS)
 
@@ -228,11 +233,19 @@ class Settler:
         return found
 
     def resolve(
-        self, scope: Scope, contradiction: str, resolution: Resolution, *, note: str = ""
+        self,
+        scope: Scope,
+        contradiction: str,
+        resolution: Resolution,
+        *,
+        text: str = "",
+        note: str = "",
     ) -> Resolved:
         """Say which side holds; the other one is superseded. `undo` takes it back."""
         require_choice(resolution, get_args(Resolution), "resolution")
         require_text(note, "note")
+        if require_text(text, "text") and resolution != "merged":
+            raise InvalidInput("text", text, "is for `merged` only", remedy="Leave it out.")
         known = self.get(scope, contradiction)
         link = self._link(scope, contradiction)
         if link.settled_at is not None:
@@ -244,7 +257,7 @@ class Settler:
         revision = Revision(
             id=self._memory.ids.new(),
             kind=RESOLVE,
-            **_sides(known, resolution),
+            **(self._one_text(known, text) if text.strip() else _sides(known, resolution)),
             relations=(
                 Relation(
                     family="contradiction",
@@ -257,6 +270,29 @@ class Settler:
         with span("update_memory", store_id=self._memory.telemetry_id, step=RESOLVE):
             entry = self._memory.store.journal.apply(scope, revision, at=now)
         return Resolved(contradiction=self.get(scope, known.id), journal_id=entry.id)
+
+    def _one_text(self, known: Contradiction, text: str) -> dict[str, Any]:
+        """What puts a text of the caller's in the place of both sides."""
+        a, b = known.a, known.b
+        now = self._memory.clock.now()
+        maker = Maker(
+            scope=b.scope, visibility=b.visibility, now=now, new_ids=self._memory.ids.take
+        )
+        record = next((fact for fact in extract(text).facts if fact.key), None)
+        fields = None if record is None else to_memory_fields(record)
+        said = {name: value for name, value in merge_metadata(b, a).items() if name != RECORD}
+        made = from_text(
+            maker, text, kind=b.kind, origin="user", valid_from=now, supersedes=b.id,
+            title=fields.title if fields and b.kind == "fact" else "",
+            importance=max(a.importance, b.importance),
+            metadata={**said, **(fields.metadata if fields and b.kind == "fact" else {})},
+        )  # fmt: skip
+        ended = tuple(replace(one, superseded_by=made.id, valid_to=now) for one in (a, b))
+        return {
+            "before": (a, b),
+            "after": ended,
+            "added": tuple(prepare_all([made], self._memory.embedding.embed([made]))),
+        }
 
     def _link(self, scope: Scope, given: str) -> Link:
         require_text(given, "contradiction")

@@ -16,6 +16,7 @@ from agentmem.base.types import (
     PREFERENCES_URL,
     Document,
     Memory,
+    Origin,
     Scope,
     Visibility,
     Whose,
@@ -103,6 +104,7 @@ class Adding(Base):
     ) -> AddResult:
         """Remember one text as one memory; the same text again adds nothing.
 
+        What a private fact in the first person says about its user reaches the profile (P45).
         With an `id` of your own only the same text under that id is the same;
         another text under it raises `DuplicateRecord`.
         """
@@ -117,8 +119,15 @@ class Adding(Base):
             source_url=source_url,
         )
         if id is None:
-            return self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
-        return self._put_named(memory)
+            result = self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+        else:
+            result = self._put_named(memory)
+        from agentmem.text.detect import in_first_person, is_need
+
+        own = kind == "fact" and visibility == "private" and not result.unchanged
+        if own and (in_first_person(text) or is_need(text)):
+            self._listen([memory], maker.scope)
+        return result
 
     def add_record(
         self,
@@ -198,6 +207,7 @@ class Adding(Base):
             preferences.listen(
                 [{"role": "user", "content": memory.text} for memory in ordered],
                 user_id=scope.user_id,
+                project_id=scope.project_id,
             )
 
     def add_document(
@@ -382,11 +392,12 @@ class Changing(Adding):
         importance: float | None = None,
         title: str | None = None,
         data: str | None = None,
+        origin: Origin | None = None,
         **whose: Unpack[Whose],
     ) -> Memory:
         """Change a memory in place; what it said before is in `history`.
 
-        `data` is another name for `text`.
+        `data` is another name for `text`; `origin` says whose words it has now.
         """
         if text is not None and data is not None:
             raise InvalidInput("data", data, "is text said twice", remedy="Give one of them.")
@@ -398,7 +409,8 @@ class Changing(Adding):
         changes: dict[str, Any] = {
             name: value
             for name, value in (
-                ("metadata", metadata), ("importance", importance), ("title", title)
+                ("metadata", metadata), ("importance", importance), ("title", title),
+                ("origin", origin),
             )
             if value is not None
         }  # fmt: skip

@@ -6,6 +6,7 @@ Each call is a door to a module of its own, opened when it is used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agentmem.base.checks import require_count, require_text
@@ -49,19 +50,13 @@ class Living:
         takes it all back; a dry run changes nothing. A `model` (a litellm name
         or a chat-completions callable) finds what the rules miss, within
         `spend`; what it proposes is kept only if the text says it (L11). What
-        users say about themselves reaches their profile too (P45); that is
-        taken back with `preferences.undo`.
+        users say about themselves reaches their profile too (P45).
         """
         from agentmem.living.learn import Learner
 
         learner, scope = Learner(self._memory), scope_of(whose)
         said = learner.read(scope, data)
-        learned = learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
-        if scope.user_id is not None and not dry_run:
-            ordered = sorted(said, key=lambda one: one.at)
-            own: list[dict[str, Any]] = [{"role": "user", "content": one.text} for one in ordered]
-            self._memory.preferences.listen(own, user_id=scope.user_id)
-        return learned
+        return learner.learn(scope, said, model=model, spend=spend, dry_run=dry_run)
 
     def history_of(
         self, key: str, *, as_of: Instant = None, **whose: Unpack[Whose]
@@ -103,11 +98,13 @@ class Living:
         )
 
     def undo(self, journal_id: str, **whose: Unpack[Whose]) -> Undone:
-        """Take a run or what was learned back; what was changed since stays as it is."""
-        require_text(journal_id, "journal_id")
-        return self._memory.store.journal.undo(
-            scope_of(whose), journal_id, at=self._memory.clock.now()
-        )
+        """Take a run or what was learned back, in the profile too; what was changed since stays."""
+        from agentmem.living.learn import HEARD, take_back
+
+        scope, journal = scope_of(whose), self._memory.store.journal
+        heard = journal.get(scope, require_text(journal_id, "journal_id")).report.get(HEARD, ())
+        undone = journal.undo(scope, journal_id, at=self._memory.clock.now())
+        return replace(undone, removed=undone.removed + take_back(self._memory, scope, heard))
 
     def journal(self, limit: int = 20, **whose: Unpack[Whose]) -> tuple[JournalEntry, ...]:
         """The newest runs that can be undone, and those that were."""
@@ -138,17 +135,24 @@ class Living:
         return Settler(self._memory).get(scope_of(whose), contradiction)
 
     def resolve(
-        self, contradiction: str, resolution: Resolution, *, note: str = "", **whose: Unpack[Whose]
+        self,
+        contradiction: str,
+        resolution: Resolution,
+        *,
+        text: str = "",
+        note: str = "",
+        **whose: Unpack[Whose],
     ) -> Resolved:
         """Say what is true: `a_wins`, `b_wins`, `both_valid` or `merged`.
 
-        The side that does not hold is superseded, and kept; `undo` with the
+        The side that does not hold is superseded, and kept; `merged` with a
+        `text` of yours puts that in the place of both. `undo` with the
         result's `journal_id` opens the contradiction again.
         """
         from agentmem.living.settle import Settler
 
         settler = Settler(self._memory)
-        return settler.resolve(scope_of(whose), contradiction, resolution, note=note)
+        return settler.resolve(scope_of(whose), contradiction, resolution, text=text, note=note)
 
     def signal(self, kind: SignalKind, value: str, **whose: Unpack[Whose]) -> None:
         """Say what is going on; the turns and predictions of the next two hours know it.
@@ -186,14 +190,13 @@ class Living:
         what counts tokens are loaded, so that any other turn is faster too;
         what takes longer than the budget goes on in the background.
         """
-        from agentmem.base.config import LoopConfig
         from agentmem.living.predict import read_signals
 
         return self._memory.runtime.prefetcher.run(
             scope_of(whose),
             read_signals(signals),
             budget_ms=budget_ms,
-            config=config or LoopConfig(),
+            config=config or self._memory.settings.loop,
         )
 
     def assemble_context(

@@ -205,21 +205,28 @@ class _Kept:
 def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
-    What people said comes first, the newest day before older ones, so that a new
-    value stands before the one it replaced, and within a day as it was said;
-    then what the assistant said, which may be wrong about them; then pages and
-    the like, the best first.
+    What people said comes first, the newest before older ones, so that a new value
+    stands before the one it replaced (P43); a day on which several people talked is
+    shown as they did. Then what the assistant said, which may be wrong about them
+    (R13), and then pages and the like, the best first.
     """
     places = list(enumerate(candidates))
-    said = [(at, one) for at, one in places if speaker_label(one[1]) is not None]
-
-    def by_day(place: tuple[int, tuple[Candidate, Source]]) -> tuple[bool, int, float, int]:
-        at, (candidate, source) = place
+    days: dict[date, list[tuple[float, int, str]]] = {}
+    echoes: list[tuple[int, float, int]] = []
+    for at, (candidate, source) in places:
+        label = speaker_label(source)
         moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
-        echo = source.origin == "assistant"
-        return echo, -source.retrieved.toordinal(), moment, at
-
-    ordered = [at for at, _ in sorted(said, key=by_day)]
+        if label == "assistant":
+            echoes.append((-source.retrieved.toordinal(), moment, at))
+        elif label is not None:
+            days.setdefault(source.retrieved, []).append((moment, at, label))
+    ordered: list[int] = []
+    for day in sorted(days, reverse=True):
+        lines = sorted(days[day])
+        if len({label for _, _, label in lines} - {"fact"}) <= 1:
+            lines.sort(key=lambda line: (-line[0], line[1]))
+        ordered += [at for _, at, _ in lines]
+    ordered += [at for *_, at in sorted(echoes)]
     return ordered + sorted({at for at, _ in places} - set(ordered))
 
 
@@ -647,6 +654,12 @@ def room_for(
             and budgets.knowledge_tokens == knowledge_budget
         ),
     )
+
+
+def whole_room(*, preference_budget: int, knowledge_budget: int, working_budget: int) -> Room:
+    """The room where nothing is known to be in the way."""
+    wanted = preference_budget + knowledge_budget + working_budget + FRAME_TOKENS
+    return Room(limit_tokens=wanted, knowledge_tokens=knowledge_budget, full=True)
 
 
 # ----------------------------------------------------------------------------

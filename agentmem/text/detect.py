@@ -2204,6 +2204,8 @@ HEARING_LONG = 400
 """From so many characters on a message is long: mostly a task with its material."""
 SURE_BY_LETTERS = 0.74
 """The same where there are no vectors."""
+SURE_OF_NEEDS = 0.5
+"""Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
 VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.05, 0.15, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
@@ -2237,7 +2239,8 @@ _LEADS = re.compile(
 class Retraction:
     """A clause that takes something back; `stems` say what.
 
-    One that says only "that" (`latest`), or nothing, means the latest statement.
+    One that says only "that" (`latest`), or nothing, means the latest statement. A
+    `former` one says that something "used to" hold; it ends what says the same of now.
     """
 
     text: str
@@ -2245,6 +2248,7 @@ class Retraction:
     latest: bool = False
     slot: str = ""
     start: int = 0
+    former: Literal["", "for", "against"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -2288,7 +2292,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         clause = one.clause
         if clause.at in passing or clause.at in used:
             continue
-        if one.kind == "retract" and one.chance("retract") > TAKEN_BACK:
+        if former := _former(text, clause):
+            retracted.append(former)
+            if one.kind != "dislike" or former.former == "against":
+                continue  # "I used to love beer" may be a dislike
+        elif one.kind == "retract" and one.chance("retract") > TAKEN_BACK:
             retracted.append(_retraction(text, clause))
             continue
         if _pattern("takes back").match(_unled(clause.words)):
@@ -2297,6 +2305,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             retracted += [named] if named.stems else []
             continue
         needed = SURE_IN_LONG if _FORMULA.search(clause.words) else sure
+        needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
         if one.kind in KEPT and one.chance(*KEPT) > needed and not _only_asks(one):
             stated.append(_stated(text, one))
     stated.sort(key=lambda one: (one.start, one.end))
@@ -2314,7 +2323,7 @@ def _within(
     further: list[Retraction] = []
     for one in retracted:
         said = [(str(p.start), p.content) for p in reversed(left) if p.start < one.start]
-        meant = matching(one, said, recent=len(said))
+        meant = () if one.former else matching(one, said, recent=len(said))
         left = [p for p in left if str(p.start) not in meant]
         if not meant:
             further.append(one)
@@ -2399,6 +2408,34 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
         yield Retraction(text=new.content, stems=frozenset(), slot=CHANGE, start=new.start)
 
 
+def _former(text: str, clause: Clause) -> Retraction | None:
+    """What "I used to live in Rome" ends, if "I live in Rome" stands."""
+    used = _pattern("used to").match(_unled(clause.words))
+    left = stems(_unled(clause.words)[used.end() :]) if used else frozenset()
+    if not left:
+        return None
+    turned: Literal["for", "against"] = (
+        "against" if _pattern("disliked").search(clause.words) else "for"
+    )
+    said = " ".join(text[clause.start : clause.end].split())
+    return Retraction(text=said, stems=left, start=clause.start, former=turned)
+
+
+def is_need(text: str) -> bool:
+    """Whether a statement is of health, diet or access, which every answer must know."""
+    return _pattern("needs").search(text.lower()) is not None
+
+
+def in_first_person(text: str) -> bool:
+    """Whether a text speaks of its author: "I", "my", "we", in eight languages."""
+    return _pattern("marks/me").search(text.lower()) is not None
+
+
+def of_project(text: str) -> bool:
+    """Whether a statement holds in the project at hand: "we use pnpm here"."""
+    return _pattern("project").search(text.lower()) is not None
+
+
 def corrected_name(text: str, newest: str) -> DetectedPreference | None:
     """The name in "typo, Leo" or "no, it's Leo" when the `newest` statement was a name."""
     if slot_of(newest.lower()) != "name":
@@ -2458,6 +2495,8 @@ def matching(
         return latest
     shared = {id_: len(retraction.stems & stems(text)) for id_, text in standing}
     most = max(shared.values(), default=0)
+    if retraction.former and 2 * most <= len(retraction.stems):
+        return ()
     if most:
         return tuple(id_ for id_, count in shared.items() if count == most)
     if retraction.latest:

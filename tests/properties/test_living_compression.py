@@ -11,6 +11,7 @@ from agentmem.living.levels import (
     make_levels,
     missing_essentials,
     read_essentials,
+    shrink,
     summarise,
 )
 from tests.properties.counters import counters, quarter_characters
@@ -29,14 +30,20 @@ def prose() -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(PHRASES), max_size=6).map(" ".join) | texts()
 
 
-@given(prose(), st.sampled_from(counters()), texts(max_size=20), units())
-@example("The the.", quarter_characters, "", 0.0)
+@given(
+    prose(),
+    st.sampled_from(counters()),
+    texts(max_size=20),
+    units(),
+    st.sampled_from(("", "fact", "episode")),
+)
+@example("The the.", quarter_characters, "", 0.0, "")
 def test_each_level_costs_no_more_than_the_one_above(
-    text: str, count: object, title: str, share: float
+    text: str, count: object, title: str, share: float, kind: str
 ) -> None:
     """P35 Levels. Each compression level costs no more tokens than the one above it."""
     assert callable(count)
-    levels = make_levels(text, count, title=title, summary_share=share)
+    levels = make_levels(text, count, title=title, kind=kind, summary_share=share)
     costs = [count(levels.full), count(levels.summary), count(levels.compressed)]
     costs.append(count(levels.index))
     assert costs == sorted(costs, reverse=True)
@@ -55,7 +62,8 @@ def test_each_level_costs_no_more_than_the_one_above(
 def test_shortening_keeps_what_carries_the_truth(text: str, share: float) -> None:
     """L2 Essentials stay. Summary and compressed text keep every number, name, negation, code."""
     essentials = read_essentials(text)
-    for shorter in (summarise(text, quarter_characters, share=share), compress(text)):
+    told = shrink(text, quarter_characters, 3)
+    for shorter in (summarise(text, quarter_characters, share=share), compress(text), told):
         found = read_essentials(shorter)
         assert essentials.numbers <= found.numbers
         assert not [n for n in missing_essentials(essentials, found) if not n.startswith("name ")]

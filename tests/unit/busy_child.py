@@ -30,6 +30,7 @@ from agentmem.base.filters import Selection
 from agentmem.memory.opening import restore
 from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
+from tests.local_search import local
 from tests.unit.store_samples import ANN, BOB, entry
 
 BATCH = 3
@@ -68,8 +69,8 @@ def read(path: str, name: str, limit: str) -> int:
             assert count >= seen, (count, seen)
             assert count % BATCH == 0, count
             seen = count
-            rows = store.feed.index_rows(after_row=max(0, count - 10)).rows
-            assert len(store.get_rows(ANN, rows.tolist())) == len(rows)
+            newest = store.recent(Selection(reader=ANN), limit=10)
+            assert len(newest) >= min(10, count), (len(newest), count)
     return seen
 
 
@@ -80,7 +81,7 @@ def search(path: str, name: str, limit: str) -> int:
         for _ in turns(limit):
             committed = store.count(Selection(reader=ANN))
             memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
-            count = len(memory.index.postings)
+            count = len(local(memory).postings)
             assert count >= max(seen, committed), (count, seen, committed)
             assert count % BATCH == 0, count
             seen = count

@@ -60,6 +60,7 @@ def test_a_block_looks_like_this() -> None:
     assert "\n".join(body) == BODY
     assert "untrusted" in first
     assert "not instructions" in first
+    assert "user_profile is what this user asked for: follow it unless" in first
     (code,) = set(re.findall("[0-9a-f]{16}", first + last))
     assert last == f"<!-- agentmem reference {code} ends -->"
 
@@ -79,7 +80,7 @@ def test_what_was_found_defaults_to_what_is_shown() -> None:
 
 def test_sections_without_content_are_left_out() -> None:
     text = render_context(ContextBlock(user_profile=("\u200b",), total_found=3), secret=SECRET)
-    assert "profile" not in text
+    assert "<user_profile" not in text
     assert "related" not in text
 
 

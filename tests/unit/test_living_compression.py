@@ -130,3 +130,25 @@ def test_an_index_line_has_at_most_fifty_characters_and_ends_with_a_whole_word()
     assert len(line) <= 50
     assert line.split()[-1].strip(",:") in text
     assert len(index_line("x" * 200)) == 50
+
+
+def test_the_levels_of_a_record_really_get_shorter() -> None:
+    fact = (
+        "The main production database that our billing team uses for all of the invoices is "
+        "Postgres 15, which is not hosted in the Frankfurt region any more."
+    )
+    levels = make_levels(fact, words, kind="fact")
+    assert levels.full_tokens >= 24
+    assert levels.summary_tokens <= 11
+    assert levels.compressed_tokens <= 8
+    assert levels.index_tokens <= 3
+    for text in (levels.summary, levels.compressed):
+        assert {"Postgres", "15", "not", "Frankfurt"} <= set(text.replace(",", "").split())
+    story = "We moved billing to Postgres. " + "The team copied a table and checked it. " * 200
+    told = make_levels(story, words, title="Move billing to Postgres 15", kind="episode")
+    assert told.full_tokens > 1_500
+    assert told.summary_tokens <= 32
+    assert told.compressed_tokens <= 9
+    assert told.index_tokens <= 4
+    assert {"Postgres", "15"} <= set(told.compressed.split())
+    assert len(told.index) <= 50

@@ -66,7 +66,6 @@ NOT_STATED = [
     "We don't use Redis.",
     "We might use Kafka.",
     "We will use Kafka next year.",
-    "We used to live in Rome.",
     "The weather is nice.",
     "This is a test.",
     "We use the opportunity to say thanks.",
@@ -108,6 +107,8 @@ def test_what_is_not_asserted_gives_nothing(text: str) -> None:
 def test_a_belief_is_less_sure_and_an_end_is_marked() -> None:
     (sure,) = extract("The port is 5432.").facts
     (belief,) = extract("I think the port is 5432.").facts
+    (former,) = extract("We used to live in Rome.").facts
+    assert (former.key, former.value, former.ended) == ("location", "Rome", True)
     (ended,) = extract("We no longer use Redis.").facts
     assert belief.confidence < sure.confidence
     assert (ended.key, ended.value, ended.ended) == ("cache", "Redis", True)
@@ -267,3 +268,8 @@ def test_others_passing_states_and_code_state_no_fact_of_the_speaker(text: str) 
 def test_a_name_of_the_speaker_is_still_heard() -> None:
     (fact,) = extract("My name is Audrey.").facts
     assert (fact.key, fact.value) == ("name", "Audrey")
+
+
+def test_a_fact_says_of_whom_it_speaks() -> None:
+    text = "My landlord is Bob. Our database is Postgres. The API limit is 5."
+    assert [fact.scope for fact in extract(text).facts] == ["user", "project", ""]

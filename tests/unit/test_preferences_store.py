@@ -358,3 +358,95 @@ def test_what_others_say_in_added_messages_reaches_no_profile(
         user_id="ana",
     )
     assert texts(memory.preferences) == []
+
+
+def hear(memory: agentmem.MemoryManager, *said: str, project: str | None = None) -> None:
+    for text in said:
+        memory.preferences.listen(
+            [{"role": "user", "content": text}], user_id="ana", project_id=project
+        )
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+
+
+def shown(memory: agentmem.MemoryManager, question: str) -> str:
+    with memory.turn([{"role": "user", "content": question}], user_id="ana") as turn:
+        return "\n".join(str(message["content"]) for message in turn.messages)
+
+
+@pytest.mark.parametrize("way", ["turn", "add", "messages", "learn"])
+def test_an_allergy_is_in_every_block_whichever_way_it_came_in(
+    memory: agentmem.MemoryManager, way: str
+) -> None:
+    said = "I'm allergic to peanuts."
+    if way == "turn":
+        hear(memory, said)
+    elif way == "learn":
+        memory.living.learn(said, user_id="ana")
+    else:
+        memory.add(said if way == "add" else [{"role": "user", "content": said}], user_id="ana")
+    for question in ("Can I eat peanut butter?", "thanks!"):
+        assert "- I'm allergic to peanuts" in shown(memory, question)
+
+
+def test_needs_of_health_are_shown_before_newer_tastes_and_beyond_any_number(
+    memory: agentmem.MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentmem.living.preferences.MOST", 2)
+    hear(memory, "I have celiac disease.", "I love jazz.", "I love chess.", "I love tea.")
+    first, *_ = memory.runtime.profile(Scope(user_id="ana"))
+    assert "celiac" in first.text
+    assert len(texts(memory.preferences)) == 3
+
+
+def test_what_is_said_of_a_project_holds_in_that_project(memory: agentmem.MemoryManager) -> None:
+    hear(memory, "We use pnpm here, not npm.", project="web")
+    hear(memory, "I prefer short answers.", project="web")
+    prefs = memory.preferences
+    there = [p.text for p in prefs.get_all(user_id="ana", project_id="web")]
+    elsewhere = [p.text for p in prefs.get_all(user_id="ana", project_id="api")]
+    assert [t for t in there if "pnpm" in t]
+    assert elsewhere == ["I prefer short answers"]
+    hear(memory, "Forget what I said about pnpm.", project="web")
+    assert not any("pnpm" in p.text for p in prefs.get_all(user_id="ana", project_id="web"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("I live in Berlin.", "I used to live in Berlin.", "I live in Berlin"),
+        ("We rent a flat, 900 a month.", "The rent is 950 from July.", "900"),
+        ("I use Python 3.10.", "I upgraded to Python 3.12.", "3.10"),
+        ("I'm vegan.", "That was a mistake, I'm not vegan.", "I'm vegan"),
+    ],
+)
+def test_a_change_leaves_nothing_outdated_in_the_profile(
+    memory: agentmem.MemoryManager, before: str, after: str, left: str
+) -> None:
+    hear(memory, before)
+    if not texts(memory.preferences):  # the small models did not take it for a statement
+        memory.preferences.add(before.rstrip("."), user_id="ana")
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    hear(memory, after)
+    assert not any(left in text for text in texts(memory.preferences))
+
+
+def test_used_to_ends_only_what_says_the_same_of_now(memory: agentmem.MemoryManager) -> None:
+    hear(memory, "I live in Berlin.", "I love olives.")
+    hear(memory, "I used to live in Munich.", "I used to hate olives.")
+    held = texts(memory.preferences)
+    assert "I live in Berlin" in held
+    assert "I love olives" in held
+
+
+def test_undoing_what_was_learned_takes_the_profile_back_too(
+    memory: agentmem.MemoryManager,
+) -> None:
+    hear(memory, "I live in Rome.")
+    learned = memory.living.learn("I live in Lisbon. No emojis please.", user_id="ana")
+    assert "I live in Lisbon" in texts(memory.preferences)
+    memory.living.undo(learned.journal_id, user_id="ana")
+    assert texts(memory.preferences) == ["I live in Rome"]
+    only_heard = memory.living.learn("Always answer in French.", user_id="ana")
+    assert only_heard.heard
+    memory.living.undo(only_heard.journal_id, user_id="ana")
+    assert texts(memory.preferences) == ["I live in Rome"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
@@ -163,7 +163,7 @@ def test_nothing_is_learned_from_nothing(memory: MemoryManager, data: Any) -> No
 
 def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
     messages = [{"role": "user", "content": "Deploys go out on Thursdays."}]
-    for config, count in ((LoopConfig(), 0), (LoopConfig(learn_facts=True), 1)):
+    for config, count in ((LoopConfig(), 0), (LoopConfig(learn=LearnConfig(facts=True)), 1)):
         with memory.turn(messages, user_id="ann", config=config) as turn:
             turn.done("Noted.")
         assert memory.flush(30)
@@ -274,3 +274,39 @@ def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert run("merge", "bob", "ann").out.startswith("Added: 3.")
     assert run("merge", "ann", "nobody").code == 2
     assert run("merge", str(tmp_path / "s.db"), "nobody").code == 2
+
+
+def test_merged_takes_a_text_of_the_caller_s_in_the_place_of_both(memory: MemoryManager) -> None:
+    for text in ("The retry limit is 3.", "The retry limit is 5."):
+        memory.add_text(text, user_id="ann")
+    assert memory.flush(30)
+    (found,) = memory.living.contradictions(user_id="ann")
+    both = "The retry limit is 3 in tests and 5 in production."
+    done = memory.living.resolve(found.id, "merged", text=both, user_id="ann")
+    assert [one.text for one in memory.get_all(user_id="ann")] == [both]
+    assert done.contradiction.state == "merged"
+    memory.living.undo(done.journal_id, user_id="ann")
+    assert len(memory.get_all(user_id="ann")) == 2
+    with pytest.raises(InvalidInput):
+        memory.living.resolve(found.id, "a_wins", text=both, user_id="ann")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The deadline is Friday.", "The deadline was pushed to Monday."),
+        ("The deadline is Friday.", "We pushed the deadline to Monday."),
+        ("Our database is Postgres 14.", "Our database was upgraded to Postgres 16."),
+        ("Ana lives in Berlin.", "Ana used to live in Berlin."),
+        ("The retry limit is 3.", "That was a mistake, the retry limit is 5."),
+        ("The retry limit is 3.", "That was a mistake. The retry limit is 5."),
+    ],
+)
+def test_a_stated_change_takes_the_old_value_s_place(
+    memory: MemoryManager, old: str, new: str
+) -> None:
+    for text in (old, new):
+        memory.add_text(text, user_id="ann")
+        memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of this test
+    assert memory.flush(30)
+    assert [one.text for one in memory.get_all(user_id="ann", kinds=["fact"])] == [new]

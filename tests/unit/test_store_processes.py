@@ -19,6 +19,7 @@ from agentmem.base.errors import StoreBusy, StoreClosed
 from agentmem.base.filters import Selection
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Source
+from tests.local_search import local
 from tests.unit.store_samples import ANN, BOB, NOW, entry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -283,6 +284,6 @@ def test_a_child_forked_while_a_thread_is_at_the_index_can_search(tmp_path: Path
         def search() -> None:
             assert len(memory.search("apple", user_id="ann")) == 1
 
-        for lock in (memory.index._lock, memory.index.table.lock):
+        for lock in (local(memory)._lock, local(memory).table.lock):
             with in_another_thread(lock):
                 assert exit_code_of_fork(search) == 0
