@@ -32,7 +32,6 @@ from agentmem.text.detect import (
 from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
-
     from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
 
 
