@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo node test test-deep test-frameworks check lint format types size bench clean
+.PHONY: help demo node test test-deep test-frameworks check lint format types size bench gates clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -61,6 +61,9 @@ bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the
 		$(BIN)/python benchmarks/contradictions.py --data $(DATA)/contradictions; \
 		$(BIN)/python benchmarks/merging.py --data $(DATA)/contradictions; \
 		$(BIN)/python benchmarks/extractive.py --data $(DATA)/retrieval; }
+
+gates: $(STAMP) ## fail when recall, silence or the profile gets worse (DATA=folder adds the public sets)
+	@$(BIN)/python benchmarks/gates.py $(if $(DATA),--data $(DATA))
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import interval, plain
 from gate_data import add_person, read_lines
 
 import agentmem
@@ -49,10 +48,6 @@ class Asked:
     missing: tuple[str, ...] = ()
 
 
-def plain(text: str) -> str:
-    return re.sub(r"\W+", "", text).lower()
-
-
 def ask_all(
     people: Sequence[dict[str, Any]], memory: agentmem.MemoryManager, user_of: Any, embedder: Any
 ) -> Iterator[Asked]:
@@ -71,22 +66,26 @@ def ask_all(
             messages.append({"role": "user", "content": question["q"]})
             turn = memory.turn(messages, model="gpt-4o", user_id=user, dry=True)
             block = plain(turn.block_text)
+            knowledge = plain(turn.block_text.partition("<related_knowledge")[2])
             inside = {key for key, text in texts.items() if text and text in block}
             gold = [(person["id"], one) for one in question["gold"]]
             asked = " ".join([*question.get("before", []), question["q"]])
             cosines = vectors @ embedder.embed_query(asked)
             near = {list(known)[at] for at in np.argsort(-cosines, kind="stable")[:COSINES]}
-            places = [block.find(texts[key]) for key in gold if key in inside]
+            told = {
+                key for key in inside if texts[key] in knowledge
+            }  # the profile may always stand
+            places = [knowledge.find(texts[key]) for key in gold if key in told]
             older = [
-                block.find(texts[key])
-                for key in inside
+                knowledge.find(texts[key])
+                for key in told
                 if gold and known[key]["date"] < min(known[one]["date"] for one in gold)
                 and known[key]["by"] == "user"
             ]  # fmt: skip
             yield Asked(
                 type=question["type"],
                 language=person["lang"],
-                found=sum(one in inside for one in gold) / len(gold) if gold else not inside,
+                found=sum(one in inside for one in gold) / len(gold) if gold else not told,
                 cosine=sum(one in near for one in gold) / len(gold) if gold else 0.0,
                 tokens=len(turn.block_text) / 4,
                 shown=len(inside),
@@ -115,14 +114,6 @@ def run(path: Path, *, together: bool, embedder: Embedder, name: str | None) -> 
             return list(ask_all(people, memory, user_of, embedder))
 
 
-def interval(values: Sequence[float]) -> str:
-    """A share with its 95 % interval (Wilson)."""
-    n, share, z = len(values), float(np.mean(values)), 1.96
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return f"{share:.3f} ({max(0, middle - half):.2f}-{min(1, middle + half):.2f}, {n})"
-
-
 def table(asked: Sequence[Asked], by: str) -> None:
     groups: dict[str, list[Asked]] = defaultdict(list)
     for one in asked:
@@ -141,6 +132,21 @@ def table(asked: Sequence[Asked], by: str) -> None:
         print(f"  {name:13} {'  '.join(parts)}")
 
 
+def summary(asked: Sequence[Asked]) -> dict[str, Any]:
+    """The figures of a run in one line."""
+    told = [one for one in asked if one.type not in EMPTY_TYPES]
+    quiet = [one.found for one in asked if one.type == "unrelated"]
+    updates = [one.newest_first for one in told if one.type == "update"]
+    return {
+        "found": round(float(np.mean([one.found for one in told])), 4),
+        "cosine": round(float(np.mean([one.cosine for one in told])), 4),
+        "unrelated silent": round(float(np.mean(quiet)), 4) if quiet else None,
+        "newest first": round(float(np.mean(updates)), 4) if updates else None,
+        "questions shown": sum(one.questions_shown for one in asked),
+        "tokens": round(float(np.mean([one.tokens for one in told]))),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="+", type=Path)
@@ -157,17 +163,7 @@ def main() -> None:
         for path in options.files
         for one in run(path, together=options.together, embedder=peer, name=options.embedder)
     ]
-    told = [one for one in asked if one.type not in EMPTY_TYPES]
-    quiet = [one.found for one in asked if one.type == "unrelated"]
-    updates = [one.newest_first for one in told if one.type == "update"]
-    report = {
-        "found": round(float(np.mean([one.found for one in told])), 4),
-        "cosine": round(float(np.mean([one.cosine for one in told])), 4),
-        "unrelated silent": round(float(np.mean(quiet)), 4) if quiet else None,
-        "newest first": round(float(np.mean(updates)), 4) if updates else None,
-        "questions shown": sum(one.questions_shown for one in asked),
-        "tokens": round(float(np.mean([one.tokens for one in told]))),
-    }
+    report = summary(asked)
     if options.json:
         print(json.dumps({"report": report, "asked": [asdict(one) for one in asked]}))
         return

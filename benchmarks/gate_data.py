@@ -27,15 +27,13 @@ from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.query import read_queries
 from agentmem.search.gate import (
     GRAMS,
-    UNSPACED,
-    detect_language,
     gram_places,
     gram_scale,
     memory_features,
-    question_words,
     word_features,
 )
 from agentmem.search.retriever import Request
+from agentmem.text.language import UNSPACED, detect_language
 
 
 @dataclass
@@ -142,7 +140,6 @@ class Asker:
 
     def __init__(self, memory: MemoryManager) -> None:
         self._memory = memory
-        self._words = question_words()
 
     def ask(self, text: str, user_id: str, **about: Any) -> Example | None:
         request = Request(query=text, selection=Selection(reader=Scope(user_id=user_id)), top_k=50)
@@ -152,14 +149,14 @@ class Asker:
         if found is None:
             return None
         asked = found.asked.vector
-        language = detect_language(text, self._words)
+        language = detect_language(text)
         grams = np.zeros(GRAMS, dtype=np.float32)
         grams[gram_places(text)] = gram_scale(text)
         return Example(
             user=user_id,
             language=language,
             text=text,
-            words=word_features(text, self._words),
+            words=word_features(text),
             memory=memory_features(
                 found.asked.question, found.evidence, unspaced=language in UNSPACED
             ),

@@ -26,7 +26,6 @@ from agentmem.prompt.build import (
     Chosen,
     Room,
     citations_of,
-    is_own_question,
     room_for,
     whole_room,
 )
@@ -41,7 +40,7 @@ from agentmem.prompt.snapshot import (
     packages_of,
     parts_of_request,
 )
-from agentmem.search.gate import turn_score
+from agentmem.search.gate import Sort, is_echo, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES
 from agentmem.tokens.counter import Tokenizer
@@ -69,6 +68,7 @@ class Context:
     """The block as it is sent; None where there is none."""
     shows_knowledge: bool = False
     hits: tuple[Hit, ...] = ()
+    query: str = ""
     snapshot_id: str = ""
     message_id: str = ""
     accounts: Accounts | None = None
@@ -93,7 +93,11 @@ class Context:
     @property
     def citations(self) -> tuple[Citation, ...]:
         """One for each source in the block, under the number it has there."""
-        return citations_of(self.built, self.hits)
+        return self.citations_for("")
+
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """The citations, each with the sentence that this answer takes from its source."""
+        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
 
     @property
     def degradations(self) -> list[str]:
@@ -181,8 +185,8 @@ FALLBACK_SCORE = 0.5
 OFFERED = 2
 """So many times `top_k` are looked at: what is already in the conversation gives its place up."""
 LEAST_OFFERED = 15
-WIDER = 5
-"""So many times more are looked at when most of them are questions that were asked before."""
+OFFERED_TOKENS = 16
+"""Few memories are shorter than this: no more are read than could fill the budget."""
 
 SEARCH = "memory search "
 """How a degradation begins when memory was not searched, or in vain."""
@@ -244,7 +248,8 @@ class Recaller:
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
         memory = self._memory
-        wanted = max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k)
+        most = max(LEAST_OFFERED, config.budget.knowledge // OFFERED_TOKENS)
+        wanted = min(max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k), most)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
         best: dict[str, Hit] = {}
@@ -268,8 +273,7 @@ class Recaller:
         )
         for kept, world in zip(found, worlds, strict=True):
             for hit in kept.hits:
-                page = hit.memory.kind in TEXT_KINDS
-                score = turn_score(hit.score, min(world, whole), page=page)
+                score = turn_score(hit.score, min(world, whole), sort=_sort(hit.memory))
                 known = best.get(hit.memory.id)
                 if known is None or score > known.score:
                     best[hit.memory.id] = replace(hit, score=score)
@@ -281,9 +285,6 @@ class Recaller:
     def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
         """What one query finds, with the scores of a search."""
         found = self._find(query, scope, config, wanted)
-        if len(found) == wanted and _usable(found) < wanted // 2:
-            # Questions asked before look most like a question and answer nothing.
-            found = self._find(query, scope, config, wanted * WIDER)
         return Recalled(
             hits=tuple(found),
             own_world=found.own_world,
@@ -321,8 +322,10 @@ class Recaller:
         )
 
 
-def _usable(hits: Sequence[Hit]) -> int:
-    return sum(not is_own_question(hit.memory) for hit in hits)
+def _sort(memory: Memory) -> Sort:
+    if memory.kind in TEXT_KINDS:
+        return "page"
+    return "echo" if is_echo(memory) else "statement"
 
 
 COUNTED_FIRST = 8

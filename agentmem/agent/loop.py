@@ -565,7 +565,12 @@ class LoopRun:
     def _result(
         self, turn: Turn | None, given: list[Any], answer: str, why: Why
     ) -> AgentLoopResult:
-        offered = self._offered(answer)
+        used = turn.citations_for(answer) if turn is not None else ()
+        quotes = {citation.memory_id: citation.quote for citation in used if citation.memory_id}
+        offered = tuple(
+            replace(citation, quote=quotes.get(citation.memory_id, citation.quote))
+            for citation in self._offered(answer)
+        )
         resolved = resolve_citations(answer, offered)
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
         return AgentLoopResult(
@@ -652,10 +657,11 @@ async def run_agent_loop(
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
     manager = _manager(memory)
+    embed = None if manager is None else manager.embedding.sentence_vectors
     usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
         memory=manager,
-        model=as_model(model, options=model_options),
+        model=as_model(model, options=model_options, embed=embed),
         config=config or usual,
         on_status=on_status,
         on_chunk=on_chunk,

@@ -99,6 +99,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         text=filled.text,
         shows_knowledge=filled.shows_knowledge,
         hits=choice.hits,
+        query=queries[0] if queries else "",
         snapshot_id=snapshot_id,
         message_id=message_id,
         accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
@@ -424,6 +425,10 @@ class Turn:
     @property
     def citations(self) -> tuple[Citation, ...]:
         return self._context.citations
+
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """The citations, each with the sentence that this answer takes from its source."""
+        return self._context.citations_for(answer)
 
     @property
     def hits(self) -> tuple[Hit, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -81,7 +81,7 @@ class BudgetConfig:
     it or a server takes less.
     """
 
-    knowledge: int = 700
+    knowledge: int = 750
     preferences: int = 500
     working: int = 500
     context_window: int | None = None
@@ -163,7 +163,8 @@ class LoopConfig:
     """The settings of one turn, or of all turns of a loop.
 
     Who gives none gets those of the memory (`agentmem.open(recall=…, budget=…)`).
-    With `strict_scope` a turn that names no user is refused.
+    With `strict_scope` a turn that names no user is refused. `knowledge_budget` is
+    `budget.knowledge` said alone, the setting that is changed most.
     """
 
     recall: RecallConfig = RecallConfig()
@@ -178,8 +179,11 @@ class LoopConfig:
     framing: Framing = "pair"
     reference_role: ReferenceRole = "assistant"
     placement: Placement = "before_last_user"
+    knowledge_budget: InitVar[int | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, knowledge_budget: int | None) -> None:
+        if knowledge_budget is not None:
+            object.__setattr__(self, "budget", replace(self.budget, knowledge=knowledge_budget))
         _require_groups(self)
         require_count(self.max_iterations, "max_iterations", least=1)
         require_number(self.tool_timeout_seconds, "tool_timeout_seconds", low=0)

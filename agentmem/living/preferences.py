@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_messages, require_text
-from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
+from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
@@ -33,9 +33,6 @@ from agentmem.text.detect import (
 from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
 
 
@@ -177,7 +174,9 @@ class PreferenceStore:
         by: list[str] = []
         said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
-        for heard in hear_messages(said, embed=self._vectors, strip=strip):
+        for heard in hear_messages(
+            said, embed=self._memory.embedding.sentence_vectors, strip=strip
+        ):
             stated = self._settled(heard, scope)
             states = states or bool(stated)
             if heard.retracted:
@@ -388,22 +387,6 @@ class PreferenceStore:
             self._settle(scope, {_key(preference.memory) for preference in kept})
         return tuple(kept)
 
-    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """MiniLM vectors for the models that read statements; none from another embedder."""
-        import numpy as np
-
-        from agentmem.search.embedding import ask_documents
-
-        embedder = self._memory.embedding.wanted
-        if embedder is None or embedder.id.name != "minilm":
-            return None
-        if not texts:
-            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
-        try:
-            return ask_documents(embedder, texts)
-        except EmbedderError:
-            return None
-
     def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
         """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
         from agentmem.text.detect import CHANGE
@@ -411,7 +394,7 @@ class PreferenceStore:
         texts = [retraction.text, *(memory.text for memory in mine)]
         if not mine or not all(map(str.isascii, texts)):
             return ()
-        vectors = self._vectors(texts)
+        vectors = self._memory.embedding.sentence_vectors(texts)
         if vectors is None:
             return ()
         near = vectors[1:] @ vectors[0]

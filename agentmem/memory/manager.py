@@ -47,6 +47,7 @@ class Reading(Base):
         as_of: Instant = None,
         explain: bool = False,
         cold: bool | None = None,
+        questions: bool = False,
         limit: int | None = None,
         **whose: Unpack[Whose],
     ) -> SearchResults:
@@ -54,7 +55,8 @@ class Reading(Base):
 
         `limit` is another name for `top_k`. A query without words finds nothing.
         Memories that were put away are searched when the others do not answer
-        well, always with `cold=True` and never with `cold=False`.
+        well, always with `cold=True` and never with `cold=False`. What a user
+        only asked answers nothing and is found with `questions=True` alone.
         """
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
@@ -77,6 +79,7 @@ class Reading(Base):
             mode=mode or usual.search_mode,
             explain=explain,
             cold=cold,
+            questions=questions,
             now=self.clock.now(),
         )
         with span("search_memory", query=query, store_id=self.telemetry_id) as told:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import InvalidInput
 from agentmem.base.threads import awaited, in_thread, is_async
-from agentmem.models.extract import ExtractiveModel
+from agentmem.models.extract import Embed, ExtractiveModel
 from agentmem.text.messages import Reply, ReplyParts, get, read_reply
 
 OnChunk = Callable[[str], Awaitable[None] | None]
@@ -128,11 +128,19 @@ def parameters_of(call: Callable[..., Any]) -> frozenset[str] | None:
     )
 
 
-def as_model(model: str | Callable[..., Any], *, options: Mapping[str, Any] | None = None) -> Model:
-    """A model to ask: `"extractive"`, a litellm model name, or a chat-completions callable."""
+def as_model(
+    model: str | Callable[..., Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    embed: Embed | None = None,
+) -> Model:
+    """A model to ask: `"extractive"`, a litellm model name, or a chat-completions callable.
+
+    With `embed` the extractive one also finds what is said in other words.
+    """
     if isinstance(model, str) and model.strip():
         if model == EXTRACTIVE:
-            return ExtractiveModel()
+            return ExtractiveModel(embed=embed)
         from agentmem.tokens.litellm import import_litellm
 
         return CallableModel(import_litellm().acompletion, name=model, options=options)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
 from math import sqrt
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.config import EXTRACTIVE
@@ -22,10 +22,15 @@ from agentmem.prompt.messages import is_reference, last_question
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import show_quote
+from agentmem.text.dates import say_day, tell_when
 from agentmem.text.detect import hear
 from agentmem.text.messages import Reply, text_of
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import STOP_WORDS, analyse, analyse_query, idf
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # ----------------------------------------------------------------------------
 # What kind of answer a question wants, and whether a sentence looks like one.
@@ -175,6 +180,9 @@ def answer_likeness(sentence: str, kinds: tuple[AnswerKind, ...]) -> float:
 # Measured by benchmarks/extractive.py; see docs/decisions/0012-web-search.md.
 
 
+Embed = Callable[[Sequence[str]], "NDArray[np.float32] | None"]
+"""Gives the MiniLM vectors of texts, or None where there is no such embedder."""
+
 MOST_CHARACTERS = 400_000
 """Of all sources together so much is read, the first ones first: an answer stays instant."""
 LONGEST_SENTENCE = 600
@@ -196,11 +204,17 @@ _PHRASE = 0.25
 _IS_QUESTION = 0.6
 _NEAR_WORD = 0.8
 _LEAST_COVERAGE = 0.25
-_LEAST_SHARE = 0.35
+_LEAST_SHARE = 0.75
 _SAME = 0.7
 _LENGTH = 0.25
 _COMMON = 0.7
 _SAME_SOURCE = 0.85
+_TELLS_WHEN = 0.7
+_FAR = 0.1
+_MEANING = 2.0
+_MEANT = 0.33
+MOST_EMBEDDED = 64
+"""So many sentences are compared by meaning, the best by their words."""
 
 _LINE_ITEM = compile_late(r"\n(?=\s*(?:[-*+•·|#>]|\d{1,3}[.)]\s))")
 _AFTER_HEADING = compile_late(r"^[ \t]*#{1,6}[ \t][^\n]*(\n)", re.MULTILINE)
@@ -213,12 +227,13 @@ _LABEL = compile_late(r"([^\W\d][\w.'’ -]{0,40}):\s+\S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractSource:
-    """A numbered text to answer from."""
+    """A numbered text to answer from; what was `said` was said on its date."""
 
     index: int
     text: str
     title: str = ""
     date: date | None = None
+    said: bool = False
 
     def __post_init__(self) -> None:
         require_count(self.index, "index", least=1)
@@ -253,14 +268,19 @@ class ExtractedAnswer:
 
 
 def extract_answer(
-    question: str, sources: Sequence[ExtractSource], *, most_sentences: int = 3
+    question: str,
+    sources: Sequence[ExtractSource],
+    *,
+    most_sentences: int = 3,
+    embed: Embed | None = None,
 ) -> ExtractedAnswer:
     """The sentences of `sources` that answer `question` best, the best first, with [n] marks.
 
     At most `most_sentences`, fewer when the others fit much worse or say the
     same. A question that shares too little with every sentence is not
     answered: `found` is False and there are no sentences. The order of
-    `sources` decides only between equals.
+    `sources` decides only between equals. With `embed` a sentence that says
+    it in other words answers too.
     """
     require_text(question, "question")
     require_count(most_sentences, "most_sentences", least=1)
@@ -274,6 +294,8 @@ def extract_answer(
     if not units or not asked:
         return ExtractedAnswer(text=NOTHING_FOUND)
     scored = _score(question, asked, units, sources)
+    if embed is not None:
+        scored = _by_meaning(question, scored, sources, embed)
     chosen = _choose(scored, most_sentences)
     if not chosen:
         return ExtractedAnswer(text=NOTHING_FOUND)
@@ -428,6 +450,30 @@ def _score(
             score *= 0.7
         scored.append(_Scored(score=score, coverage=coverage, unit=unit))
     return scored
+
+
+def _by_meaning(
+    question: str, scored: list[_Scored], sources: Sequence[ExtractSource], embed: Embed
+) -> list[_Scored]:
+    """The best by their words, with what their vectors say added."""
+    best = sorted(scored, key=lambda one: -one.score)[:MOST_EMBEDDED]
+    texts = [_in_place(one.unit, sources[one.unit.place].text) for one in best]
+    vectors = embed([question, *texts])
+    if vectors is None:
+        return scored
+    for one, cosine in zip(best, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+        worth = max(0.0, cosine - _FAR)
+        one.score += _MEANING * worth * (1.0 - _IS_QUESTION * one.unit.is_question)
+        if cosine >= _MEANT:
+            one.coverage = max(one.coverage, _LEAST_COVERAGE)
+    return best
+
+
+def _in_place(unit: _Unit, text: str) -> str:
+    """A sentence under the heading it stands under, which often says what it is about."""
+    shown = text[unit.start : unit.end]
+    above = [term for term in unit.heading if term not in unit.terms]
+    return f"{' '.join(above)}: {shown}" if above else shown
 
 
 def _matches(asked: dict[str, float], units: list[_Unit]) -> list[dict[str, float]]:
@@ -589,6 +635,9 @@ class ExtractiveModel:
 
     name = EXTRACTIVE
 
+    def __init__(self, *, embed: Embed | None = None) -> None:
+        self._embed = embed
+
     async def __call__(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -598,7 +647,7 @@ class ExtractiveModel:
         on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
         response_format: Mapping[str, Any] | None = None,
     ) -> Reply:
-        text = answer_from(messages)
+        text = answer_from(messages, embed=self._embed)
         if on_chunk is not None:
             told = on_chunk(text)
             if told is not None:
@@ -606,14 +655,24 @@ class ExtractiveModel:
         return Reply(text=text, model=self.name, finish_reason="stop")
 
 
-def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The answer to the last question that the reference message or the user's own words hold."""
+def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = None) -> str:
+    """The answer to the last question that the reference message or the user's own words hold.
+
+    Where it is asked when something was and the sentence says "yesterday", the
+    day that means.
+    """
     given = [dict(message) for message in messages]
     if is_told(given):
         return NOTED
     block = find_block(given) or ContextBlock()
     sources = [
-        ExtractSource(index=at, text=source.text, title=source.title, date=source.retrieved)
+        ExtractSource(
+            index=at,
+            text=source.text,
+            title=source.title,
+            date=source.retrieved,
+            said=source.kind == "message",
+        )
         for at, source in enumerate(block.related_knowledge, start=1)
     ]
     said = [
@@ -624,21 +683,41 @@ def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:
         ExtractSource(index=at, text=line) for at, line in enumerate(block.user_profile, start=1)
     ]
     questions = read_queries(given)
-    for question in questions[:1]:  # the others may hold words of the message before
-        found = extract_answer(question, [*sources, *said])
+    # Of "I moved. Where is my bike?" only the second half asks.
+    parts = [one for one in questions[1:] if one.endswith("?") and one in questions[0]]
+    questions = (*parts, *(one for one in questions if one not in parts))
+    for question in questions[: len(parts) or 1]:  # others may hold words of the message before
+        found = extract_answer(question, [*sources, *said], embed=embed)
         if found.found and found.sentences[0].index > len(sources):
             return TOLD + show_quote(found.sentences[0].quote)
     for question in questions:
-        found = extract_answer(question, sources)
+        found = extract_answer(question, sources, embed=embed)
         if found.found:
-            return found.text
+            return _told_when(question, found, sources) or found.text
     for question in questions:
-        told = extract_answer(question, profile)
+        told = extract_answer(question, profile, embed=embed)
         if told.found:
             lines = [block.user_profile[sentence.index - 1] for sentence in told.sentences]
             return TOLD + "; ".join(dict.fromkeys(lines))
     asked = last_question(given)
     return NOTED if asked is not None and is_statement(text_of(given[asked])) else NOTHING
+
+
+def _told_when(
+    question: str, found: ExtractedAnswer, sources: Sequence[ExtractSource]
+) -> str | None:
+    """The day that the best sentence tells by the day it was said on, if that is asked for."""
+    best = found.sentences[0]
+    source = sources[best.index - 1]
+    if answer_kinds(question)[0] != "when" or source.date is None or not source.said:
+        return None
+    day = source.date.date() if isinstance(source.date, datetime) else source.date
+    told = tell_when(best.quote, said_on=day)
+    if told is not None:
+        return f"{told[0].upper()}{told[1:]} [{best.index}]"
+    if answer_likeness(best.quote, ("when",)) >= _TELLS_WHEN:
+        return None
+    return f"{show_quote(best.quote)} (said on {say_day(day)}) [{best.index}]"
 
 
 def earlier_statements(messages: Sequence[dict[str, Any]]) -> list[str]:

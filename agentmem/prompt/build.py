@@ -50,7 +50,7 @@ from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
 from agentmem.text.clean import clean_text, escape_text
 from agentmem.text.sentences import sentences, truncate_at_sentence
-from agentmem.text.terms import STOP_WORDS
+from agentmem.text.terms import STOP_WORDS, analyse
 
 # ----------------------------------------------------------------------------
 # Fill the knowledge section by strict order of relevance, with a reason for every candidate.
@@ -205,31 +205,28 @@ class _Kept:
 def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
-    What was said comes first, the newest before older ones, each with the answers it
-    got, so that a new value stands before the one it replaced (P43). A day on which
-    several people talked is shown as they did. Then pages and the like, the best first.
+    What people said comes first, the newest before older ones, so that a new value
+    stands before the one it replaced (P43); a day on which several people talked is
+    shown as they did. Then what the assistant said, which may be wrong about them
+    (R13), and then pages and the like, the best first.
     """
     places = list(enumerate(candidates))
     days: dict[date, list[tuple[float, int, str]]] = {}
+    echoes: list[tuple[int, float, int]] = []
     for at, (candidate, source) in places:
         label = speaker_label(source)
-        if label is not None:
-            moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
+        moment = candidate.timestamp.timestamp() if candidate.timestamp else 0.0
+        if label == "assistant":
+            echoes.append((-source.retrieved.toordinal(), moment, at))
+        elif label is not None:
             days.setdefault(source.retrieved, []).append((moment, at, label))
     ordered: list[int] = []
     for day in sorted(days, reverse=True):
         lines = sorted(days[day])
-        if len({label for _, _, label in lines} - {"assistant", "fact"}) > 1:
-            ordered += [at for _, at, _ in lines]
-            continue
-        exchanges: list[list[tuple[float, int, str]]] = []
-        for line in lines:
-            if line[2] == "assistant" and exchanges:
-                exchanges[-1].append(line)
-            else:
-                exchanges.append([line])
-        exchanges.sort(key=lambda lines: (-lines[0][0], lines[0][1]))
-        ordered += [at for lines in exchanges for _, at, _ in lines]
+        if len({label for _, _, label in lines} - {"fact"}) <= 1:
+            lines.sort(key=lambda line: (-line[0], line[1]))
+        ordered += [at for _, at, _ in lines]
+    ordered += [at for *_, at in sorted(echoes)]
     return ordered + sorted({at for at, _ in places} - set(ordered))
 
 
@@ -670,7 +667,11 @@ def whole_room(*, preference_budget: int, knowledge_budget: int, working_budget:
 
 
 QUOTE_CHARACTERS = 200
+NO_ADDRESS = "text:"
+"""How the address of a text begins that has none of its own: an id, which tells nobody anything."""
 _WORD = re.compile(r"\w+")
+_NUMBERED = re.compile(r"\[[\d, ]+\]")
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -798,23 +799,58 @@ def is_own_question(memory: Memory) -> bool:
 
 def is_only_asked(text: str) -> bool:
     """Whether every sentence of a text is a question."""
+    if not text.rstrip().endswith(_QUESTION_MARKS):
+        return False  # as most do not, which is seen at a glance
     parts = [text[start:end].rstrip() for start, end in sentences(text)]
-    return bool(parts) and all(part.endswith(("?", "？", "؟")) for part in parts)
+    return bool(parts) and all(part.endswith(_QUESTION_MARKS) for part in parts)
 
 
-def citations_of(built: BuiltBlock, hits: Sequence[Hit]) -> tuple[Citation, ...]:
-    """One citation a source in the block, under the number it has there."""
+def citations_of(
+    built: BuiltBlock, hits: Sequence[Hit], *, asked: str = "", answer: str = ""
+) -> tuple[Citation, ...]:
+    """One citation a source in the block, under the number it has there.
+
+    Each quotes the part of its source that `answer` makes use of where it cites
+    it, or else that is nearest to what was `asked`.
+    """
     known = {hit.memory.id for hit in hits}
     fill = built.knowledge
+    sought = _telling(asked)
+    said = [answer[start:end] for start, end in sentences(answer)]
+
+    def quote(at: int, text: str) -> str:
+        # "It is noon. [1]": the number may stand behind the full stop of what it belongs to.
+        used = [" ".join(said[max(0, n - 1) : n + 1]) for n, part in enumerate(said)
+                if f"[{at}]" in part]  # fmt: skip
+        return quote_of(text, _telling(_NUMBERED.sub("", " ".join(used))) or sought)
+
     return tuple(
         Citation(
             index=at,
             source="memory",
-            url=source.url,
+            url="" if source.url.startswith(NO_ADDRESS) else source.url,
             title=source.title,
-            quote=source.text[:QUOTE_CHARACTERS],
+            quote=quote(at, source.text),
             date=source.retrieved,
             memory_id=memory_id if memory_id in known else "",
         )
         for at, (source, memory_id) in enumerate(zip(fill.shown, fill.ids, strict=True), start=1)
     )
+
+
+def quote_of(text: str, sought: Collection[str], *, most_characters: int = QUOTE_CHARACTERS) -> str:
+    """The sentence of a text that holds most of the terms sought, cut where it is too long.
+
+    A text that is short enough is quoted whole; where no sentence holds any of
+    the terms, the first one.
+    """
+    if len(text) <= most_characters:
+        return text
+    parts = [text[start:end].strip() for start, end in sentences(text)]
+    found = [len(_telling(part) & set(sought)) for part in parts]
+    best = parts[found.index(max(found))] if parts else text
+    return best[:most_characters]
+
+
+def _telling(text: str) -> set[str]:
+    return {term for term in analyse(text) if term not in STOP_WORDS}

@@ -271,7 +271,7 @@ def _text_line(citation: Citation) -> str:
 
     title = plain(citation.title)
     url = safe_url(citation.url)
-    parts = [part for part in (title, url) if part] or [plain(citation.memory_id) or "untitled"]
+    parts = [part for part in (title, url) if part] or [citation.label]
     line = f"[{citation.index}] " + " – ".join(parts)
     if notes := _notes(citation):
         line += f" ({', '.join(notes)})"
@@ -284,7 +284,7 @@ def _markdown_line(citation: Citation) -> str:
         return _MARKDOWN.sub(r"\\\1", clean(text))
 
     url = safe_url(citation.url)
-    title = escaped(citation.title) or escaped(url) or escaped(citation.memory_id) or "untitled"
+    title = escaped(citation.title) or escaped(url) or citation.label
     if _WEB_URL.match(url):
         address = url.replace("&", "&amp;")  # Markdown reads entities in addresses too
         title = f"[{title}](<{address}>)"

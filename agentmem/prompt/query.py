@@ -7,6 +7,7 @@ from typing import Any
 
 from agentmem.prompt.messages import last_question, read_conversation
 from agentmem.prompt.strip import strip
+from agentmem.text.language import is_greeting
 from agentmem.text.messages import text_of
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import analyse_query
@@ -24,14 +25,15 @@ def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     The whole message; the one before and it, when it has too few words of its
     own ("and why?"); and, when it has several sentences, the questions among
     them or else the last ones: one half of a compound question must not hide
-    what the other half finds. Nothing for a message without words.
+    what the other half finds. Nothing for a message without words, and for one
+    that only greets, thanks or agrees (P44).
     """
     conversation = read_conversation(messages)
     asked = conversation.asked
     if asked is None:
         return ()
     whole = _read(conversation[asked])
-    if not whole:
+    if is_greeting(whole):
         return ()
     queries = [whole]
     if len(analyse_query(whole)) < FEW_WORDS:

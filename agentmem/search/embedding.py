@@ -261,6 +261,20 @@ class Embedding:
                 self._queries.popitem(last=False)
         return embedder.id, vector
 
+    def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """MiniLM's vectors for models that were fitted on them; None from another embedder."""
+        import numpy as np
+
+        embedder = self.wanted
+        if embedder is None or embedder.id.name != "minilm":
+            return None
+        if not texts:
+            return np.zeros((0, embedder.id.dimensions), dtype=np.float32)
+        try:
+            return ask_documents(embedder, texts)
+        except EmbedderError:
+            return None
+
     def look_for_gaps(self) -> None:
         """See at the next question whether vectors are missing, such as those of rows that
         another process added without an embedder."""

@@ -1,4 +1,4 @@
-"""Whether a message asks about the user's own world, or about the world at large.
+"""Whether a message asks about the user's own world, and who is believed about it.
 
 Similarity does not tell: the best memory for "why do cats purr" may lie nearer
 than the one for "what car do I own". A logistic model decides, from the words
@@ -10,17 +10,28 @@ module reads the features and applies it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import exp, log1p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 from agentmem.base.errors import InvalidInput
-from agentmem.base.lazy import compile_late
-from agentmem.data import read_bytes, read_json
-from agentmem.search.rank import missing_shares, term_shares
+from agentmem.base.types import Hit, Memory
+from agentmem.data import read_bytes
+from agentmem.search.rank import RELATED, missing_shares, term_shares
+from agentmem.text.language import (
+    LANGUAGES,
+    READ_CHARACTERS,
+    UNSPACED,
+    detect_language,
+    is_greeting,
+    is_unspaced,
+    question_words,
+    words_of,
+)
+from agentmem.text.terms import STOP_WORDS, analyse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +41,6 @@ if TYPE_CHECKING:
     from agentmem.search.rank import Evidence
 
 
-Words = Mapping[str, Mapping[str, frozenset[str]]]
-"""Words by language and sort, as `data/question_words.json` has them."""
-
-LANGUAGES = ("en", "de", "es", "fr", "pt", "it", "ja", "zh")
-UNSPACED = frozenset({"ja", "zh"})
 WORD_FEATURES = (
     "own", "i", "me", "first_person", "kin", "now", "recall", "task", "howto", "general",
     "greeting", "ending", "howto_own", "long", "length", "lines", "digits", "few_words",
@@ -46,14 +52,8 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-READ_CHARACTERS = 1_000
 OPENNESS = 0.7
 """Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
-
-_WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
-_BETWEEN = compile_late(r"[\s,.!?¡¿;:…~！？。、，()]+")
-_KANA = compile_late("[\u3040-\u30ff]")
-_HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +74,6 @@ class Gate:
         for name, wanted in sizes:
             if len(getattr(self, name)) != len(wanted):
                 raise InvalidInput(name, len(getattr(self, name)), f"is not {len(wanted)} weights")
-
-
-@cache
-def question_words() -> Words:
-    """The words by which a question is told from another, by language and sort."""
-    table: dict[str, dict[str, str]] = read_json("question_words.json")
-    return {
-        language: {sort: frozenset(listed.split("|")) for sort, listed in sorts.items()}
-        for language, sorts in table.items()
-    }
 
 
 @cache
@@ -109,12 +99,11 @@ def own_world(
     vector: NDArray[np.float32] | None,
     *,
     gate: Gate,
-    words: Words,
 ) -> float:
     """How likely `text` asks about what the memories of `evidence` are about, from 0 to 1."""
-    if is_greeting(text, words):
+    if is_greeting(text):
         return 0.0
-    said = word_features(text, words)
+    said = word_features(text)
     total = gate.offset + float(gate.words @ said)
     total += float(gate.memory @ memory_features(question, evidence, unspaced=_unspaced(said)))
     if gate.grams.any():
@@ -124,42 +113,32 @@ def own_world(
     return 1 / (1 + exp(-max(-50.0, min(50.0, total))))
 
 
-def turn_score(score: float, world: float, *, page: bool = False) -> float:
+Sort = Literal["statement", "echo", "page"]
+"""What a memory is to a turn: what people stated, what the assistant answered, what was read."""
+
+
+def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
-    When the user's own world is asked about, everything said in it may help and
-    the score says what helps most; of a `page`, which is longer, only what is at
-    least a little like the question. When it is not, nothing does but a page
-    that answers by itself.
+    When the user's own world is asked about, everything that was stated in it may
+    help and the score says what helps most; of pages, which are longer, and of the
+    assistant's own answers only what is at least a little like the question. When
+    it is not, nothing does but a page that answers by itself.
     """
     near, world = max(score, 0.0) ** 0.25, world**OPENNESS
-    return float(max(score, world * near) if page else world * (1 + near) / 2)
+    if sort == "statement":
+        return float(world * (1 + near) / 2)
+    return float(max(score, world * near) if sort == "page" else world * near)
 
 
-def detect_language(text: str, words: Words) -> str:
-    """The language whose small words a short text uses most; English when in doubt."""
-    if _KANA.search(text):
-        return "ja"
-    if _HAN.search(text):
-        return "zh"
-    said = [word.casefold() for word in _WORD.findall(text[:READ_CHARACTERS])]
-    counts = {
-        language: sum(word in sorts["stop"] for word in said)
-        for language, sorts in words.items()
-        if "stop" in sorts
-    }
-    best = max(counts, key=lambda language: (counts[language], language == "en"))
-    return best if counts[best] else "en"
-
-
-def word_features(text: str, words: Words) -> NDArray[np.float32]:
+def word_features(text: str) -> NDArray[np.float32]:
     """WORD_FEATURES of a message."""
     import numpy as np
 
     read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
-    language = detect_language(read, words)
-    sorts = words[language]
-    said = _WORD.findall(read)
+    language = detect_language(read)
+    sorts = question_words()[language]
+    said = words_of(read)
     unspaced = language in UNSPACED
 
     def has(sort: str) -> bool:
@@ -186,7 +165,7 @@ def word_features(text: str, words: Words) -> NDArray[np.float32]:
         "task": task,
         "howto": howto,
         "general": has("general"),
-        "greeting": is_greeting(text, words),
+        "greeting": is_greeting(text),
         "ending": ending,
         "howto_own": howto and own,
         "long": len(text) > 200,
@@ -235,9 +214,9 @@ def gram_places(text: str) -> NDArray[np.intp]:
 
     read = text.strip()[:READ_CHARACTERS].casefold()
     found: set[str] = set()
-    for word in _WORD.findall(read):
+    for word in words_of(read):
         found.add(f" {word} ")
-        if _HAN.search(word) or _KANA.search(word):
+        if is_unspaced(word):
             found.update(word)
             found.update(word[at : at + 2] for at in range(len(word) - 1))
         else:
@@ -250,22 +229,85 @@ def gram_scale(text: str) -> float:
     return float(1.0 / max(4.0, min(len(text), READ_CHARACTERS)) ** 0.5)
 
 
-def is_greeting(text: str, words: Words) -> bool:
-    """Whether a message only greets, thanks or agrees ("Hi there!", "ok", "ありがとう")."""
-    if len(text) > 60:
-        return False
-    said = _BETWEEN.sub(" ", text.casefold().replace("’", "'")).split()
-    known = {phrase for sorts in words.values() for phrase in sorts["greeting"]}
-    at = 0
-    while at < len(said):
-        for size in (3, 2, 1):
-            if " ".join(said[at : at + size]) in known or said[at : at + size] == ["there"]:
-                at += size
-                break
-        else:
-            return False
-    return True
-
-
 def _unspaced(said: Sequence[float] | NDArray[np.float32]) -> bool:
     return any(said[WORD_FEATURES.index(language)] for language in UNSPACED)
+
+
+# ----------------------------------------------------------------------------
+# What the assistant said about the user never stands before what the user said.
+#
+# An assistant answers from memory, and sometimes wrongly. Its answers are kept as
+# messages like any other, so that a question that was asked five times would find
+# five answers and not the fact they were made of. Here they are put in their place.
+
+
+SAME = 0.8
+"""So much of what an answer says, by its words, is said by a memory that it repeats."""
+SHARED = 2
+"""With so many telling words in common an answer and a statement speak of the same."""
+
+
+def is_echo(memory: Memory) -> bool:
+    """Whether the assistant itself said it."""
+    return memory.kind == "message" and memory.origin == "assistant"
+
+
+def settle_echoes(hits: Sequence[Hit]) -> list[Hit]:
+    """`hits` without answers that repeat one of the others, and no answer before its source.
+
+    An answer that speaks to the user of the user, or of the same as a related
+    statement, gets at most that statement's score and stands behind it: of
+    two that contradict each other the user's own is read first.
+    """
+    if not any(is_echo(hit.memory) for hit in hits):
+        return list(hits)
+    stated = [(hit, _telling(hit.memory.text)) for hit in hits if not is_echo(hit.memory)]
+    kept: list[tuple[float, bool, int, Hit]] = []
+    said_before: list[frozenset[str]] = []
+    for at, hit in enumerate(hits):
+        if not is_echo(hit.memory):
+            kept.append((-hit.score, False, at, hit))
+            continue
+        said = _telling(hit.memory.text)
+        if said and _repeats(said, (words for _, words in stated)):
+            continue
+        if any(said == other for other in said_before):
+            continue
+        said_before.append(said)
+        limit = _limit(hit, said, stated)
+        kept.append((-limit, True, at, hit if limit == hit.score else replace(hit, score=limit)))
+    return [hit for *_, hit in sorted(kept, key=lambda one: one[:3])]
+
+
+def _repeats(said: frozenset[str], others: Iterable[frozenset[str]]) -> bool:
+    numbers = {term for term in said if any(map(str.isdigit, term))}
+    return any(numbers <= other and len(said & other) >= SAME * len(said) for other in others)
+
+
+def _limit(hit: Hit, said: frozenset[str], stated: Sequence[tuple[Hit, frozenset[str]]]) -> float:
+    """The most an answer may score: no more than any related statement of a user it is about."""
+    addressed = _addresses(hit.memory.text)
+    return min(
+        (
+            other.score
+            for other, words in stated
+            if other.memory.origin == "user"
+            and RELATED <= other.score < hit.score
+            and (addressed or len(said & words) >= SHARED)
+        ),
+        default=hit.score,
+    )
+
+
+def _addresses(text: str) -> bool:
+    """Whether a text speaks to somebody of themselves."""
+    read = text.casefold().replace("’", "'")
+    language = detect_language(read)
+    listed = question_words()[language]["you"]
+    if language in UNSPACED:
+        return any(word in read for word in listed)
+    return not listed.isdisjoint(words_of(read))
+
+
+def _telling(text: str) -> frozenset[str]:
+    return frozenset(term for term in analyse(text) if term not in STOP_WORDS)

@@ -13,11 +13,21 @@ from agentmem.base.errors import EmbedderError
 from agentmem.base.filters import ALWAYS, Selection, selected
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Hit, Memory, is_forgotten
+from agentmem.prompt.build import is_own_question
 from agentmem.search.embedding import Embedding
-from agentmem.search.gate import detect_language, gate_of, own_world, question_words
+from agentmem.search.gate import gate_of, own_world, settle_echoes
 from agentmem.search.protocol import Asked, Candidates, Search
 from agentmem.search.question import Question, names_in, read_question
-from agentmem.search.rank import CHAT_ROLES, FEATURES, LEG_FEATURES, Ranked, model_for, rank
+from agentmem.search.rank import (
+    ASKS,
+    CHAT_ROLES,
+    FEATURES,
+    LEG_FEATURES,
+    Evidence,
+    Ranked,
+    model_for,
+    rank,
+)
 from agentmem.search.results import Candidate, SearchResults
 from agentmem.stores.protocol import Store
 from agentmem.stores.values import name_id
@@ -45,7 +55,8 @@ class Request:
     """One search: the question, who asks, and what narrows it.
 
     `cold` says whether memories that were put away are searched too; left
-    out, they are when the others do not answer well.
+    out, they are when the others do not answer well. With `questions` what a
+    user only asked is found as well.
     """
 
     query: str
@@ -55,6 +66,7 @@ class Request:
     mode: SearchMode = "hybrid"
     explain: bool = False
     cold: bool | None = None
+    questions: bool = False
     now: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -258,7 +270,6 @@ class Retriever:
             found.evidence,
             asked.vector[1] if asked.vector is not None else None,
             gate=gate_of("none" if served is None else served.name),
-            words=question_words(),
         )
 
     def _rank(self, found: Candidates, *, all_features: bool = True) -> Ranked:
@@ -330,13 +341,16 @@ class Retriever:
     ) -> list[Hit]:
         scores = ranked.scores
         wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
-        passed = ranked.order[scores[ranked.order] >= request.threshold][:wanted]
+        passed = ranked.order[scores[ranked.order] >= request.threshold]
+        passed = passed[: _reach(found.evidence, passed, wanted)]
         rows = found.rows[passed].tolist()
         memories = self._store.get_rows(request.selection.reader, rows)
         hits: list[Hit] = []
         for score, row in zip(scores[passed].tolist(), rows, strict=True):
             memory = memories.get(row)
-            if memory is not None and still_there(memory, request.selection):
+            if memory is None or not still_there(memory, request.selection):
+                continue
+            if request.questions or not is_own_question(memory):
                 lexical_rank, lexical = found.lexical.of(row)
                 vector_rank, vector = found.vector.of(row)
                 hits.append(
@@ -349,16 +363,20 @@ class Retriever:
                         vector_rank=vector_rank,
                     )
                 )
+        hits = settle_echoes(hits)
         if self._rerank is not None and hits:
             hits = reranked(self._rerank, request, hits, degradations)
         return hits[: request.top_k]
 
 
-def _stop_words(query: str) -> Collection[str]:
-    """The words that the language of a question uses everywhere, but for English ones."""
-    words = question_words()
-    language = detect_language(query, words)
-    return () if language == "en" else words[language].get("stop", ())
+def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:
+    """How many of the best to look at, so that `wanted` remain without questions and answers."""
+    import numpy as np
+
+    unsure = evidence.flags[passed] & ASKS != 0
+    if evidence.echo is not None:
+        unsure |= evidence.echo[passed]
+    return int(np.searchsorted(np.cumsum(~unsure), wanted)) + 1
 
 
 def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from agentmem.base.checks import require_choice, require_count, require_text, re
 from agentmem.base.errors import InvalidMessage
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import Message
+from agentmem.text.language import is_greeting
 from agentmem.text.regions import (
     code_spans,
     cover,
@@ -2261,6 +2262,8 @@ class Heard:
 
 def hear(text: str, embed: Embed | None = None) -> Heard:
     """What `text` says about its author; nothing for most texts (P10, P41)."""
+    if is_greeting(text):
+        return Heard(text=text)
     explicit = detect_preferences(text)
     message = clauses(text[:LONGEST_TEXT])
     if not message or _foreign(text):

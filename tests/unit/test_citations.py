@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import agentmem
 from agentmem.base.errors import InvalidInput, InvalidText
+from agentmem.prompt.build import quote_of
 from agentmem.prompt.cite import (
     Citation,
     Source,
@@ -181,3 +183,36 @@ def test_other_bad_input_is_refused() -> None:
         number_sources(["https://example.com"])  # type: ignore[list-item]  # what the test is about
     with pytest.raises(InvalidInput, match="style"):
         format_citations((), "html")  # type: ignore[arg-type]  # what the test is about
+
+
+def test_a_citation_is_never_titled_by_an_id() -> None:
+    (citation,) = number_sources([Source(source="memory", memory_id="0198-ab", quote="I moved.")])
+    for written in (format_citations([citation]), format_citations([citation], "markdown")):
+        assert "0198-ab" not in written
+        assert "I moved" in written
+
+
+PAGE = (
+    "Our handbook begins with a welcome to everybody who works here, old or new. "
+    "Deploys go out on Thursdays at 10:00, after the release notes were read by two people. "
+    "Lunch is at noon, and the kitchen belongs to whoever cleans it. "
+)
+
+
+def test_a_citation_quotes_the_sentence_that_is_used_and_not_the_beginning() -> None:
+    assert quote_of(PAGE, {"deploy", "thursday"}).startswith("Deploys go out on Thursdays")
+    assert quote_of(PAGE, set()).startswith("Our handbook begins")
+    assert quote_of("Short.", {"anything"}) == "Short."
+    with agentmem.open(":memory:", embedder=None) as memory:
+        memory.add_document(PAGE, user_id="ann")
+        result = agentmem.run_agent_loop_sync(
+            "When do deploys go out?", memory=memory, model="extractive", user_id="ann"
+        )
+        (cited,) = result.citations
+        assert cited.quote.startswith("Deploys go out on Thursdays")
+        assert cited.url == ""
+        answered = "Lunch is at noon. [1]"
+        turn = memory.turn(
+            [{"role": "user", "content": "When do deploys go out?"}], user_id="ann", dry=True
+        )
+        assert turn.citations_for(answered)[0].quote.startswith("Lunch is at noon")

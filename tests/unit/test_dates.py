@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from agentmem.base.errors import InvalidInput
-from agentmem.text.dates import DateRange, find_date_range
+from agentmem.text.dates import DateRange, find_date_range, tell_when
 
 NOW = datetime(2026, 3, 15, 10, 30, tzinfo=UTC)  # a Sunday
 
@@ -46,6 +46,40 @@ def found(text: str, now: datetime | None = NOW) -> tuple[date, date] | None:
         ("last Friday", (2026, 3, 13), (2026, 3, 14)),
         ("on Sunday", (2026, 3, 8), (2026, 3, 9)),
         ("last summer", (2025, 6, 1), (2025, 9, 1)),
+        ("on 08.05.2023", (2023, 5, 8), (2023, 5, 9)),
+        ("am 8. 5. 2023", (2023, 5, 8), (2023, 5, 9)),
+        ("on 31/12/2023", (2023, 12, 31), (2024, 1, 1)),
+        ("on 12/31/2023", (2023, 12, 31), (2024, 1, 1)),
+        ("the day before yesterday", (2026, 3, 13), (2026, 3, 14)),
+        ("the day after tomorrow", (2026, 3, 17), (2026, 3, 18)),
+        ("since Monday", (2026, 3, 9), (2026, 3, 16)),
+        ("since last May", (2025, 5, 1), (2026, 3, 16)),
+        ("since 2024", (2024, 1, 1), (2026, 3, 16)),
+        ("in Q1 2026", (2026, 1, 1), (2026, 4, 1)),
+        ("in Q4", (2025, 10, 1), (2026, 1, 1)),
+        ("in the third quarter of 2024", (2024, 7, 1), (2024, 10, 1)),
+        ("im 2. Quartal 2025", (2025, 4, 1), (2025, 7, 1)),
+        ("am 5. März 2025", (2025, 3, 5), (2025, 3, 6)),
+        ("im Dezember", (2025, 12, 1), (2026, 1, 1)),
+        ("vorgestern", (2026, 3, 13), (2026, 3, 14)),
+        ("letzte Woche", (2026, 3, 2), (2026, 3, 9)),
+        ("seit Montag", (2026, 3, 9), (2026, 3, 16)),
+        ("el 5 de marzo de 2025", (2025, 3, 5), (2025, 3, 6)),
+        ("en enero", (2026, 1, 1), (2026, 2, 1)),
+        ("la semana pasada", (2026, 3, 2), (2026, 3, 9)),
+        ("le 14 juillet 2025", (2025, 7, 14), (2025, 7, 15)),
+        ("en août", (2025, 8, 1), (2025, 9, 1)),
+        ("hier", (2026, 3, 14), (2026, 3, 15)),
+        ("le mois dernier", (2026, 2, 1), (2026, 3, 1)),
+        ("lundi dernier", (2026, 3, 9), (2026, 3, 10)),
+        ("em fevereiro", (2026, 2, 1), (2026, 3, 1)),
+        ("anteontem", (2026, 3, 13), (2026, 3, 14)),
+        ("il 3 settembre 2025", (2025, 9, 3), (2025, 9, 4)),
+        ("l'altro ieri", (2026, 3, 13), (2026, 3, 14)),
+        ("2025年3月5日", (2025, 3, 5), (2025, 3, 6)),
+        ("3月5日", (2026, 3, 5), (2026, 3, 6)),
+        ("昨天", (2026, 3, 14), (2026, 3, 15)),
+        ("一昨日", (2026, 3, 13), (2026, 3, 14)),
     ],
 )
 def test_dates_are_read(text: str, start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
@@ -53,7 +87,21 @@ def test_dates_are_read(text: str, start: tuple[int, int, int], end: tuple[int, 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "what may happen", "31 February 2024", "room 2500", "in may be", "99 May", "soon"]
+    "text",
+    [
+        "",
+        "what may happen",
+        "31 February 2024",
+        "room 2500",
+        "in may be",
+        "99 May",
+        "soon",
+        "version 1.2.2024a",
+        "on 1/2/2026 or so"[:9],
+        "a mars bar",
+        "the Q5",
+        "to the Monday club",
+    ],
 )
 def test_what_is_no_date_gives_none(text: str) -> None:
     assert found(text) is None
@@ -83,3 +131,25 @@ def test_the_ends_of_the_calendar_do_not_raise() -> None:
             "last May",
         ):
             find_date_range(text, now=now)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I went to a support group yesterday", "14 March 2026"),
+        ("we ran a race last Saturday", "the Saturday before 15 March 2026"),
+        ("we went camping last week", "the week before 15 March 2026"),
+        ("a picnic last weekend", "the weekend before 15 March 2026"),
+        ("it was two weeks ago", "two weeks before 15 March 2026"),
+        ("a year ago she left", "one year before 15 March 2026"),
+        ("three days ago", "12 March 2026"),
+        ("I'm going next month", "April 2026"),
+        ("I did that last year", "2025"),
+        ("my birthday is on 3 May", "3 May 2025"),
+        ("vorgestern war ich dort", "13 March 2026"),
+        ("it opened on 3 May 2024", None),
+        ("we talked a lot", None),
+    ],
+)
+def test_what_was_told_on_a_day_says_when_it_was(text: str, told: str | None) -> None:
+    assert tell_when(text, said_on=NOW.date()) == told

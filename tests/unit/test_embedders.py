@@ -174,7 +174,10 @@ class Session:
     def get_inputs(self) -> list[Any]:
         return [SimpleNamespace(name=name) for name in ("input_ids", "attention_mask")]
 
+    runs = 0
+
     def run(self, _: None, feeds: dict[str, Any]) -> list[Any]:
+        type(self).runs += 1
         assert set(feeds) == {"input_ids", "attention_mask"}
         ids = feeds["input_ids"]
         assert ids.dtype == np.int64
@@ -213,6 +216,17 @@ def test_minilm_pools_by_the_mean_of_the_tokens(folder: Path) -> None:
     assert rows[2, 0] / rows[2, 1] == pytest.approx(1)
     assert embedder.embed_documents([]).shape == (0, 384)
     assert_unit(embedder.embed_documents(ODD_TEXTS), len(ODD_TEXTS), 384)
+
+
+def test_minilm_reads_a_text_once_however_it_is_asked_for(folder: Path) -> None:
+    embedder = MiniLMEmbedder(folder)
+    first = embedder.embed_query("tea milk")
+    before = Session.runs
+    again = embedder.embed_documents(["tea milk", "milk"])
+    assert Session.runs == before + 1
+    assert (again[0] == first).all()
+    again[0] = 0  # who gets a vector owns it
+    assert (embedder.embed_query("tea milk") == first).all()
 
 
 def test_minilm_has_the_hash_of_its_weights_in_its_id(folder: Path) -> None:

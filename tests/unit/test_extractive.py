@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+import agentmem
 from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText
 from agentmem.models.extract import (
     LONGEST_SENTENCE,
@@ -189,3 +190,31 @@ def test_what_follows_a_heading_at_once_is_quoted(between: str) -> None:
     source = ExtractSource(index=1, title="Manual", text=between.join(lines))
     found = extract_answer("How often should I descale the kettle?", (source,))
     assert found.sentences[0].quote == "Descale the kettle every 30 days."
+
+
+def answered(question: str, *said: str) -> str:
+    with agentmem.open(":memory:") as memory:
+        messages = [
+            {"role": "user", "content": text, "created_at": "2023-05-08T13:56:00+00:00"}
+            for text in said
+        ]
+        memory.add_messages(messages, session="s", user_id="ann")
+        memory.flush()
+        return agentmem.run_agent_loop_sync(
+            question, memory=memory, model="extractive", user_id="ann"
+        ).answer
+
+
+def test_what_was_said_in_other_words_answers() -> None:
+    said = ("I drive a Tesla Model 3, bought it used", "our cat Muffin hates the vet")
+    assert answered("What car do I own?", *said) == "I drive a Tesla Model 3, bought it used [1]"
+
+
+def test_when_is_answered_with_the_day_that_was_meant() -> None:
+    said = ("I went to a support group yesterday and it was powerful", "We painted the fence.")
+    assert answered("When did I go to the support group?", *said) == "7 May 2023 [1]"
+    assert answered("When did we paint the fence?", *said).startswith(
+        "We painted the fence. (said on 8 May 2023) ["
+    )
+    later = "The dentist is on 3 June 2024"
+    assert answered("When is the dentist?", later) == f"{later} [1]"

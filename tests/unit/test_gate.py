@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,18 +11,9 @@ import pytest
 import agentmem
 from agentmem.base.errors import InvalidInput
 from agentmem.prompt.block import Source, parse_context
-from agentmem.search.gate import (
-    LANGUAGES,
-    WORD_FEATURES,
-    detect_language,
-    gate_of,
-    is_greeting,
-    question_words,
-    turn_score,
-    word_features,
-)
+from agentmem.search.gate import WORD_FEATURES, Sort, gate_of, turn_score, word_features
+from agentmem.text.language import LANGUAGES, detect_language, is_greeting
 
-WORDS = question_words()
 SAID = [
     ("user", "2025-03-01", "I drive a Tesla Model 3, bought it used"),
     ("user", "2025-03-08", "we rent a flat in Leith, third floor, 900 a month"),
@@ -81,16 +73,19 @@ def test_questions_about_the_world_at_large_bring_nothing(
 
 @pytest.mark.parametrize(
     "text", ["Hi there!", "ok", "thank you", "Good morning!", "danke", "¡Hola!", "merci",
-             "ciao", "obrigado", "ありがとう", "你好！", "ok, thanks"]
+             "ciao", "obrigado", "ありがとう", "你好！", "ok, thanks", "Thanks so much for your help!",
+             "sounds good, talk to you later", "👍", "vielen lieben Dank", "谢谢你"]
 )  # fmt: skip
 def test_greetings_ask_nothing(memory: agentmem.MemoryManager, text: str) -> None:
-    assert is_greeting(text, WORDS)
+    assert is_greeting(text)
     assert not knowledge(memory, text)
 
 
-@pytest.mark.parametrize("text", ["ok, where do I live?", "thanks for the car", "hi Muffin", "?!x"])
+@pytest.mark.parametrize(
+    "text", ["ok, where do I live?", "thanks for the car", "hi Muffin", "?!x", "for you", "there"]
+)
 def test_what_says_more_is_no_greeting(text: str) -> None:
-    assert not is_greeting(text, WORDS)
+    assert not is_greeting(text)
 
 
 def test_the_newer_value_stands_before_the_older_and_old_questions_do_not(
@@ -116,23 +111,23 @@ def test_what_the_user_said_is_preferred_to_what_the_assistant_made_of_it(
      ("車はどこ", "ja"), ("我的车在哪里", "zh"), ("", "en"), ("xyzzy", "en")],
 )  # fmt: skip
 def test_the_language_of_a_question_is_heard(text: str, language: str) -> None:
-    assert detect_language(text, WORDS) == language
-    found = word_features(text, WORDS)
+    assert detect_language(text) == language
+    found = word_features(text)
     assert [name for name in LANGUAGES if found[WORD_FEATURES.index(name)]] == [language]
 
 
 def test_a_better_match_and_a_nearer_world_are_never_worth_less() -> None:
     steps = np.linspace(0, 1, 21).tolist()
-    for page in (False, True):
+    for sort in get_args(Sort):
         for world in steps:
-            scores = [turn_score(score, world, page=page) for score in steps]
+            scores = [turn_score(score, world, sort=sort) for score in steps]
             assert scores == sorted(scores)
             assert all(0 <= score <= 1 for score in scores)
         for score in steps:
-            worlds = [turn_score(score, world, page=page) for world in steps]
+            worlds = [turn_score(score, world, sort=sort) for world in steps]
             assert worlds == sorted(worlds)
     assert turn_score(1.0, 0.0) == 0.0
-    assert turn_score(0.8, 0.0, page=True) == 0.8
+    assert turn_score(0.8, 0.0, sort="page") == 0.8
 
 
 def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
@@ -145,3 +140,32 @@ def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
             words=unknown.words[:3], memory=unknown.memory, grams=unknown.grams,
             vector=unknown.vector, offset=0.0,
         )  # fmt: skip
+
+
+ASKED = ("What car do I own?", "which car is mine?", "Tell me what I drive?", "what's my car again?",
+         "Do you know my car?")  # fmt: skip
+ANSWERED = ("You own a Saab.", "You drive a Tesla Model 3.", "Your car is a Volvo, I believe.",
+            "You drive a Tesla Model 3.", "Yes: your car is a Saab.")  # fmt: skip
+
+
+def test_asked_five_ways_the_fact_is_found_and_not_the_questions_or_their_answers() -> None:
+    with agentmem.open(":memory:") as memory:
+        fact = "I drive a Tesla Model 3, bought it used"
+        memory.add_messages([{"role": "user", "content": fact}], session="0", user_id="ann")
+        for at, (asked, answered) in enumerate(zip(ASKED, ANSWERED, strict=True)):
+            memory.add_messages(
+                [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}],
+                session=f"s{at}",
+                user_id="ann",
+            )
+        memory.flush()
+        found = memory.search("What car do I own?", threshold=0.0, user_id="ann")
+        texts = [hit.memory.text for hit in found]
+        assert texts[0] == fact
+        assert not set(texts) & {*ASKED, "You drive a Tesla Model 3."}
+        asked = memory.search("What car do I own?", threshold=0.0, questions=True, user_id="ann")
+        assert set(ASKED) & {hit.memory.text for hit in asked}
+        messages = [{"role": "user", "content": "Which car is it that I have?"}]
+        block = memory.turn(messages, user_id="ann", dry=True).block_text
+        assert all(block.find(fact) < block.find(one) for one in ANSWERED if one in block)
+        assert fact in block

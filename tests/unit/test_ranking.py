@@ -261,5 +261,5 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
             ],
             session="another",
         )
-        found = memory.search("harbour", threshold=0.0, mode="fulltext", top_k=2)
+        found = memory.search("harbour", threshold=0.0, mode="fulltext", top_k=2, questions=True)
         assert {hit.memory.text for hit in found} == {"Where is the harbour?", "Behind the hill."}

@@ -11,8 +11,9 @@ import gzip
 import importlib
 import importlib.resources
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MAX_TOKENS = 256
 MAX_CHARACTERS = 16_000
 DIMENSIONS = 384
+KEPT_TEXTS = 1_024
+"""One turn asks for the same text when it listens, searches and remembers; it is read once."""
 
 _MODEL_FILES = (
     "model_quantized.onnx", "model.onnx", "model_int8.onnx", "onnx/model_quantized.onnx",
@@ -49,8 +52,7 @@ KNOWN_SHA256 = {
 class _Loaded:
     id: EmbedderId
     tokenizer: Any
-    session: Any
-    inputs: frozenset[str]
+    pooled: Callable[[tuple[int, ...]], NDArray[np.float32]]
 
 
 class MiniLMEmbedder:
@@ -84,7 +86,7 @@ class MiniLMEmbedder:
         loaded = self._load()
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, encoded in enumerate(loaded.tokenizer.encode_batch_fast(texts)):
-            rows[row] = _run(loaded, encoded.ids)
+            rows[row] = loaded.pooled(tuple(encoded.ids))
         return to_unit(rows, embedder="minilm", count=len(texts))
 
     def embed_query(self, text: str, /) -> NDArray[np.float32]:
@@ -98,7 +100,7 @@ class MiniLMEmbedder:
             return self._loaded
 
 
-def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
+def _run(session: Any, inputs: frozenset[str], tokens: tuple[int, ...]) -> NDArray[np.float32]:
     """The vector of one text.
 
     One at a time: int8 weights scale their inputs by the largest value of a
@@ -116,8 +118,8 @@ def _run(loaded: _Loaded, tokens: list[int]) -> NDArray[np.float32]:
         "token_type_ids": np.zeros_like(ids),
     }
     try:
-        states = loaded.session.run(
-            None, {name: value for name, value in feeds.items() if name in loaded.inputs}
+        states = session.run(
+            None, {name: value for name, value in feeds.items() if name in inputs}
         )[0]
         pooled: NDArray[np.float32] = np.asarray(states, dtype=np.float32)[0].mean(axis=0)
     except Exception as error:  # onnxruntime raises its own unnamed exceptions
@@ -153,7 +155,8 @@ def _load_files(folder: Path | None, *, threads: int) -> _Loaded:
             remedy="Check that the folder holds all-MiniLM-L6-v2 as ONNX with its tokenizer.json.",
         ) from error
     identity = EmbedderId(name="minilm", version=digest[:12], dimensions=DIMENSIONS)
-    return _Loaded(id=identity, tokenizer=tokenizer, session=session, inputs=inputs)
+    pooled = lru_cache(maxsize=KEPT_TEXTS)(partial(_run, session, inputs))
+    return _Loaded(id=identity, tokenizer=tokenizer, pooled=pooled)
 
 
 def _tokenizer_json(folder: Path | None) -> bytes:

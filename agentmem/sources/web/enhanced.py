@@ -23,7 +23,6 @@ from agentmem.base.threads import (
 )
 from agentmem.base.types import Hit, Scope, ScopeLike, Whose
 from agentmem.models.call import Model, as_model
-from agentmem.prompt.build import is_own_question
 from agentmem.prompt.cite import Citation, CitationStyle, format_citations
 from agentmem.search.intake import read_scope
 from agentmem.search.results import SearchResults
@@ -465,7 +464,7 @@ class _Search:
         names = {name: getattr(self.scope, name) for name in Scope.__slots__}
 
         def look() -> SearchResults:
-            return memory.search(self.query, top_k=2 * top_k, **names)
+            return memory.search(self.query, top_k=top_k, **names)
 
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -475,8 +474,7 @@ class _Search:
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self.problems.append(f"memory: {type(error).__name__}: {error}")
         else:
-            telling = [hit for hit in found if not is_own_question(hit.memory)]
-            self.hits = tuple(telling[:top_k])
+            self.hits = tuple(found[:top_k])
             self.problems += [f"memory: {problem}" for problem in found.degradations]
         await self._say("memory", f"{len(self.hits)} found")
 
