@@ -66,13 +66,10 @@ def serve(
     The first start makes an admin's token and shows it once. Ctrl-C stops it:
     what is under way ends, and what waits in the queue is kept.
     """
-    from agentmem.server.proxy import Upstream
     from agentmem.server.run import Served, listen
     from agentmem.server.run import serve as run
 
     at = screen_of(ctx)
-    if upstream or anthropic:
-        Upstream.of(upstream, anthropic=anthropic)
     served = Served(
         store=_store(ctx), embedder=_embedder(), host=host, port=port, workers=workers,
         auth=not no_auth, hosts=allow_host, upstream=upstream, anthropic=anthropic,

@@ -18,6 +18,8 @@ from agentmem.base.errors import InvalidInput, MissingExtra
 from agentmem.memory.opening import open as open_store
 
 try:
+    import jinja2 as _  # noqa: F401 - the page needs it; say so before anything starts
+    import starlette as _  # noqa: F401 - the same
     import uvicorn
 except ImportError as missing:
     raise MissingExtra("uvicorn", extra="server", purpose="Serving a memory") from missing
@@ -54,6 +56,10 @@ class Served:
                 "workers", self.workers, "cannot share a store that is kept in one process",
                 remedy="Name a file, or leave --workers out.",
             )  # fmt: skip
+        if self.upstream or self.anthropic:
+            from agentmem.server.proxy import Upstream
+
+            Upstream.of(self.upstream, anthropic=self.anthropic)
 
 
 APP = "agentmem.server.run:app"

