@@ -18,8 +18,6 @@ from agentmem.base.errors import InvalidInput, MissingExtra
 from agentmem.memory.opening import open as open_store
 
 try:
-    import jinja2 as _  # noqa: F401 - the page needs it; say so before anything starts
-    import starlette as _  # noqa: F401 - the same
     import uvicorn
 except ImportError as missing:
     raise MissingExtra("uvicorn", extra="server", purpose="Serving a memory") from missing

@@ -32,7 +32,7 @@ EXTRA_FILES = {
     "agentmem.agent.adapters.litellm",
     *(
         f"agentmem.server.{name}"
-        for name in ("api", "app", "compat", "http", "mcp", "page", "proxy", "run", "wire")
+        for name in ("api", "app", "http", "mcp", "page", "proxy", "run", "wire")
     ),
 }
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
