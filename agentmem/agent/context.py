@@ -1,7 +1,7 @@
-"""Build the context of one turn: query, search, choose, fill, inject, and the trace of it.
+"""What the steps of a turn hand on, what they are measured with, and the account of them.
 
-`build_context` never raises because memory failed: what did not work is named
-in `degradations`, and the messages go out as they came.
+`agent/turn.py` has the steps. Nothing here raises because memory failed: what did not work is
+named in `degradations`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentmem.base.config import EXTRACTIVE, LoopConfig
@@ -19,27 +18,21 @@ from agentmem.base.errors import BudgetError, FixedContentTooLarge
 from agentmem.base.filters import Selection
 from agentmem.base.guards import Guard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import EMPTY, Hit, Memory, Scope
-from agentmem.living.usage import usage_factor
+from agentmem.base.types import Hit, Memory, Scope
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.budget import Budget, make_package
 from agentmem.prompt.build import (
     BuiltBlock,
     Chosen,
     Room,
-    build_block,
-    choose,
     citations_of,
     is_own_question,
     room_for,
     whole_room,
-    write_whole,
 )
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.fill import ContextPlan, pack_context
-from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation
-from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import (
     Snapshot,
     looked_at_knowledge,
@@ -191,6 +184,11 @@ LEAST_OFFERED = 15
 WIDER = 5
 """So many times more are looked at when most of them are questions that were asked before."""
 
+SEARCH = "memory search "
+"""How a degradation begins when memory was not searched, or in vain."""
+PAUSED = "; nobody asks it for a while"
+"""How it ends when that opened the breaker."""
+
 How = Literal["searched", "cached", "fallback", "nothing"]
 
 
@@ -235,8 +233,9 @@ class Recaller:
         if attempt.value is not None:
             return attempt.value
         if attempt.refused:
-            return self._recent(scope, config, f"memory search is {attempt.problem}")
-        return Recalled(degradations=(f"memory search failed: {attempt.problem}",))
+            return self._recent(scope, config, f"{SEARCH}is {attempt.problem}")
+        opened = PAUSED if attempt.opened else ""
+        return Recalled(degradations=(f"{SEARCH}failed: {attempt.problem}{opened}",))
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -407,44 +406,7 @@ class Filled:
     built: Lazy[BuiltBlock]
 
 
-def build_context(runtime: Runtime, ask: Ask) -> Context:
-    """The messages of `ask` with what memory knows of them.
-
-    `BudgetError` is raised, with `trim` only, when what must be sent does not
-    fit into a window whose size is known; nothing else is.
-    """
-    steps = Steps(runtime.warn)
-    scale = _scale(runtime, ask)
-    nothing: tuple[str, ...] = ()
-    steps.note(*steps.run("readiness", runtime.readiness, nothing))
-    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
-    if scale.window.open and runtime.first_assumed(scale.tokenizer):
-        steps.note(window_not_known(scale.tokenizer))
-    found = _search(runtime, ask, queries, steps)
-    choice = _choose(runtime, ask, found, scale, steps)
-    filled = _fill(ask, found, choice, scale, steps)
-    at, snapshot_id = runtime.now(), runtime.new_id()
-    message_id = ask.message_id or runtime.new_id()
-    offered = len(choice.chosen.candidates)
-    plan = Lazy(lambda: _pack(ask, filled.built.value, scale, steps, offered=offered, now=at))
-    messages = _inject(ask, filled, plan, steps)
-    trace = partial(
-        _trace, ask, found, choice, filled, planned=plan, scale=scale, steps=steps,
-        created_at=at, snapshot_id=snapshot_id, message_id=message_id,
-    )  # fmt: skip
-    return Context(
-        messages=messages,
-        text=filled.text,
-        shows_knowledge=filled.shows_knowledge,
-        hits=choice.hits,
-        snapshot_id=snapshot_id,
-        message_id=message_id,
-        accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
-    )
-
-
-def _scale(runtime: Runtime, ask: Ask) -> Scale:
+def measure(runtime: Runtime, ask: Ask) -> Scale:
     tokenizer, notes = runtime.tokenizer(ask.model, ask.config.budget.context_window)
     reserve = tokenizer.reserve.total
     named = ask.model not in ("", EXTRACTIVE)
@@ -461,141 +423,11 @@ def window_not_known(tokenizer: Tokenizer) -> str:
     """What is assumed of a model that nobody lists, and what to do about it."""
     return (
         f"the window of {tokenizer.model!a} is not known and {tokenizer.limits.window:,} tokens "
-        "are assumed; set LoopConfig(context_window=…)"
+        "are assumed; set LoopConfig(budget=BudgetConfig(context_window=…))"
     )
 
 
-def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
-    secret = steps.run("secret", runtime.secret, None)
-    profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
-    recalled = Recalled()
-    if secret is not None:
-        recalled = steps.run(
-            "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
-        )
-    steps.note(*recalled.degradations)
-    return Found(secret=secret, queries=queries, profile=profile, recalled=recalled)
-
-
-def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps) -> Choice:
-    """The best of what was found; with tiers, those decide what is offered and in what order."""
-    hits, now = found.recalled.hits, runtime.now()
-    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
-    chosen = steps.run(
-        "choose",
-        lambda: choose(
-            hits,
-            ask.messages,
-            top_k=ask.config.recall.turn_top_k,
-            threshold=ask.config.recall.similarity_threshold,
-            now=now,
-            factors=factors,
-        ),
-        Chosen(),
-    )
-    room = _room(ask, scale, steps)
-    choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
-    if ask.config.recall.assembly != "tiers" or found.secret is None:
-        return choice
-    offer = steps.run(
-        "tiers",
-        lambda: runtime.tiers.offer(
-            ask.scope,
-            budget_tokens=room.knowledge_tokens,
-            signals=ask.signals,
-            task=found.queries[0] if found.queries else "",
-            chosen=chosen,
-            hits=hits,
-            profile=found.profile,
-            config=ask.config,
-            count=scale.tokenizer,
-        ),
-        None,
-    )
-    if offer is None:
-        return choice
-    steps.note(*offer.degradations)
-    chosen, hits = offer.as_chosen(chosen, hits)
-    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
-
-
-def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
-    """The block that has room, rendered; where all of it surely fits, it is counted later."""
-    chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
-    if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
-        steps.note(
-            f"the messages leave no room for memory in the window of {scale.window.tokens:,} tokens"
-        )
-    if found.secret is None or room.limit_tokens <= 0:
-        return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
-    pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
-    offered: dict[str, Any] = {
-        "secret": found.secret,
-        "limit_tokens": room.limit_tokens,
-        "user_profile": [memory.text for memory in found.profile],
-        "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
-        "candidates": chosen.candidates,
-        "knowledge_tokens": room.knowledge_tokens,
-        "total_found": chosen.related,
-        "working_memory": tuple(pointers.values()),
-        "framing": ask.config.framing,
-        "role": ask.config.reference_role,
-    }
-
-    def build(step: str, otherwise: str | None = None) -> BuiltBlock:
-        return steps.run(
-            step,
-            lambda: build_block(
-                count=tokenizer,
-                count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
-                **offered,
-            ),
-            BuiltBlock(text=otherwise),
-        )
-
-    if not ask.trim:  # where the plan is needed anyway, everything has to be counted
-        whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
-        text = steps.run("block", whole, None)
-        if text is not None:
-            built = Lazy(lambda: build("count", text))
-            return Filled(text=text, shows_knowledge=bool(chosen.candidates), built=built)
-    counted = build("block")
-    return Filled(
-        text=counted.text,
-        shows_knowledge=bool(counted.knowledge.shown),
-        built=Lazy(lambda: counted),
-    )
-
-
-def _inject(
-    ask: Ask, filled: Filled, plan: Lazy[ContextPlan | None], steps: Steps
-) -> list[dict[str, Any]]:
-    """The messages to send: the caller's, trimmed if they may be, and the reference."""
-    sent: Sequence[Mapping[str, Any]] = ask.messages
-    if ask.trim and plan.value is not None:
-        sent = plan.value.messages
-    messages: list[dict[str, Any]] | None = steps.run(
-        "inject",
-        lambda: inject(
-            sent,
-            filled.text,
-            framing=ask.config.framing,
-            role=ask.config.reference_role,
-            placement=ask.config.placement,
-        ),
-        None,
-    )
-    return [dict(message) for message in sent] if messages is None else messages
-
-
-def _without_old_blocks(ask: Ask) -> Ask:
-    """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
-    keep_earlier = ask.config.placement == "append"
-    kept = ask.messages.without_old_references(keep_earlier=keep_earlier)
-    return ask if kept is ask.messages else replace(ask, messages=kept)
-
-
-def _room(ask: Ask, scale: Scale, steps: Steps) -> Room:
+def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
 
@@ -651,7 +483,7 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
     return tokenizer.count_messages([], tools=ask.tools) - tokenizer.count_messages([])
 
 
-def _pack(
+def pack_request(
     ask: Ask,
     built: BuiltBlock,
     scale: Scale,
@@ -751,7 +583,7 @@ def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextP
     return plan
 
 
-def _trace(
+def trace_of(
     ask: Ask,
     found: Found,
     choice: Choice,

@@ -41,10 +41,11 @@ STATUS: Mapping[type[AgentMemError], int] = MappingProxyType(
     {
         AgentMemError: 500,
         e.InvalidInput: 422, e.InvalidText: 422, e.InvalidNumber: 422, e.InvalidMessage: 422,
-        e.InvalidScope: 422, e.NamelessCaller: 422, e.InvalidFilter: 422,
+        e.InvalidScope: 422, e.InvalidFilter: 422, e.NamelessCaller: 422,
         e.BudgetError: 422, e.FixedContentTooLarge: 413, e.RequestTooLong: 413,
         e.BlockError: 422, e.RoleRefused: 422, e.MalformedBlock: 422,
-        e.StoreError: 500, e.StoreClosed: 503, e.StoreBusy: 503, e.StoreFull: 507,
+        e.StoreError: 500, e.StoreClosed: 503, e.StoreBusy: 503,
+        e.StoreUnavailable: 503, e.StoreFull: 507,
         e.StoreReadOnly: 503, e.StoreReplaced: 503, e.StoreCorrupt: 500, e.StaleLog: 500,
         e.IncompleteExport: 500, e.StoreTooNew: 500, e.NotAStore: 500,
         e.RecordNotFound: 404, e.SnapshotNotFound: 404,

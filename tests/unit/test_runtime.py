@@ -13,7 +13,8 @@ import pytest
 
 import agentmem
 from agentmem.agent import context as contexts
-from agentmem.agent.context import Ask, build_context
+from agentmem.agent.context import Ask
+from agentmem.agent.turn import build_context
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import COLD_AT, Memory, Scope
 from agentmem.prompt.fill import pack_context
