@@ -74,6 +74,7 @@ def main() -> None:
             )
         size = sum(file.stat().st_size for file in store.parent.glob(f"{store.name}*"))
         print(f"\nAll of it is in {store.name} and its index files: {size:,} bytes.")
+    print("See a memory of your own in the browser: agentmem serve --open")
 
 
 def session_one(memory: agentmem.MemoryManager) -> None:

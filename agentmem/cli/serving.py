@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -66,13 +67,10 @@ def serve(
     The first start makes an admin's token and shows it once. Ctrl-C stops it:
     what is under way ends, and what waits in the queue is kept.
     """
-    from agentmem.server.proxy import Upstream
     from agentmem.server.run import Served, listen
     from agentmem.server.run import serve as run
 
     at = screen_of(ctx)
-    if upstream or anthropic:
-        Upstream.of(upstream, anthropic=anthropic)
     served = Served(
         store=_store(ctx), embedder=_embedder(), host=host, port=port, workers=workers,
         auth=not no_auth, hosts=allow_host, upstream=upstream, anthropic=anthropic,
@@ -85,7 +83,7 @@ def serve(
     if at.json:
         at.document({"url": url, "token": token, "auth": not no_auth})
     else:
-        at.print(f"agentmem serves {served.store} on {url}")
+        at.print(f"agentmem serves {_shown(served.store)} on {url}")
         if token:
             at.print(f"Token, shown this once: {token}")
     if no_auth:
@@ -104,6 +102,14 @@ def _store(ctx: click.Context) -> str:
     if said.store and "://" in said.store:
         return said.store
     return IN_PROCESS if said.path is None else str(said.path)
+
+
+def _shown(store: str) -> str:
+    """The store as it may be printed: of a database, its name without who opens it."""
+    if "://" not in store:
+        return store
+    parts = urlsplit(store)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
 
 def _embedder() -> str | None:

@@ -45,7 +45,6 @@ from agentmem.inspector.look import (
 from agentmem.inspector.replay import Replay, Why
 from agentmem.inspector.stats import StatsReport, collect_stats, read_span
 from agentmem.living.predict import Prediction
-from agentmem.living.settle import Resolved
 from agentmem.living.tiers import TierFate
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Outcome, Snapshot
@@ -391,26 +390,6 @@ def predict(
     return memory.living.predict(signals or (), _at_most(limit), **whose.names)
 
 
-def resolve(
-    memory: MemoryManager,
-    whose: Whose,
-    *,
-    contradiction_id: str,
-    resolution: Literal["a_wins", "b_wins", "both_valid", "merged"],
-    note: str = "",
-    text: str = "",
-) -> Resolved:
-    """Say which of two memories is true; with `merged`, `text` may say what holds of both."""
-    if text and resolution != "merged":
-        raise InvalidInput("text", text, "goes with `merged` alone")
-    resolved = memory.living.resolve(contradiction_id, resolution, note=note, **whose.names)
-    if text:
-        both = (resolved.contradiction.a, resolved.contradiction.b)
-        kept = next((one for one in both if one.superseded_by is None), both[1])
-        memory.update(kept.id, text, **whose.names)
-    return resolved
-
-
 def stats(memory: MemoryManager, whose: Whose, *, last: str = "") -> StatsReport:
     """Figures of the contexts and of what is remembered; `last` is how far back (`24h`, `7d`)."""
     return collect_stats(
@@ -595,7 +574,7 @@ OPERATIONS = (
     _on("GET", "/v1/results/{result_id}", read_result),
     _on("GET", "/v1/contradictions", "living.contradictions"),
     _on("GET", "/v1/contradictions/{contradiction}", "living.contradiction"),
-    _on("POST", "/v1/contradictions/{contradiction_id}/resolve", resolve),
+    _on("POST", "/v1/contradictions/{contradiction}/resolve", "living.resolve"),
     _on("POST", "/v1/consolidations", "living.consolidate", _NOT_SAID),
     _on("GET", "/v1/consolidations", "living.journal"),
     _on("POST", "/v1/consolidations/{journal_id}/undo", "living.undo"),
@@ -613,7 +592,7 @@ OPERATIONS = (
     _on("POST", "/context/assemble", assemble),
     _on("POST", "/context/predict", predict),
     _on("POST", "/consolidate", "living.consolidate", _NOT_SAID),
-    _on("POST", "/contradictions/{contradiction_id}/resolve", resolve),
+    _on("POST", "/contradictions/{contradiction}/resolve", "living.resolve"),
 )
 
 

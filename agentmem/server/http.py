@@ -70,7 +70,7 @@ HEADERS = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with none, browsers hide the origin of our own forms
     "cache-control": "no-store",
 }
 SESSION = "agentmem_session"

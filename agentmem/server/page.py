@@ -271,7 +271,11 @@ VIEWS: Mapping[str, tuple[str, str, View]] = {
 
 def edit(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
     """Change what a memory says."""
-    memory.update(asked.params["id"], asked.text("text"), **names)
+    text = asked.said.get("text", "")
+    if asked.text("version").isdecimal():  # as it was, to the character
+        earlier = memory.history(asked.params["id"], **names)
+        text = earlier[min(int(asked.text("version")), len(earlier) - 1)].memory.text
+    memory.update(asked.params["id"], text, **names)
     return f"/memories/{asked.params['id']}", "Changed. What it said before is in its history."
 
 

@@ -54,6 +54,10 @@ class Served:
                 "workers", self.workers, "cannot share a store that is kept in one process",
                 remedy="Name a file, or leave --workers out.",
             )  # fmt: skip
+        if self.upstream or self.anthropic:
+            from agentmem.server.proxy import Upstream
+
+            Upstream.of(self.upstream, anthropic=self.anthropic)
 
 
 APP = "agentmem.server.run:app"

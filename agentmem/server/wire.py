@@ -33,6 +33,7 @@ from agentmem.living.learn import Learned
 from agentmem.living.plans import Contradiction, Resolution
 from agentmem.living.predict import Signal, SignalKind
 from agentmem.living.preferences import Preference, PreferenceStore
+from agentmem.living.settle import Resolved
 from agentmem.living.tiers import Prefetched
 from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
@@ -65,7 +66,7 @@ Signals = list[Signal | tuple[str, str]]
 _DEFERRED = {
     one.__name__: one
     for one in (ConsolidationReport, Contradiction, JournalEntry, Learned, Prefetched, Preference,
-                Undone)
+                Resolved, Undone)
 } | {"Resolution": Resolution, "SignalKind": SignalKind, "Signals": Signals}  # fmt: skip
 """Names that the signatures use and their modules import for type checkers alone."""
 

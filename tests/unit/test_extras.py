@@ -42,7 +42,6 @@ EXTRA_FILES = {
     "agentmem.compat.anthropic",
     "agentmem.agent.adapters.litellm",
     "agentmem.compat.adk",
-    "agentmem.server.mcp",
     "agentmem.stores.postgres.connection",
     *(f"agentmem.compat.{name.replace('-', '_')}" for name in FRAMEWORKS - {"google-adk"}),
 }

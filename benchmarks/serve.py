@@ -1,0 +1,182 @@
+"""How fast the server answers: search and turns over HTTP, and what the proxy adds to a call.
+
+    python benchmarks/serve.py [--memories 10000] [--seconds 5] [--workers 1] [--turns 0]
+
+Prints a table: requests a second and the 50th, 95th and 99th percentile in
+milliseconds, at 1, 8 and 64 clients. The clients run in a process of their own;
+on few cores they take part of what the server could have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import agentmem  # noqa: E402 - found beside this folder
+from agentmem.server.tokens import Tokens  # noqa: E402
+from tests.servers.chat import ChatServer  # noqa: E402
+
+CLIENTS = (1, 8, 64)
+PLACES = ("harbour", "bakery", "museum", "library", "station", "school", "market", "chapel")
+
+
+def fill(path: Path, memories: int) -> str:
+    """A store with so many memories of one user, and an admin's token."""
+    with agentmem.open(path) as memory:
+        for start in range(0, memories, 2_000):
+            texts = [
+                f"The {PLACES[n % 8]} number {n} in street {n * 7 % 1009} opens at {n % 12 + 1}."
+                for n in range(start, min(start + 2_000, memories))
+            ]
+            memory.add_chunks(texts, url=f"https://example.org/{start}", user_id="ann")
+        memory.upkeep.reembed()
+        memory.upkeep.sync()
+        return Tokens(memory.store.settings).make(admin=True)[0]
+
+
+def start(path: Path, workers: int, *options: str) -> tuple[subprocess.Popen[str], str]:
+    """The server as a process of its own, and its address."""
+    command = [sys.executable, "-m", "agentmem", "--store", str(path), "serve", "--json", "--port",
+               "0", "--rate", "0", "--workers", str(workers), *options]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    said = ""
+    while "}" not in said:
+        said += process.stdout.readline()
+    url = json.loads(said)["url"]
+    while True:
+        try:
+            if httpx.get(f"{url}/healthz").is_success:
+                return process, url
+        except httpx.HTTPError:
+            time.sleep(0.1)
+
+
+async def measure(
+    call: Callable[[httpx.AsyncClient, int], Awaitable[None]], clients: int, seconds: float
+) -> dict[str, float]:
+    """`call` over and over by so many clients, for so long."""
+    spent: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def one(number: int) -> None:
+        async with httpx.AsyncClient(timeout=60) as client:
+            at = number
+            while time.perf_counter() < end:
+                began = time.perf_counter()
+                await call(client, at)
+                spent.append(time.perf_counter() - began)
+                at += clients
+
+    await asyncio.gather(*(one(number) for number in range(clients)))
+    spent.sort()
+
+    def percentile(share: float) -> float:
+        return 1000 * spent[min(len(spent) - 1, int(share * len(spent)))]
+
+    return {"per second": len(spent) / seconds, "p50": percentile(0.5), "p95": percentile(0.95),
+            "p99": percentile(0.99)}  # fmt: skip
+
+
+def show(name: str, clients: int, found: dict[str, float]) -> None:
+    figures = "".join(f"{found[key]:>12.1f}" for key in ("per second", "p50", "p95", "p99"))
+    print(f"{name:<24}{clients:>8}{figures}", flush=True)
+
+
+def resident_mb(process_id: int) -> float:
+    """What a process and its children hold in memory."""
+    total = 0
+    ids = [
+        process_id,
+        *map(int, Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()),
+    ]
+    for one in ids:
+        lines = Path(f"/proc/{one}/status").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+    return total / 1000
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--turns", type=int, default=0, help="so many turns for flat memory")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, ChatServer("ok") as chat:
+        path = Path(folder) / "m.db"
+        token = fill(path, asked.memories)
+        process, url = start(path, asked.workers, "--upstream", chat.url)
+        headers = {"authorization": f"Bearer {token}", "x-agentmem-user": "ann"}
+
+        def question(at: int) -> str:
+            return f"When does the {PLACES[at % 8]} number {at % asked.memories} open?"
+
+        async def search(client: httpx.AsyncClient, at: int) -> None:
+            said = {"query": question(at), "user_id": "ann"}
+            (await client.post(f"{url}/v1/search", json=said, headers=headers)).raise_for_status()
+
+        async def turn(client: httpx.AsyncClient, at: int) -> None:
+            body: dict[str, Any] = {"messages": [{"role": "user", "content": question(at)}]}
+            body |= {"model": "gpt-4o", "user_id": "ann"}
+            made = await client.post(f"{url}/v1/turns", json=body, headers=headers)
+            done = f"{url}/v1/turns/{made.raise_for_status().json()['id']}/done"
+            said = {"answer": "At nine.", "user_id": "ann"}
+            (await client.post(done, json=said, headers=headers)).raise_for_status()
+
+        def completion(base: str) -> Callable[[httpx.AsyncClient, int], Awaitable[None]]:
+            async def ask(client: httpx.AsyncClient, at: int) -> None:
+                body = {"model": "gpt-4o", "messages": [{"role": "user", "content": question(at)}]}
+                where = f"{base}/chat/completions"
+                (await client.post(where, json=body, headers=headers)).raise_for_status()
+
+            return ask
+
+        try:
+            asyncio.run(measure(search, 1, 3.0))  # the index and the embedder are loaded
+            print(f"{asked.memories:,} memories, {asked.workers} worker(s)")
+            head = "".join(f"{name:>12}" for name in ("per second", "p50 ms", "p95 ms", "p99 ms"))
+            print(f"{'':<24}{'clients':>8}{head}")
+            for name, call in (("search", search), ("turn and done", turn)):
+                for clients in CLIENTS:
+                    show(name, clients, asyncio.run(measure(call, clients, asked.seconds)))
+            bare = asyncio.run(measure(completion(chat.url), 1, asked.seconds))
+            through = asyncio.run(measure(completion(f"{url}/v1"), 1, asked.seconds))
+            show("provider alone", 1, bare)
+            show("through the proxy", 1, through)
+            print(f"the proxy adds {through['p50'] - bare['p50']:.1f} ms at the median")
+            if asked.turns:
+                before = resident_mb(process.pid)
+                for part in range(4):
+                    asyncio.run(_repeat(turn, asked.turns // 4))
+                    held, done = resident_mb(process.pid), (part + 1) * asked.turns // 4
+                    print(f"{done:,} turns: {held:,.0f} MB (before: {before:,.0f} MB)", flush=True)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+async def _repeat(call: Callable[[httpx.AsyncClient, int], Awaitable[None]], times: int) -> None:
+    async with httpx.AsyncClient(timeout=60) as client:
+        for at in range(times):
+            await call(client, at)
+
+
+if __name__ == "__main__":
+    main()
