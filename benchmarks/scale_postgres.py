@@ -119,6 +119,7 @@ def measure(store: PostgresStore, *, n: int, owners: int, shared: int) -> dict[s
     for first in range(n, n + shared, BATCH):
         store.put(entries(random, first, min(BATCH, n + shared - first), 0))
     store.upkeep.vacuum()
+    result["bytes_per_memory"] = round(store.upkeep.stats().bytes / (n + shared))
     memory = MemoryManager(
         store, search=PostgresSearch(store), embedder=Random(),
         settings=agentmem.Settings(judge_new=False),
