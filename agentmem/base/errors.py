@@ -82,8 +82,8 @@ def shown(value: object) -> str:
         return f"{value[:SHOWN_CHARACTERS]!a}… ({len(value):,} characters)"
     try:
         text = ascii(value)
-    except ValueError:  # an int of more digits than Python agrees to print
-        text = f"a huge {type(value).__name__}"
+    except Exception:  # noqa: BLE001 - a huge int, a value nested too deeply, a foreign __repr__
+        text = f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.errors import InvalidInput
+from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.time import relative_time
 from agentmem.base.types import Hit, Memory
 from agentmem.cli.common import (
@@ -551,8 +551,8 @@ def remove(
         back: tuple[Preference, ...] = ()
         if undo:
             back = memory.preferences.undo(meant, **whose_of(ctx))
-        else:
-            memory.preferences.remove(meant, **whose_of(ctx))
+        elif not memory.preferences.remove(meant, **whose_of(ctx)):
+            raise RecordNotFound(meant)
     if at.json:
         at.document({"removed": meant, "restored": [one.to_dict() for one in back]})
         return

@@ -17,7 +17,7 @@ from agentmem.base.config import (
     default_path,
 )
 from agentmem.base.errors import InvalidInput
-from agentmem.base.protocols import Clock, Embedder
+from agentmem.base.protocols import Clock, Embedder, EmbedderId
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.embedders.base import DEFAULT, load_embedder
 from agentmem.search.retriever import Reranker
@@ -133,5 +133,10 @@ def _usable(embedder: Embedder | None) -> Embedder | None:
         raise InvalidInput(
             "embedder", embedder, "is no embedder",
             remedy=f"Pass a name, or an object with id, {' and '.join(asked)}.",
+        )  # fmt: skip
+    if embedder is not None and not isinstance(getattr(embedder, "id", None), EmbedderId):
+        raise InvalidInput(
+            "embedder.id", getattr(embedder, "id", None), "is no EmbedderId",
+            remedy='Write id = EmbedderId(name="mine", version="1", dimensions=384).',
         )  # fmt: skip
     return embedder

@@ -427,6 +427,10 @@ def history(read: Read, scope: Scope, row: int) -> tuple[Version, ...]:
     return tuple(version for version in versions if visible(version.memory, scope))
 
 
+MOST_ROWS = 2**62
+"""SQLite counts no further than twice this."""
+
+
 def select_rows(
     read: Read, names: NameCache, selection: Selection, *, order: str = "m.row", limit: int = -1
 ) -> list[int]:
@@ -440,7 +444,7 @@ def select_rows(
     if selection.where == ALWAYS:
         found = read.execute(
             f"SELECT m.row FROM memories AS m WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608 # our own names
-            (*values, limit),
+            (*values, min(limit, MOST_ROWS)),
         )
         return [row for (row,) in found]
     necessary, more = _necessary(selection.where)
