@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py --n 100000 [--text FILE] [--embedder wordllama]
         [--peers fts5,chroma,lancedb,mem0] [--json]
+    python benchmarks/scale.py --store postgres --n 100000 [--shared 100000]   # scale_postgres.py
 
 Texts are runs of words from real text (the documentation of this package and of Python, or FILE),
 every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's
@@ -566,12 +567,20 @@ def progress(quiet: bool) -> Iterator[Note]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--n", type=int, default=20_000, help="how many chunks (at least 2,000)")
     parser.add_argument("--text", type=Path, help="draw words from this file")
     parser.add_argument("--embedder", default="minilm", help="minilm or wordllama")
     parser.add_argument("--peers", default="", help=f"comma-separated: {','.join(PEERS)}")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments, rest = parser.parse_known_args()
+    if arguments.store == "postgres":
+        import scale_postgres
+
+        scale_postgres.main(["--n", str(arguments.n), *rest])
+        return
+    if rest:
+        parser.error(f"unknown arguments {rest}")
     names = [name.strip() for name in arguments.peers.split(",") if name.strip()]
     unknown = [name for name in names if name not in PEERS]
     if unknown or arguments.n < 2_000:

@@ -341,12 +341,7 @@ def shared_options() -> list[click.Option]:
         )
 
     return [
-        named(
-            "--store",
-            "AGENTMEM_STORE",
-            "The store's file, or postgresql://host/database.",
-            metavar="PATH",
-        ),
+        named("--store", "AGENTMEM_STORE", "A file, or postgresql://host/db.", metavar="PATH"),
         named("--user", "AGENTMEM_USER", "Whose memory is meant."),
         named("--project", "AGENTMEM_PROJECT", "In which project."),
         named("--agent", "AGENTMEM_AGENT", "Of which agent."),

@@ -156,6 +156,15 @@ class _Names:
         self._owners: dict[Owner, int] = {}
         self._strands: dict[tuple[int, str, str], int | None] = {}
 
+    def look_up(self, memories: Iterable[Memory]) -> None:
+        """Find the owners of many memories at once; those who are new are made one by one."""
+        wanted = {owner_key(owner): owner for owner in set(map(owned_by, memories))}
+        for key, number in self._transaction.all(
+            "SELECT key, owner FROM owners WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
+            keys=list(wanted),
+        ):
+            self._owners[wanted[bytes(key)]] = number
+
     def of(self, memory: Memory) -> tuple[int, int | None]:
         owner = owned_by(memory)
         if owner not in self._owners:
@@ -174,6 +183,7 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
         transaction, [edge for entry in entries for edge in supersession_edges(entry.memory)]
     )
     names = _Names(transaction)
+    names.look_up(entry.memory for entry in entries)
     places = [names.of(entry.memory) for entry in entries]
     rows = _new_rows(transaction, len(entries))
     stored = [
