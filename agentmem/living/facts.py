@@ -514,7 +514,7 @@ def value_of(match: re.Match[str]) -> str:
 
 def subject_of(text: str) -> str | None:
     """The subject as it may stand in a key: "" for "we", None when it is no name of a thing."""
-    stripped = P.our_own.sub("the ", P.for_now.sub("", text.strip()))
+    stripped: str = P.our_own.sub("the ", P.for_now.sub("", text.strip()))
     if P.speakers.match(stripped):
         return ""
     if P.of_others.match(stripped):
