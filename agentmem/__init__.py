@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmem.agent.adapters.anthropic import wrap_anthropic
     from agentmem.agent.adapters.litellm import MemoryLogger
     from agentmem.agent.adapters.openai import wrap_openai
     from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
     from agentmem.agent.tool_runner import ToolRunner
     from agentmem.agent.tools import Tool, as_tool
     from agentmem.agent.turn import Turn
-    from agentmem.base.config import LoopConfig, Settings
+    from agentmem.base.config import (
+        BudgetConfig,
+        LearnConfig,
+        LoopConfig,
+        RecallConfig,
+        ResultsConfig,
+        Settings,
+    )
     from agentmem.base.errors import (
         AgentMemError,
         DuplicateRecord,
@@ -50,7 +58,7 @@ if TYPE_CHECKING:
     from agentmem.tokens.counter import Corrections, Tokenizer, tokenizer_for
     from agentmem.tokens.encodings import estimate_tokens
 
-__version__ = "0.1.0"
+from agentmem.base import __version__ as __version__
 
 _WHERE = {
     "AddResult": "agentmem.search.results",
@@ -69,6 +77,10 @@ _WHERE = {
     "FixedContentTooLarge": "agentmem.base.errors",
     "Hit": "agentmem.base.types",
     "InvalidMessage": "agentmem.base.errors",
+    "BudgetConfig": "agentmem.base.config",
+    "LearnConfig": "agentmem.base.config",
+    "RecallConfig": "agentmem.base.config",
+    "ResultsConfig": "agentmem.base.config",
     "LoopConfig": "agentmem.base.config",
     "MediaWarning": "agentmem.base.errors",
     "Memory": "agentmem.base.types",
@@ -102,6 +114,7 @@ _WHERE = {
     "run_agent_loop": "agentmem.agent.loop",
     "run_agent_loop_sync": "agentmem.agent.loop",
     "tokenizer_for": "agentmem.tokens.counter",
+    "wrap_anthropic": "agentmem.agent.adapters.anthropic",
     "wrap_openai": "agentmem.agent.adapters.openai",
 }
 
@@ -113,6 +126,7 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "enhanced_search",
     "enhanced_search_sync",
     "wrap_openai",
+    "wrap_anthropic",
     "MemoryManager",
     "AsyncMemoryManager",
     "AddResult",
@@ -125,6 +139,10 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "Fact",
     "Hit",
     "LoopConfig",
+    "RecallConfig",
+    "BudgetConfig",
+    "LearnConfig",
+    "ResultsConfig",
     "Memory",
     "MemoryLogger",
     "Pattern",

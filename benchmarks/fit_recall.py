@@ -70,15 +70,15 @@ def gather(people: list[Path], questions: list[Path], embedder: Any, scale: Mode
 def _ask(memory: Any, query: str, user: str, gold: set[str], scale: Model) -> Asked:
     request = Request(query=query, selection=Selection(reader=Scope(user_id=user)), top_k=100)
     retriever = memory._retriever
-    retriever.index.catch_up()
-    found = retriever._find(request, retriever._row_scope(request.selection), [])
+    memory.index.catch_up()
+    found = retriever.find(request, [])
     if found is None:
         return Asked(user, np.zeros((0, len(FEATURES))), np.zeros(0, dtype=bool), 0, None)
     known = memory.store.get_rows(request.selection.reader, found.rows.tolist())
     texts = [known[row].text if row in known else "" for row in found.rows.tolist()]
     features = compute_features(
         found.evidence,
-        found.question,
+        found.asked.question,
         cosine_mean=scale.cosine_mean,
         cosine_spread=scale.cosine_spread,
     ).astype(np.float64)
@@ -111,7 +111,7 @@ def curve_rows(asked: list[Asked], weights: Float) -> dict[str, Float]:
     for one in asked:
         sums = one.features @ weights
         gate = gate_features(
-            one.features, one.found.evidence, one.found.question, best_sum=float(sums.max())
+            one.features, one.found.evidence, one.found.asked.question, best_sum=float(sums.max())
         )
         best = np.append(sums.max(), gate)
         if one.relevant.any():

@@ -147,11 +147,11 @@ class Asker:
     def ask(self, text: str, user_id: str, **about: Any) -> Example | None:
         request = Request(query=text, selection=Selection(reader=Scope(user_id=user_id)), top_k=50)
         retriever = self._memory._retriever
-        retriever.index.catch_up()
-        found = retriever._find(request, retriever._row_scope(request.selection), [])
+        self._memory.index.catch_up()
+        found = retriever.find(request, [])
         if found is None:
             return None
-        asked = self._memory.embedding.query(found.question.vector_text)
+        asked = found.asked.vector
         language = detect_language(text, self._words)
         grams = np.zeros(GRAMS, dtype=np.float32)
         grams[gram_places(text)] = gram_scale(text)
@@ -160,7 +160,9 @@ class Asker:
             language=language,
             text=text,
             words=word_features(text, self._words),
-            memory=memory_features(found.question, found.evidence, unspaced=language in UNSPACED),
+            memory=memory_features(
+                found.asked.question, found.evidence, unspaced=language in UNSPACED
+            ),
             grams=grams,
             vector=np.zeros(0, dtype=np.float32) if asked is None else asked[1],
             **about,

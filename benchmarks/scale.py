@@ -1,15 +1,16 @@
 """Speed and size of a memory with N chunks, through the public API, beside other systems.
 
-    python benchmarks/scale.py --n 100000 [--text FILE] [--peers fts5,chroma,lancedb,mem0] [--json]
+    python benchmarks/scale.py --n 100000 [--text FILE] [--embedder wordllama]
+        [--peers fts5,chroma,lancedb,mem0] [--json]
 
 Texts are runs of words from real text (the documentation of this package and of Python, or FILE),
-every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's,
-made beforehand: what is measured is the memory. One user owns 1,000 chunks that came scattered
-among all others. Peers are installed into environments of their own under `.bench/`, load the same
-work, and are asked in turn with this process, one question or one add each; one that cannot be
-installed or fails is reported and the others go on. Times are of single calls on this machine: p50,
-`_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy machine changes less. Single
-adds are timed beside bare ones, which are described at `bare_adds`.
+every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's
+(or the one named), made beforehand: what is measured is the memory. One user owns 1,000 chunks
+that came scattered among all others. Peers are installed into environments of their own under
+`.bench/`, load the same work, and are asked in turn with this process, one question or one add
+each; one that cannot be installed or fails is reported and the others go on. Times are of single
+calls on this machine: p50, `_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy
+machine changes less. Single adds are timed beside bare ones, which are described at `bare_adds`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from rich.progress import Progress
 
 import agentmem
 from agentmem.base.protocols import EmbedderId
-from agentmem.search.embedders.wordllama import WordLlamaEmbedder
+from agentmem.search.embedders.base import load_embedder
+from agentmem.search.local import LocalSearch
 from agentmem.text.terms import STOP_WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,16 +91,17 @@ class Given:
 class Work:
     """Texts, questions and vectors, the same for everybody in this run."""
 
-    def __init__(self, n: int, words: NDArray[Any], *, seed: int = 7) -> None:
+    def __init__(self, n: int, words: NDArray[Any], *, embedder: str, seed: int = 7) -> None:
         random = np.random.default_rng(seed)
         self.texts = [make_text(random, words, int(random.integers(12, 41))) for _ in range(n)]
         self.queries = [make_text(random, words, 8) for _ in range(QUERIES)]
-        embedder = WordLlamaEmbedder()
-        self.vectors = np.empty((n, embedder.id.dimensions), dtype=np.float32)
+        model = load_embedder(embedder)
+        assert model is not None
+        self.vectors = np.empty((n, model.id.dimensions), dtype=np.float32)
         for start in range(0, n, BATCH):
             part = slice(start, start + BATCH)
-            self.vectors[part] = embedder.embed_documents(self.texts[part])
-        self.query_vectors = np.stack([embedder.embed_query(query) for query in self.queries])
+            self.vectors[part] = model.embed_documents(self.texts[part])
+        self.query_vectors = np.stack([model.embed_query(query) for query in self.queries])
 
     @property
     def text_bytes(self) -> int:
@@ -226,6 +229,7 @@ def recall(memory: agentmem.MemoryManager, work: Work, n: int, *, k: int) -> flo
     """How many of the `k` nearest by exact search in single precision the vector leg finds."""
     embedder = memory.embedding.serving_id
     assert embedder is not None
+    assert isinstance(memory.index, LocalSearch)
     index = memory.index.vectors(embedder)
     found = 0
     for query in work.query_vectors[:EXACT]:
@@ -318,7 +322,7 @@ COLD = """
 import json, sys, time
 import numpy as np
 sys.path.insert(0, {benchmarks!r})
-import agentmem, faiss, Stemmer, agentmem.memory.manager, agentmem.search.indexes.live
+import agentmem, faiss, Stemmer, agentmem.memory.manager, agentmem.search.local
 from scale import Given, open_memory
 from pathlib import Path
 def held(name):
@@ -372,6 +376,7 @@ def measure(
     result |= {"bulk_per_s": round(rate), "bulk_per_s_cpu": round(rate_cpu)}
     note("building the indexes")
     start = time.perf_counter()
+    assert isinstance(memory.index, LocalSearch)
     memory.index.finish_taking_in()
     result["indexed_after_ms"] = round(1000 * (time.perf_counter() - start), 1)
     first = timed(lambda: memory.search(work.queries[0], threshold=0.0, user_id="everyone"))
@@ -563,6 +568,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--n", type=int, default=20_000, help="how many chunks (at least 2,000)")
     parser.add_argument("--text", type=Path, help="draw words from this file")
+    parser.add_argument("--embedder", default="minilm", help="minilm or wordllama")
     parser.add_argument("--peers", default="", help=f"comma-separated: {','.join(PEERS)}")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -578,7 +584,8 @@ def main() -> None:
     ):
         folder = Path(scratch)
         note("making texts and vectors")
-        work = Work(arguments.n + PEER_ADDS, real_words(arguments.text))
+        words = real_words(arguments.text)
+        work = Work(arguments.n + PEER_ADDS, words, embedder=arguments.embedder)
         try:
             if names:
                 write_work(work, folder)

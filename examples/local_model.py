@@ -21,7 +21,7 @@ from typing import Any
 import openai
 
 import agentmem
-from agentmem import LoopConfig
+from agentmem import BudgetConfig, LoopConfig
 
 WINDOW_TOKENS = 4096
 MODEL = "smollm2"
@@ -68,7 +68,7 @@ def main() -> int:
     with serve() as url, agentmem.open(":memory:") as memory:
         memory.add("The harbour in Oban closes at nine in winter.", user_id="ann")
         plain = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
-        config = LoopConfig(knowledge_budget=400, preference_budget=100)
+        config = LoopConfig(budget=BudgetConfig(knowledge=400, preferences=100))
         client = memory.wrap_openai(plain, scope="ann", config=config)
         stream = client.chat.completions.create(
             model=MODEL,

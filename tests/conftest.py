@@ -14,7 +14,7 @@ _COMMON = {
     "deadline": None,  # machines are noisy; nothing here asserts a time
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("dev", max_examples=100, **_COMMON)  # type: ignore[arg-type]  # mixed dict
+settings.register_profile("dev", max_examples=100, derandomize=True, **_COMMON)  # type: ignore[arg-type]  # mixed dict
 settings.register_profile("deep", max_examples=1000, **_COMMON)  # type: ignore[arg-type]  # mixed dict
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, Self
 
+from agentmem.models.call import trouble_of
 from agentmem.prompt.block import ContextBlock, Source, render_context
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import is_reference
@@ -37,6 +38,9 @@ class NotedTurn:
 
     def tell_degradations(self, tell: Callable[[str], None]) -> None:
         """Nothing of this memory degrades a turn; it breaks."""
+
+    def refused(self, error: BaseException) -> bool:
+        return trouble_of(error) == "too long"
 
     def done(
         self,

@@ -1,7 +1,7 @@
-"""Build the context of one turn: query, search, choose, fill, inject, and the trace of it.
+"""What the steps of a turn hand on, what they are measured with, and the account of them.
 
-`build_context` never raises because memory failed: what did not work is named
-in `degradations`, and the messages go out as they came.
+`agent/turn.py` has the steps. Nothing here raises because memory failed: what did not work is
+named in `degradations`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentmem.base.config import EXTRACTIVE, LoopConfig
@@ -19,26 +18,21 @@ from agentmem.base.errors import BudgetError, FixedContentTooLarge
 from agentmem.base.filters import Selection
 from agentmem.base.guards import Guard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import EMPTY, Hit, Memory, Scope
-from agentmem.living.usage import usage_factor
+from agentmem.base.types import Hit, Memory, Scope
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.budget import Budget, make_package
 from agentmem.prompt.build import (
     BuiltBlock,
     Chosen,
     Room,
-    build_block,
-    choose,
     citations_of,
     is_own_question,
     room_for,
-    write_whole,
+    whole_room,
 )
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.fill import ContextPlan, pack_context
-from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation
-from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import (
     Snapshot,
     looked_at_knowledge,
@@ -55,7 +49,7 @@ from agentmem.tokens.counter import Tokenizer
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
     from agentmem.search.results import SearchResults
 
 
@@ -137,16 +131,20 @@ class Accounts:
 
 
 class Steps:
-    """Runs the steps of a build: times each, and names the one that failed."""
+    """Runs the steps of a build: times each, names the one that failed, and tells `warn` of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None] | None = None) -> None:
+        self._warn = warn
         self.degradations: list[str] = []
         self.timings_ms: dict[str, float] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._lock = threading.Lock()
 
-    def note(self, *problems: str) -> None:
-        """Keep what did not work."""
+    def note(self, *problems: str, known: bool = False) -> None:
+        """Keep what did not work; what is `known` already is no warning again."""
+        if self._warn is not None and not known:
+            for problem in problems:
+                self._warn(problem)
         with self._lock:
             self.degradations += problems
             listeners = tuple(self._listeners)
@@ -186,6 +184,11 @@ LEAST_OFFERED = 15
 WIDER = 5
 """So many times more are looked at when most of them are questions that were asked before."""
 
+SEARCH = "memory search "
+"""How a degradation begins when memory was not searched, or in vain."""
+PAUSED = "; nobody asks it for a while"
+"""How it ends when that opened the breaker."""
+
 How = Literal["searched", "cached", "fallback", "nothing"]
 
 
@@ -208,7 +211,7 @@ class Recaller:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Calls,
         *,
         guard: Guard | None = None,
         cache: TtlCache[Recalled] | None = None,
@@ -221,17 +224,18 @@ class Recaller:
 
     def recall(self, queries: Sequence[str], scope: Scope, config: LoopConfig) -> Recalled:
         """What the queries find together; a memory found by several keeps its best score."""
-        if not queries or not config.top_k:
+        if not queries or not config.recall.turn_top_k:
             return Recalled()
         attempt = self.guard.call(
             lambda: self._search(tuple(queries), scope, config),
-            timeout_seconds=config.retrieval_timeout_seconds,
+            timeout_seconds=config.recall.timeout_seconds,
         )
         if attempt.value is not None:
             return attempt.value
         if attempt.refused:
-            return self._recent(scope, config, f"memory search is {attempt.problem}")
-        return Recalled(degradations=(f"memory search failed: {attempt.problem}",))
+            return self._recent(scope, config, f"{SEARCH}is {attempt.problem}")
+        opened = PAUSED if attempt.opened else ""
+        return Recalled(degradations=(f"{SEARCH}failed: {attempt.problem}{opened}",))
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -240,7 +244,7 @@ class Recaller:
 
     def _search(self, queries: tuple[str, ...], scope: Scope, config: LoopConfig) -> Recalled:
         memory = self._memory
-        wanted = max(LEAST_OFFERED, OFFERED * config.top_k)
+        wanted = max(LEAST_OFFERED, OFFERED * config.recall.turn_top_k)
         # Read before the search: an answer kept under a sequence is never older than it.
         state = (memory.store.feed.seq(), memory.embedding.serving_id, memory.embedding.error)
         best: dict[str, Hit] = {}
@@ -248,7 +252,7 @@ class Recaller:
         how: How = "cached"
         found: list[Recalled] = []
         for query in queries:
-            key = (scope, query, wanted, config.search_mode, state)
+            key = (scope, query, wanted, config.recall.search_mode, state)
             kept = self.cache.get(key)
             if kept is None:
                 how = "searched"
@@ -292,7 +296,7 @@ class Recaller:
             query,
             top_k=wanted,
             threshold=0.0,
-            mode=config.search_mode,
+            mode=config.recall.search_mode,
             user_id=scope.user_id,
             project_id=scope.project_id,
             agent_id=scope.agent_id,
@@ -304,10 +308,10 @@ class Recaller:
         selection = Selection(reader=scope)
 
         def newest() -> tuple[Memory, ...]:
-            return self._memory.store.recent(selection, limit=OFFERED * config.top_k)
+            return self._memory.store.recent(selection, limit=OFFERED * config.recall.turn_top_k)
 
         try:
-            found = self._lanes.run(newest, config.retrieval_timeout_seconds)
+            found = self._lanes.run(newest, config.recall.timeout_seconds)
         except Exception as error:  # noqa: BLE001 - the turn goes on without memories
             return Recalled(degradations=(problem, f"recent memories failed: {error}"))
         return Recalled(
@@ -349,11 +353,13 @@ class Ask:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What the model takes, as it is known when the context is built; later lessons are the
-    next one's. `sure` says that the table or the caller names its size."""
+    next one's. `sure` says that the caller, a table or a refusal names its size; that of a
+    named model where nobody does is `open`: it takes what it is sent until it refuses."""
 
     tokens: int
     reserve_tokens: int
     sure: bool
+    open: bool = False
 
     @property
     def limit_tokens(self) -> int:
@@ -400,180 +406,28 @@ class Filled:
     built: Lazy[BuiltBlock]
 
 
-def build_context(runtime: Runtime, ask: Ask) -> Context:
-    """The messages of `ask` with what memory knows of them.
-
-    `BudgetError` is raised, with `trim` only, when what must be sent does not
-    fit into a window whose size is known; nothing else is.
-    """
-    steps = Steps()
-    scale = _scale(runtime, ask)
-    nothing: tuple[str, ...] = ()
-    steps.note(*steps.run("readiness", runtime.readiness, nothing))
-    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
-    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
-    found = _search(runtime, ask, queries, steps)
-    choice = _choose(runtime, ask, found, scale, steps)
-    filled = _fill(ask, found, choice, scale, steps)
-    at, snapshot_id = runtime.now(), runtime.new_id()
-    message_id = ask.message_id or runtime.new_id()
-    offered = len(choice.chosen.candidates)
-    plan = Lazy(lambda: _pack(ask, filled.built.value, scale, steps, offered=offered, now=at))
-    messages = _inject(ask, filled, plan, steps)
-    trace = partial(
-        _trace, ask, found, choice, filled, planned=plan, scale=scale, steps=steps,
-        created_at=at, snapshot_id=snapshot_id, message_id=message_id,
-    )  # fmt: skip
-    return Context(
-        messages=messages,
-        text=filled.text,
-        shows_knowledge=filled.shows_knowledge,
-        hits=choice.hits,
-        snapshot_id=snapshot_id,
-        message_id=message_id,
-        accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
-    )
-
-
-def _scale(runtime: Runtime, ask: Ask) -> Scale:
-    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.context_window)
+def measure(runtime: Runtime, ask: Ask) -> Scale:
+    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.budget.context_window)
     reserve = tokenizer.reserve.total
-    named = ask.model not in ("", EXTRACTIVE) or ask.config.context_window is not None
+    named = ask.model not in ("", EXTRACTIVE)
     window = Window(
         tokens=tokenizer.available_tokens + reserve,
         reserve_tokens=reserve,
-        sure=named and tokenizer.window_known,
+        sure=tokenizer.window_known and (named or ask.config.budget.context_window is not None),
+        open=named and not tokenizer.window_known,
     )
     return Scale(tokenizer=tokenizer, window=window, notes=notes)
 
 
-def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
-    secret = steps.run("secret", runtime.secret, None)
-    profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
-    recalled = Recalled()
-    if secret is not None:
-        recalled = steps.run(
-            "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
-        )
-    steps.note(*recalled.degradations)
-    return Found(secret=secret, queries=queries, profile=profile, recalled=recalled)
-
-
-def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps) -> Choice:
-    """The best of what was found; with tiers, those decide what is offered and in what order."""
-    hits, now = found.recalled.hits, runtime.now()
-    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
-    chosen = steps.run(
-        "choose",
-        lambda: choose(
-            hits,
-            ask.messages,
-            top_k=ask.config.top_k,
-            threshold=ask.config.similarity_threshold,
-            now=now,
-            factors=factors,
-        ),
-        Chosen(),
-    )
-    room = _room(ask, scale, steps)
-    choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
-    if ask.config.assembly != "tiers" or found.secret is None:
-        return choice
-    offer = steps.run(
-        "tiers",
-        lambda: runtime.tiers.offer(
-            ask.scope,
-            budget_tokens=room.knowledge_tokens,
-            signals=ask.signals,
-            task=found.queries[0] if found.queries else "",
-            chosen=chosen,
-            hits=hits,
-            profile=found.profile,
-            config=ask.config,
-            count=scale.tokenizer,
-        ),
-        None,
-    )
-    if offer is None:
-        return choice
-    steps.note(*offer.degradations)
-    chosen, hits = offer.as_chosen(chosen, hits)
-    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
-
-
-def _fill(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
-    """The block that has room, rendered; where all of it surely fits, it is counted later."""
-    chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
-    if found.secret is None or room.limit_tokens <= 0:
-        return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
-    pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
-    offered: dict[str, Any] = {
-        "secret": found.secret,
-        "limit_tokens": room.limit_tokens,
-        "user_profile": [memory.text for memory in found.profile],
-        "profile_tokens": min(ask.config.preference_budget, room.limit_tokens),
-        "candidates": chosen.candidates,
-        "knowledge_tokens": room.knowledge_tokens,
-        "total_found": chosen.related,
-        "working_memory": tuple(pointers.values()),
-        "framing": ask.config.framing,
-        "role": ask.config.reference_role,
-    }
-
-    def build(step: str, otherwise: str | None = None) -> BuiltBlock:
-        return steps.run(
-            step,
-            lambda: build_block(
-                count=tokenizer,
-                count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
-                **offered,
-            ),
-            BuiltBlock(text=otherwise),
-        )
-
-    if not ask.trim:  # where the plan is needed anyway, everything has to be counted
-        whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
-        text = steps.run("block", whole, None)
-        if text is not None:
-            built = Lazy(lambda: build("count", text))
-            return Filled(text=text, shows_knowledge=bool(chosen.candidates), built=built)
-    counted = build("block")
-    return Filled(
-        text=counted.text,
-        shows_knowledge=bool(counted.knowledge.shown),
-        built=Lazy(lambda: counted),
+def window_not_known(tokenizer: Tokenizer) -> str:
+    """What is assumed of a model that nobody lists, and what to do about it."""
+    return (
+        f"the window of {tokenizer.model!a} is not known and {tokenizer.limits.window:,} tokens "
+        "are assumed; set LoopConfig(budget=BudgetConfig(context_window=…))"
     )
 
 
-def _inject(
-    ask: Ask, filled: Filled, plan: Lazy[ContextPlan | None], steps: Steps
-) -> list[dict[str, Any]]:
-    """The messages to send: the caller's, trimmed if they may be, and the reference."""
-    sent: Sequence[Mapping[str, Any]] = ask.messages
-    if ask.trim and plan.value is not None:
-        sent = plan.value.messages
-    messages: list[dict[str, Any]] | None = steps.run(
-        "inject",
-        lambda: inject(
-            sent,
-            filled.text,
-            framing=ask.config.framing,
-            role=ask.config.reference_role,
-            placement=ask.config.placement,
-        ),
-        None,
-    )
-    return [dict(message) for message in sent] if messages is None else messages
-
-
-def _without_old_blocks(ask: Ask) -> Ask:
-    """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
-    keep_earlier = ask.config.placement == "append"
-    kept = ask.messages.without_old_references(keep_earlier=keep_earlier)
-    return ask if kept is ask.messages else replace(ask, messages=kept)
-
-
-def _room(ask: Ask, scale: Scale, steps: Steps) -> Room:
+def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
 
@@ -604,15 +458,22 @@ def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: 
         for message, tokens in zip(ask.messages, counted, strict=True)
         if message.get("role") in SYSTEM_ROLES
     )
+    if window.open:
+        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
+        return whole_room(
+            preference_budget=ask.config.budget.preferences,
+            knowledge_budget=ask.config.budget.knowledge,
+            working_budget=ask.config.budget.working,
+        )
     return room_for(
         window_tokens=window.tokens,
         reserve_tokens=window.reserve_tokens,
         system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
-        preference_budget=ask.config.preference_budget,
-        knowledge_budget=ask.config.knowledge_budget,
-        working_budget=ask.config.working_budget,
+        preference_budget=ask.config.budget.preferences,
+        knowledge_budget=ask.config.budget.knowledge,
+        working_budget=ask.config.budget.working,
     )
 
 
@@ -622,7 +483,7 @@ def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:
     return tokenizer.count_messages([], tools=ask.tools) - tokenizer.count_messages([])
 
 
-def _pack(
+def pack_request(
     ask: Ask,
     built: BuiltBlock,
     scale: Scale,
@@ -661,6 +522,8 @@ def _pack(
         )
 
     def trimmed() -> ContextPlan:
+        if window.open:
+            return whole()
         try:
             return pack()
         except FixedContentTooLarge as error:
@@ -669,7 +532,18 @@ def _pack(
             steps.note(f"what must be sent leaves too little room: {error}")
             return pack(error.needed_tokens + window.reserve_tokens)
 
+    def whole() -> ContextPlan:
+        """Everything, however large it is; said where it is more than was assumed."""
+        counted = sum(tokenizer.count_message(one, warn=False) for one in ask.messages)
+        needed = counted + sum(package.tokens for package in packages) + window.reserve_tokens
+        if needed > window.tokens:
+            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+            steps.note(problem, known=True)
+        return pack(max(window.tokens, needed))
+
     def as_it_is() -> ContextPlan:
+        if window.open:
+            return whole()
         plan = pack()
         error = _too_large(plan)
         if error is not None:
@@ -709,7 +583,7 @@ def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextP
     return plan
 
 
-def _trace(
+def trace_of(
     ask: Ask,
     found: Found,
     choice: Choice,
@@ -762,5 +636,20 @@ def _trace(
 
 def _settings(config: LoopConfig, *, offered: int) -> dict[str, Any]:
     """The settings as they held; tiers offer what they offer, whatever `top_k` says."""
-    found = {name: getattr(config, name) for name in LoopConfig.__slots__}
-    return {**found, "top_k": max(config.top_k, offered)}
+    recall, budget = config.recall, config.budget
+    return {
+        **{name: getattr(config, name) for name in _OWN_SETTINGS},
+        **{f"learn_{name}": getattr(config.learn, name) for name in config.learn.__slots__},
+        **{f"results_{name}": getattr(config.results, name) for name in config.results.__slots__},
+        **{name: getattr(recall, name) for name in recall.__slots__},
+        "top_k": max(recall.turn_top_k, offered),
+        "knowledge_budget": budget.knowledge,
+        "preference_budget": budget.preferences,
+        "working_budget": budget.working,
+        "context_window": budget.context_window,
+    }
+
+
+_OWN_SETTINGS = tuple(
+    name for name in LoopConfig.__slots__ if name not in ("recall", "budget", "learn", "results")
+)

@@ -9,14 +9,15 @@ import threading
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tool
-from agentmem.agent.turn import Turn, session_of, working_for
+from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -35,12 +36,13 @@ from agentmem.models.call import (
     Model,
     as_model,
     figures_of,
+    refuses_tools,
     repack_limit,
     trouble_of,
     wait_seconds,
 )
 from agentmem.prompt.budget import Budget, make_package, tally
-from agentmem.prompt.cite import Citation, resolve_citations
+from agentmem.prompt.cite import Citation, listed_sources, resolve_citations, told_apart
 from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
@@ -48,9 +50,9 @@ from agentmem.text.clean import clean_line
 from agentmem.text.messages import Reply, read_usage, text_of
 
 if TYPE_CHECKING:
+    from agentmem.agent.runtime import Host
     from agentmem.agent.tool_results import WorkingMemory
-    from agentmem.memory.facade import AsyncMemoryManager
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Facade
     from agentmem.tokens.counter import Tokenizer
 
 
@@ -84,14 +86,20 @@ class AgentLoopResult:
 
     `messages` is the conversation to go on with: what was passed in, the steps
     of this turn and the answer, without anything memory added. `sent` is what
-    the model was sent last. `citations` are those the answer uses, `offered`
-    all that it could have used. `why` says what ended the loop.
+    the model was sent last. `answer` is what the model wrote, byte for byte;
+    `citations` are the sources it uses, of the web or of the memory as each
+    says, `offered` all that it could have used. `dangling` are the numbers in
+    it that no source has, and `cleaned` is the answer without them.
+    `preferences` are what the user said of themselves, `taken_back` what they
+    no longer hold to. `why` says what ended the loop.
     """
 
     answer: str
     messages: tuple[Message, ...]
     citations: tuple[Citation, ...] = ()
     offered: tuple[Citation, ...] = ()
+    cleaned: str = ""
+    dangling: tuple[int, ...] = ()
     usage: Mapping[str, int] = field(default_factory=lambda: EMPTY)
     budget: Budget | None = None
     snapshot_id: str = ""
@@ -99,6 +107,7 @@ class AgentLoopResult:
     degradations: tuple[str, ...] = ()
     tool_calls: tuple[ToolOutcome, ...] = ()
     preferences: tuple[Preference, ...] = ()
+    taken_back: tuple[Preference, ...] = ()
     iterations: int = 0
     why: Why = "answered"
     sent: tuple[Message, ...] = ()
@@ -139,7 +148,7 @@ class LoopRun:
     def __init__(
         self,
         *,
-        memory: MemoryManager | None,
+        memory: Host | None,
         model: Model,
         config: LoopConfig,
         on_status: Callable[[Status], Awaitable[None] | None] | None,
@@ -163,6 +172,9 @@ class LoopRun:
         self.sent: list[Any] = []
         self.degradations: list[str] = []
         self.tools: list[Tool] = []
+        self.own_tools: list[Tool] = []
+        self.sources: list[Citation] = []
+        """What has a number in this turn: the reference's sources, then those of the web tool."""
         self.working: WorkingMemory | None = None
         self.limit_tokens: int | None = None
         self.resent: Budget | None = None
@@ -171,14 +183,17 @@ class LoopRun:
         self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
     ) -> AgentLoopResult:
         began = time.perf_counter()
+        if self.memory is not None:
+            require_named(self.memory, scope, self.config)
         await self._say("ready", "memory is off" if self.memory is None else "memory is ready")
         self.tools = tools
         turn: Turn | None = None
         answer, error = "", ""
         why: Why = "answered"
         try:
-            with turn_of(scope):
+            with turn_of(scope, self.sources):
                 turn = await self._turn(given, tools, scope)
+                self.sources += turn.citations if turn is not None else ()
                 answer, why = await self._answer(turn, given)
         except Stopped:
             answer, why, error = "".join(self.heard), "stopped", STOPPED
@@ -188,7 +203,7 @@ class LoopRun:
             raise
         finally:
             self._finish(turn, answer, pages, scope, error=error, began=began)
-        if self.memory is not None and self.config.enable_auto_index:
+        if self.memory is not None and self.config.learn.auto_index:
             await self._say("indexing", "the turn is kept in the background", pages=len(pages))
         await self._say("answer", f"{len(answer):,} characters", why=why)
         return self._result(turn, given, answer, why)
@@ -216,7 +231,10 @@ class LoopRun:
             return await in_thread(build)
 
         def make() -> Turn:
+            if self.model.name in memory.runtime.without_tools:
+                self.config = replace(self.config, memory_tools=False)
             self.working = self._open_working(memory, scope)
+            self.own_tools = tools
             self.tools = self._all_tools(tools)
             turn = Turn(
                 memory,
@@ -264,9 +282,9 @@ class LoopRun:
         )
         return turn
 
-    def _keep_said(self, memory: MemoryManager, given: list[Any], scope: Scope) -> None:
+    def _keep_said(self, memory: Host, given: list[Any], scope: Scope) -> None:
         """Keep what the user said in a turn that was stopped before it began."""
-        if not self.config.enable_auto_index:
+        if not self.config.learn.auto_index:
             return
         try:
             runtime = memory.runtime
@@ -277,7 +295,7 @@ class LoopRun:
         except Exception as error:  # noqa: BLE001 - stopping goes on
             self._degrade(f"what was said was not kept: {type(error).__name__}: {error}")
 
-    def _open_working(self, memory: MemoryManager, scope: Scope) -> WorkingMemory | None:
+    def _open_working(self, memory: Host, scope: Scope) -> WorkingMemory | None:
         try:
             return working_for(memory, scope=scope, model=self.model.name, config=self.config)
         except Exception as error:  # noqa: BLE001 - tools run without it
@@ -295,14 +313,16 @@ class LoopRun:
     # -- the model and its tools ---------------------------------------------------------
 
     async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
+        base = list(turn.messages if turn is not None else given)
+        # The first call may find out that the model takes no tools.
+        reply: Reply | None = await self._first(turn, base)
         schemas = [tool.definition() for tool in self.tools]
         runner = ToolRunner(
             self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
         )
-        base = list(turn.messages if turn is not None else given)
         try:
             for _ in range(self.config.max_iterations):
-                reply = await self._ask(turn, base, schemas)
+                reply = reply or await self._ask(turn, base, schemas)
                 if not reply.tool_calls:
                     return reply.text, "answered"
                 self.steps.append(reply.message)
@@ -313,6 +333,7 @@ class LoopRun:
                     calls=reply.tool_calls,
                 )
                 await self._run_tools(runner, reply.tool_calls)
+                reply = None
         finally:
             self.degradations += runner.degradations
         await self._say("limit", f"{self.config.max_iterations} rounds of tools are used up")
@@ -321,6 +342,28 @@ class LoopRun:
         reply = await self._ask(turn, base, schemas, tools_off=True)
         self.steps.pop()
         return reply.text, "limit"
+
+    async def _first(self, turn: Turn | None, base: list[Any]) -> Reply:
+        """The first reply; a model that refuses tools is asked again without those of memory."""
+        schemas = [tool.definition() for tool in self.tools]
+        try:
+            return await self._ask(turn, base, schemas)
+        except Exception as error:
+            ours = len(self.tools) - len(self.own_tools)
+            if self.heard or self.memory is None or not ours or not refuses_tools(error):
+                raise
+        self.iterations -= 1
+        self.config = replace(self.config, memory_tools=False)
+        self.tools = self.own_tools
+        if turn is not None:
+            self.working = self._open_working(self.memory, turn.scope)
+        reply = await self._ask(turn, base, [tool.definition() for tool in self.tools])
+        self.memory.runtime.without_tools.add(self.model.name)
+        self._degrade(
+            f"{self.model.name or 'the model'} takes no tools, so those of the memory are left "
+            "out; LoopConfig(memory_tools=False) leaves them out from the start"
+        )
+        return reply
 
     async def _run_tools(self, runner: ToolRunner, calls: Sequence[Mapping[str, Any]]) -> None:
         """Run the calls of one reply; stopped in between, each has an answer to go on with."""
@@ -412,6 +455,8 @@ class LoopRun:
             return messages
         try:
             tokenizer = self._tokenizer()
+            if not (small or tokenizer.window_known or not self.model.name):
+                return messages  # nobody knows what fits until the model refuses
             limit = tokenizer.available_tokens if self.limit_tokens is None else self.limit_tokens
             limit = max(1, limit - tokenizer.count_messages([], tools=schemas))
             if sum(map(tokenizer.count_message, messages)) <= limit:
@@ -440,11 +485,9 @@ class LoopRun:
         self.limit_tokens = repack_limit(
             figures, estimated_tokens=estimated, reserve_tokens=tokenizer.reserve.total
         )
-        if self.memory is not None and self.model.name and figures.counted_tokens:
+        if self.memory is not None and self.model.name:
             with contextlib.suppress(Exception):  # only the next turn's count is poorer for it
-                self.memory.runtime.observe(
-                    self.model.name, estimated=estimated, actual=figures.counted_tokens
-                )
+                self.memory.runtime.refused(self.model.name, estimated=estimated, error=error)
         tool_tokens = tokenizer.count_messages([], tools=schemas)
         room = self.limit_tokens - tool_tokens
         before = len(self.sent)
@@ -476,7 +519,7 @@ class LoopRun:
 
     def _tokenizer(self) -> Tokenizer:
         if self.memory is not None:
-            window = self.config.context_window
+            window = self.config.budget.context_window
             return self.memory.runtime.tokenizer(self.model.name, window)[0]
         from agentmem.tokens.counter import tokenizer_for
 
@@ -497,6 +540,7 @@ class LoopRun:
         began: float,
     ) -> None:
         if turn is not None:
+            turn.outcomes += map(_as_outcome, self.outcomes)
             for outcome in self.outcomes:
                 if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
                     turn.note_call(outcome.name, outcome.arguments, result_id=outcome.result_id)
@@ -508,7 +552,7 @@ class LoopRun:
                 error=error,
                 keep_answer=self.model.name != EXTRACTIVE,  # it only quotes what is kept already
             )
-        if self.memory is None or not self.config.enable_auto_index:
+        if self.memory is None or not self.config.learn.auto_index:
             return
         whose = {name: getattr(scope, name) for name in Scope.__slots__}
         for page in pages:
@@ -521,14 +565,16 @@ class LoopRun:
     def _result(
         self, turn: Turn | None, given: list[Any], answer: str, why: Why
     ) -> AgentLoopResult:
-        offered = turn.citations if turn is not None else ()
-        cited = resolve_citations(answer, offered).cited if offered else ()
+        offered = self._offered(answer)
+        resolved = resolve_citations(answer, offered)
         last = [{"role": "assistant", "content": answer}] if answer or why != "stopped" else []
         return AgentLoopResult(
             answer=answer,
             messages=(*given, *self.steps, *last),
-            citations=cited,
+            citations=resolved.cited,
             offered=offered,
+            cleaned=resolved.text,
+            dangling=resolved.missing,
             usage=dict(self.usage),
             budget=turn.budget if turn is not None else None,
             snapshot_id=turn.snapshot_id if turn is not None else "",
@@ -536,27 +582,52 @@ class LoopRun:
             degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
             tool_calls=tuple(self.outcomes),
             preferences=turn.preferences if turn is not None else (),
+            taken_back=turn.taken_back if turn is not None else (),
             iterations=self.iterations,
             why=why,
             sent=tuple(self.sent),
             block=turn.block_text if turn is not None else "",
         )
 
+    def _offered(self, answer: str) -> tuple[Citation, ...]:
+        """Every source that has a number in this turn, those of the caller's own tools too."""
+        listed: dict[int, Citation] = {}
+        for outcome in self.outcomes:
+            if outcome.ok and outcome.name != "memory_search":
+                for citation in listed_sources(outcome.content):
+                    listed.setdefault(citation.index, citation)
+        return told_apart(answer, self.sources, tuple(listed.values()))
+
     # -- inside ----------------------------------------------------------------------------
 
     def _degrade(self, problem: str) -> None:
         self.degradations.append(problem)
-        _log.warning("memory degraded: %s", problem)
+        try:
+            warn = _log.warning if self.memory is None else self.memory.runtime.warn
+            warn(problem)
+        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+            _log.warning("memory degraded: %s", problem)
 
     async def _say(self, step: Step, text: str, **data: Any) -> None:
         if self.on_status is not None:
             await awaited(self.on_status(Status(step=step, text=text, data=data)))
 
 
+def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
+    reads = outcome.arguments.get("id", "") if outcome.name == READ_TOOL else ""
+    stands_in = outcome.result_id and outcome.result_id in outcome.content and not reads
+    return CallOutcome(
+        name=outcome.name,
+        ok=outcome.ok,
+        kept_as=outcome.result_id if stands_in and outcome.ok else "",
+        reads=reads if isinstance(reads, str) else "",
+    )
+
+
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     tools: Sequence[Any] = (),
     messages: Sequence[Any] = (),
@@ -580,10 +651,12 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
+    manager = _manager(memory)
+    usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
-        memory=_manager(memory),
+        memory=manager,
         model=as_model(model, options=model_options),
-        config=config or LoopConfig(),
+        config=config or usual,
         on_status=on_status,
         on_chunk=on_chunk,
         signal=signal,
@@ -596,7 +669,7 @@ async def run_agent_loop(
 def run_agent_loop_sync(
     goal: str | Sequence[Mapping[str, Any]],
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
     **options: Any,
 ) -> AgentLoopResult:

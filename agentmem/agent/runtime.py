@@ -5,38 +5,52 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
 import warnings
 from collections import ChainMap
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.agent.context import Recalled, Recaller
 from agentmem.base.config import EXTRACTIVE, LoopConfig
-from agentmem.base.errors import AgentMemWarning
+from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
+from agentmem.models.call import figures_of
 from agentmem.prompt.query import read_queries
-from agentmem.tokens.counter import Corrections, Tokenizer
+from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 
 if TYPE_CHECKING:
     from agentmem.agent.context import Context
     from agentmem.agent.trace import Trace
+    from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
-    from agentmem.memory.manager import MemoryManager
     from agentmem.prompt.messages import Conversation
     from agentmem.sources.background import Worker
-    from agentmem.sources.indexer import Indexer
+    from agentmem.sources.indexer import Indexer, Paged
+
+
+if TYPE_CHECKING:
+
+    class Host(Paged, Protocol):
+        """A memory that serves a loop."""
+
+        @property
+        def runtime(self) -> Runtime: ...
+        @property
+        def under_way(self) -> UnderWay: ...
 
 
 _log = logging.getLogger(__name__)
@@ -46,6 +60,10 @@ DEFAULT_MODEL = "gpt-4o"
 CORRECTIONS = "token corrections"
 NOTABLE = 0.01
 """By so much has a correction to change before it is written; the rest is written at the end."""
+WIDER = 1.25
+"""By this factor has a prompt to be longer than any before to be written down at once."""
+LOGGED = ("embedder: ", "background work failed: ")
+_NUMBER = re.compile(r"\d+")
 SETTLE_SECONDS = 10.0
 TURN_SECONDS = 600.0
 """How long the steps of one turn find the block that was built for it."""
@@ -56,10 +74,8 @@ SHOWN_BLOCKS = 50
 class Runtime:
     """Made by the first turn of a memory and closed with it."""
 
-    def __init__(self, memory: MemoryManager, *, keep_up: Callable[[], None]) -> None:
+    def __init__(self, memory: Paged) -> None:
         self.memory = memory
-        self._keep_up = keep_up
-        """Takes in what was written, so that the next search finds it done."""
         self.recaller = Recaller(memory)
         self.preferences = PreferenceStore(memory)
         self.blocks: TtlCache[tuple[Conversation, Context]] = TtlCache(
@@ -72,10 +88,15 @@ class Runtime:
             memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
         )
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
+        self._warned: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=60)
+        self._warned_of_nameless = False
         self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
-        self._saved_ratios: dict[str, float] = {}
-        self._unsaved: list[tuple[str, float, float]] = []
+        self._saved: dict[str, Correction] = {}
+        self._unsaved: list[Lesson] = []
+        self._assumed: set[str] = set()
+        self.without_tools: set[str] = set()
+        """The models that refused the tools of the memory."""
         self.problems: tuple[str, ...] = ()
 
     @cached_property
@@ -96,14 +117,17 @@ class Runtime:
         worker.handle(PAGE, self._index_page)
         worker.handle(MESSAGES, self._index_messages)
         worker.handle(SNAPSHOT, self._write_trace)
-        worker.when_idle(self._keep_up)
+        worker.when_idle(self.memory.index.keep_up)
         return worker
 
     @cached_property
     def indexer(self) -> Indexer:
         from agentmem.sources.indexer import Indexer
 
-        return Indexer(self.memory)
+        def note_said(trace: str, ids: Sequence[str], scope: Scope) -> None:
+            self.trace.note_said(trace, ids, scope=scope)
+
+        return Indexer(self.memory, worker=self.worker, note_said=note_said)
 
     @cached_property
     def trace(self) -> Trace:
@@ -124,13 +148,13 @@ class Runtime:
     def tiers(self) -> Tiers:
         from agentmem.living.tiers import Tiers
 
-        return Tiers(self.memory, self.predictions)
+        return Tiers(self.memory, self.predictions, count=lambda: self.tokenizer("")[0])
 
     @cached_property
     def prefetcher(self) -> Prefetcher:
         from agentmem.living.tiers import Prefetcher
 
-        return Prefetcher(self.memory)
+        return Prefetcher(self.tiers, expect=self.expect)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -161,6 +185,27 @@ class Runtime:
             if problem:
                 problems.append(f"background work failed: {problem}")
         return tuple(problems)
+
+    def warn(self, problem: str) -> None:
+        """Log what did not work, with its cause; once a minute, however many turns it hurts.
+
+        What the embedder and the background say, they have logged themselves.
+        """
+        cause = _NUMBER.sub("#", problem)
+        if not problem.startswith(LOGGED) and self._warned.get(cause) is None:
+            self._warned.put(cause, True)
+            _log.warning("memory degraded: %s", problem)
+
+    def warn_of_the_nameless(self) -> None:
+        """Log once that a caller names no user, so that callers share what is remembered."""
+        with self._lock:
+            said, self._warned_of_nameless = self._warned_of_nameless, True
+        if not said:
+            _log.warning(
+                "A turn names no user: all turns without one share one memory. %s "
+                "With strict_scope=True such turns are refused.",
+                NAME_THE_USER,
+            )
 
     def now(self) -> datetime:
         return self.memory.clock.now()
@@ -210,10 +255,8 @@ class Runtime:
 
     def mark_of(self, kind: str) -> Hashable:
         """Something that is the same only while no memory of this kind came, changed or went."""
-        from agentmem.stores.values import name_id
-
         try:
-            mark = self.memory.index.changes_of(name_id(kind))
+            mark = self.memory.index.changes_of(kind)
         except Exception:  # noqa: BLE001 - whoever reads the store next says what is wrong with it
             mark = None
         return ("seq", self.memory.store.feed.seq()) if mark is None else mark
@@ -232,6 +275,13 @@ class Runtime:
             self._tokenizers[model, context_window] = known
         return known
 
+    def first_assumed(self, tokenizer: Tokenizer) -> bool:
+        """Whether nobody asked this before of a model whose window had to be assumed."""
+        with self._lock:
+            known = tokenizer.model in self._assumed
+            self._assumed.add(tokenizer.model)
+        return not known
+
     def estimate_tokens(self, model: str, note: str) -> None:
         """Estimate the tokens of `model` from now on unless they are counted already."""
         if (model, None) not in self._tokenizers:
@@ -244,6 +294,21 @@ class Runtime:
     def observe(self, model: str, *, estimated: int | Lazy[int], actual: int) -> None:
         """Learn from what a provider counted, in the background, and keep it in the store."""
         self.worker.submit("observed", {"model": model, "estimated": estimated, "actual": actual})
+
+    def refused(self, model: str, *, estimated: int, error: BaseException) -> None:
+        """Learn from a refusal how much `model` takes: for the next call at once, and for good."""
+        figures = figures_of(error)
+        lesson = Lesson(
+            model=self.tokenizer(model)[0].model,
+            estimated=estimated,
+            counted=figures.counted_tokens,
+            window=figures.window_tokens,
+            refused=True,
+        )
+        lesson.teach(self.corrections)
+        with self._lock:
+            self._unsaved.append(lesson)
+        self.worker.submit("observed", {"model": model, "estimated": 0, "actual": None})
 
     def remember_shown(self, scope: Scope, context: Context) -> None:
         """Keep the block of a context, to know its echoes in what comes back."""
@@ -262,20 +327,26 @@ class Runtime:
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
         from agentmem.base.lazy import made
 
-        estimated, model = made(payload["estimated"]), payload["model"]
-        if estimated:
-            actual = payload["actual"]
-            counter = self.tokenizer(model)[0]
-            learned = counter.observe(estimated, actual)
-            self._unsaved.append((counter.model, estimated, actual))
-            saved = self._saved_ratios.get(model, 0.0)
-            if abs(learned.ratio - saved) > NOTABLE * saved:  # most calls teach nothing new
-                self._save_corrections()
-                self._saved_ratios[model] = learned.ratio
+        estimated, actual = made(payload["estimated"]), payload["actual"]
+        name = self.tokenizer(payload["model"])[0].model
+        if estimated and actual:
+            lesson = Lesson(model=name, estimated=estimated, counted=actual)
+            lesson.teach(self.corrections)
+            with self._lock:
+                self._unsaved.append(lesson)
+        learned, saved = self.corrections.of(name), self._saved.get(name, Correction())
+        if (  # most calls teach nothing new
+            abs(learned.ratio - saved.ratio) > NOTABLE * saved.ratio
+            or learned.worked > WIDER * saved.worked
+            or (learned.window, learned.refused) != (saved.window, saved.refused)
+        ):
+            self._save_corrections()
+            self._saved[name] = learned
 
     def _save_corrections(self) -> None:
         """Add what was learned here to what is kept, in one step, whoever learned the rest."""
-        lessons, self._unsaved = self._unsaved, []
+        with self._lock:
+            lessons, self._unsaved = self._unsaved, []
         kept = self.memory.store.settings.update(CORRECTIONS, lambda raw: _corrected(raw, lessons))
         self.corrections.load(json.loads(kept or "{}"))
 
@@ -313,7 +384,7 @@ class Runtime:
         """Let old tool results of this scope go, in the background and at most once an hour."""
         if self._tidied.get(scope) is None:
             self._tidied.put(scope, True)
-            payload = {"days": config.keep_results_days, "bytes": config.keep_results_bytes}
+            payload = {"days": config.results.keep_days, "bytes": config.results.keep_bytes}
             self.worker.submit("evict", payload, scope=scope, key="evict")
 
     def _evict(self, payload: Mapping[str, Any], scope: Scope) -> None:
@@ -408,13 +479,30 @@ def fingerprints_of(context: Context) -> dict[bytes, None]:
     return {} if block is None else dict.fromkeys(fingerprints(block))
 
 
-def _corrected(raw: str | None, lessons: Sequence[tuple[str, float, float]]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What one call taught: what the provider `counted`, or what it said when it `refused`."""
+
+    model: str
+    estimated: int
+    counted: int | None
+    window: int | None = None
+    refused: bool = False
+
+    def teach(self, known: Corrections) -> None:
+        if self.refused:
+            known.refuse(self.model, self.estimated, counted=self.counted, window=self.window)
+        else:
+            known.observe(self.model, self.estimated, self.counted or 0)
+
+
+def _corrected(raw: str | None, lessons: Sequence[Lesson]) -> str:
     """The kept corrections with a few calls more, whoever taught them the others."""
     known = Corrections()
     with suppress(ValueError):  # what cannot be read starts anew
         known.load(json.loads(raw or "{}"))
-    for model, estimated, actual in lessons:
-        known.observe(model, estimated, actual)
+    for lesson in lessons:
+        lesson.teach(known)
     return json.dumps(known.export())
 
 

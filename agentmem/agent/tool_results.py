@@ -54,7 +54,7 @@ from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
     from agentmem.agent.tools import Tool
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
 
 
 # ----------------------------------------------------------------------------
@@ -72,7 +72,7 @@ _WRITE_READS_SECONDS = 60
 class ResultStore:
     """The stored results of one scope; safe to use from several threads."""
 
-    def __init__(self, manager: MemoryManager, *, scope: Scope, session: str = "") -> None:
+    def __init__(self, manager: Calls, *, scope: Scope, session: str = "") -> None:
         self._manager = manager
         self.scope = scope
         self.session = session
@@ -262,7 +262,7 @@ class WorkingMemory:
 
     def __init__(
         self,
-        manager: MemoryManager,
+        manager: Calls,
         *,
         scope: Scope | None = None,
         count: TokenCounter,

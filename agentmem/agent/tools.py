@@ -19,7 +19,7 @@ from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
     from agentmem.agent.tool_results import WorkingMemory
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
 
 
 # ----------------------------------------------------------------------------
@@ -405,9 +405,7 @@ _SAVE = {
 }  # fmt: skip
 
 
-def memory_tools(
-    manager: MemoryManager, working: WorkingMemory, *, save: bool = False
-) -> tuple[Tool, ...]:
+def memory_tools(manager: Calls, working: WorkingMemory, *, save: bool = False) -> tuple[Tool, ...]:
     """`memory_read`, `memory_search` and, with `save`, `memory_save`; none of them raises."""
 
     def read(id: str, **asked: Any) -> str:  # noqa: A002 - the model's word for it

@@ -1,8 +1,9 @@
-"""One turn of any loop: what to send before the model is asked, what to keep afterwards.
+"""One turn of any loop, from top to bottom.
 
 query → search → choose → fill → render → inject    `build_context`, while the caller waits
-model → reply                                       the caller's, between `messages` and `done`
-plan, trace, usage, indexing                        the background's, made of what waits as `Lazy`
+model                                               the caller's, between `messages` and `done`
+reply                                               `Turn.done`: what is kept of an answer
+background                                          trace, usage, indexing: queued by `done`
 """
 
 from __future__ import annotations
@@ -11,36 +12,227 @@ import logging
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from agentmem.agent.context import Ask, Context, build_context
+from agentmem.agent.context import (
+    Accounts,
+    Ask,
+    Choice,
+    Context,
+    Filled,
+    Found,
+    Recalled,
+    Scale,
+    Steps,
+    measure,
+    pack_request,
+    room_of,
+    trace_of,
+    window_not_known,
+)
 from agentmem.agent.trace import contexts_log, log_context
 from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
-from agentmem.base.errors import BudgetError
+from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import Hit, Scope, served_text
+from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text
 from agentmem.living.preferences import Preference
+from agentmem.living.usage import usage_factor
 from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
+from agentmem.prompt.build import BuiltBlock, Chosen, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
+from agentmem.prompt.fill import ContextPlan
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation, read_conversation
+from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
 if TYPE_CHECKING:
-    from agentmem.agent.runtime import Runtime
+    from agentmem.agent.runtime import Host, Runtime
     from agentmem.agent.tool_results import WorkingMemory
     from agentmem.living.predict import Signal
     from agentmem.living.workflows import Call
-    from agentmem.memory.manager import MemoryManager
+
+
+# ----------------------------------------------------------------------------
+# Before the model: query → search → choose → fill → render → inject.
+
+
+def build_context(runtime: Runtime, ask: Ask) -> Context:
+    """The messages of `ask` with what memory knows of them.
+
+    `BudgetError` is raised, with `trim` only, when what must be sent does not
+    fit into a window whose size is known; nothing else is.
+    """
+    steps = Steps(runtime.warn)
+    scale = measure(runtime, ask)
+    nothing: tuple[str, ...] = ()
+    steps.note(*steps.run("readiness", runtime.readiness, nothing))
+    ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
+    queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
+    if scale.window.open and runtime.first_assumed(scale.tokenizer):
+        steps.note(window_not_known(scale.tokenizer))
+    found = _search(runtime, ask, queries, steps)
+    choice = _choose(runtime, ask, found, scale, steps)
+    filled = _fill_and_render(ask, found, choice, scale, steps)
+    at, snapshot_id = runtime.now(), runtime.new_id()
+    message_id = ask.message_id or runtime.new_id()
+    offered = len(choice.chosen.candidates)
+    plan = Lazy(
+        lambda: pack_request(ask, filled.built.value, scale, steps, offered=offered, now=at)
+    )
+    messages = _inject(ask, filled, plan, steps)
+    trace = partial(
+        trace_of, ask, found, choice, filled, planned=plan, scale=scale, steps=steps,
+        created_at=at, snapshot_id=snapshot_id, message_id=message_id,
+    )  # fmt: skip
+    return Context(
+        messages=messages,
+        text=filled.text,
+        shows_knowledge=filled.shows_knowledge,
+        hits=choice.hits,
+        snapshot_id=snapshot_id,
+        message_id=message_id,
+        accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
+    )
+
+
+def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
+    secret = steps.run("secret", runtime.secret, None)
+    profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
+    recalled = Recalled()
+    if secret is not None:
+        recalled = steps.run(
+            "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
+        )
+    steps.note(*recalled.degradations)
+    return Found(secret=secret, queries=queries, profile=profile, recalled=recalled)
+
+
+def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps) -> Choice:
+    """The best of what was found; with tiers, those decide what is offered and in what order."""
+    hits, now = found.recalled.hits, runtime.now()
+    factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
+    chosen = steps.run(
+        "choose",
+        lambda: choose(
+            hits,
+            ask.messages,
+            top_k=ask.config.recall.turn_top_k,
+            threshold=ask.config.recall.similarity_threshold,
+            now=now,
+            factors=factors,
+        ),
+        Chosen(),
+    )
+    room = room_of(ask, scale, steps)
+    choice = Choice(chosen=chosen, hits=hits, room=room, factors=factors, reasons=EMPTY)
+    if ask.config.recall.assembly != "tiers" or found.secret is None:
+        return choice
+    offer = steps.run(
+        "tiers",
+        lambda: runtime.tiers.offer(
+            ask.scope,
+            budget_tokens=room.knowledge_tokens,
+            signals=ask.signals,
+            task=found.queries[0] if found.queries else "",
+            chosen=chosen,
+            hits=hits,
+            profile=found.profile,
+            config=ask.config,
+            count=scale.tokenizer,
+        ),
+        None,
+    )
+    if offer is None:
+        return choice
+    steps.note(*offer.degradations)
+    chosen, hits = offer.as_chosen(chosen, hits)
+    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
+
+
+def _fill_and_render(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
+    """The block that has room, rendered; where all of it surely fits, it is counted later."""
+    chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
+    if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
+        steps.note(
+            f"the messages leave no room for memory in the window of {scale.window.tokens:,} tokens"
+        )
+    if found.secret is None or room.limit_tokens <= 0:
+        return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
+    pointers = {pointer.id: pointer for pointer in (*ask.pointers, *chosen.pointers)}
+    offered: dict[str, Any] = {
+        "secret": found.secret,
+        "limit_tokens": room.limit_tokens,
+        "user_profile": [memory.text for memory in found.profile],
+        "profile_tokens": min(ask.config.budget.preferences, room.limit_tokens),
+        "candidates": chosen.candidates,
+        "knowledge_tokens": room.knowledge_tokens,
+        "total_found": chosen.related,
+        "working_memory": tuple(pointers.values()),
+        "framing": ask.config.framing,
+        "role": ask.config.reference_role,
+    }
+
+    def build(step: str, otherwise: str | None = None) -> BuiltBlock:
+        return steps.run(
+            step,
+            lambda: build_block(
+                count=tokenizer,
+                count_messages=lambda m: sum(tokenizer.count_message(x) for x in m),
+                **offered,
+            ),
+            BuiltBlock(text=otherwise),
+        )
+
+    if not ask.trim:  # where the plan is needed anyway, everything has to be counted
+        whole = partial(write_whole, at_most=tokenizer.at_most, **offered)
+        text = steps.run("block", whole, None)
+        if text is not None:
+            built = Lazy(lambda: build("count", text))
+            return Filled(text=text, shows_knowledge=bool(chosen.candidates), built=built)
+    counted = build("block")
+    return Filled(
+        text=counted.text,
+        shows_knowledge=bool(counted.knowledge.shown),
+        built=Lazy(lambda: counted),
+    )
+
+
+def _inject(
+    ask: Ask, filled: Filled, plan: Lazy[ContextPlan | None], steps: Steps
+) -> list[dict[str, Any]]:
+    """The messages to send: the caller's, trimmed if they may be, and the reference."""
+    sent: Sequence[Mapping[str, Any]] = ask.messages
+    if ask.trim and plan.value is not None:
+        sent = plan.value.messages
+    messages: list[dict[str, Any]] | None = steps.run(
+        "inject",
+        lambda: inject(
+            sent,
+            filled.text,
+            framing=ask.config.framing,
+            role=ask.config.reference_role,
+            placement=ask.config.placement,
+        ),
+        None,
+    )
+    return [dict(message) for message in sent] if messages is None else messages
+
+
+def _without_old_blocks(ask: Ask) -> Ask:
+    """`ask` with the messages that will go out: what `inject` takes away costs nothing."""
+    keep_earlier = ask.config.placement == "append"
+    kept = ask.messages.without_old_references(keep_earlier=keep_earlier)
+    return ask if kept is ask.messages else replace(ask, messages=kept)
 
 
 # ----------------------------------------------------------------------------
@@ -70,14 +262,49 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
     return kept
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """One tool call: `kept_as` is the id of a result that was stood in for, `reads` the id of
+    the result that the call reads."""
+
+    name: str
+    ok: bool
+    kept_as: str = ""
+    reads: str = ""
+
+
+def count_calls(outcomes: Sequence[CallOutcome]) -> dict[str, int]:
+    """How many calls were made, succeeded, and were corrected later; how many results were kept
+    and read back. Nothing where no tool was called."""
+    own = [one for one in outcomes if not one.name.startswith("memory_")]
+    kept = {one.kept_as for one in own if one.kept_as}
+    read = {one.reads for one in outcomes if one.ok and one.reads}
+    if not own and not read:
+        return {}
+    return {
+        "made": len(own),
+        "succeeded": sum(one.ok for one in own),
+        "corrected": sum(
+            not one.ok and any(later.ok and later.name == one.name for later in own[at:])
+            for at, one in enumerate(own)
+        ),
+        "kept": len(kept | read),  # also results of earlier turns that are read in this one
+        "read_back": len(read),
+    }
+
+
+def require_named(memory: Host, scope: Scope, config: LoopConfig) -> None:
+    """Refuse a turn that names no user, where the memory or the turn is to be strict."""
+    if scope.user_id is None and (config.strict_scope or memory.settings.strict_scope):
+        raise NamelessCaller
+
+
 def session_of(scope: Scope, now: datetime) -> str:
     """What a turn belongs to: its run, or else the day."""
     return scope.run_id or now.date().isoformat()
 
 
-def working_for(
-    memory: MemoryManager, *, scope: Scope, model: str, config: LoopConfig
-) -> WorkingMemory:
+def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -> WorkingMemory:
     """The working memory of a scope, counting as `model` does."""
     from agentmem.agent.tool_results import WorkingMemory
 
@@ -86,8 +313,8 @@ def working_for(
         memory,
         scope=scope,
         count=runtime.tokenizer(model)[0],
-        stand_in_tokens=config.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
-        read_limit_tokens=config.read_limit_tokens,
+        stand_in_tokens=config.results.stand_in_tokens if config.memory_tools else WHOLE_TOKENS,
+        read_limit_tokens=config.results.read_limit_tokens,
         session=session_of(scope, runtime.now()),
     )
 
@@ -104,14 +331,13 @@ def again(kept: Context, given: Conversation, config: LoopConfig) -> Context:
     return replace(kept, messages=messages)
 
 
+# ----------------------------------------------------------------------------
+# Around the model: `messages` go to it, `done` takes its reply, the background keeps the turn.
+
+
 _log = logging.getLogger(__name__)
 
 TASK_CHARACTERS = 2_000
-
-
-@lru_cache(maxsize=1)
-def _usual_config() -> LoopConfig:
-    return LoopConfig()
 
 
 class Turn:
@@ -124,7 +350,7 @@ class Turn:
 
     def __init__(
         self,
-        memory: MemoryManager,
+        memory: Host,
         messages: Sequence[Any],
         *,
         model: str = "",
@@ -141,7 +367,8 @@ class Turn:
         require_text(message_id, "message_id")
         self.memory = memory
         self.scope = scope or Scope()
-        self.config = config or _usual_config()
+        self.config = config or memory.settings.loop
+        require_named(memory, self.scope, self.config)
         self.model = model
         self.dry = dry
         self.preferences: tuple[Preference, ...] = ()
@@ -159,7 +386,11 @@ class Turn:
         self._features: tuple[str, ...] = ()
         self._calls: list[Call] = []
         self._results: list[str] = []
+        self.outcomes: list[CallOutcome] = []
+        """What became of the tool calls of this turn, in their order."""
         try:
+            if self.scope.user_id is None and not dry:
+                memory.runtime.warn_of_the_nameless()
             given = read_conversation(messages)
             self._build(given, tools=tuple(tools or ()), message_id=message_id, trim=trim)
         except BudgetError:
@@ -167,7 +398,7 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self._note("memory", error)
 
-    # -- what to send -----------------------------------------------------------------
+    # -- before the model: what to send --------------------------------------------------
 
     @property
     def messages(self) -> list[Any]:
@@ -245,7 +476,7 @@ class Turn:
         if at is None or self._asked is None:
             self._context = Context(messages=given.copies())
             return
-        if self.config.detect_preferences and not self.dry:
+        if self.config.learn.preferences and not self.dry:
             self._learn(runtime)
         ask = Ask(
             messages=given,
@@ -286,7 +517,7 @@ class Turn:
         """What is going on; learned from only where somebody says so or the tiers need it."""
         noted = self._try("signals", lambda: runtime.noted_signals(self.scope)) or ()
         signals = tuple(dict.fromkeys((*self._signals, *noted)))
-        if (signals or self.config.assembly == "tiers") and self._asked is not None:
+        if (signals or self.config.recall.assembly == "tiers") and self._asked is not None:
             from agentmem.living.predict import Signal
 
             task = Signal(kind="task", value=strip(text_of(self._asked))[:TASK_CHARACTERS])
@@ -308,7 +539,7 @@ class Turn:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
-        if not self.config.working_budget:
+        if not self.config.budget.working:
             return ()
         return self._try("working memory", self._read_pointers) or ()
 
@@ -347,6 +578,8 @@ class Turn:
             "working memory",
             lambda: self.working.keep(name, dict(arguments or {}), output, error=error),
         )
+        kept_as = "" if kept is None or kept.whole else kept.id
+        self.outcomes.append(CallOutcome(name=name, ok=not error, kept_as=kept_as))
         if not error:
             self.note_call(name, arguments or {}, result_id="" if kept is None else kept.id)
         if kept is not None:
@@ -354,17 +587,17 @@ class Turn:
         return error or (output if isinstance(output, str) else repr(output))
 
     def note_call(self, name: str, arguments: Mapping[str, Any], *, result_id: str = "") -> None:
-        """Say that a tool call worked; with `learn_workflows` it is a step of what is learned.
+        """Say that a tool call worked; with `learn.workflows` it is a step of what is learned.
 
         What is learned of it is erased with the result `result_id`.
         """
-        if self.config.learn_workflows:
+        if self.config.learn.workflows:
             from agentmem.living.workflows import read_call
 
             self._try("workflows", lambda: self._calls.append(read_call(name, arguments)))
             self._results += [result_id] if result_id else []
 
-    # -- afterwards --------------------------------------------------------------------
+    # -- the reply, and what the background does with it ---------------------------------
 
     def done(
         self,
@@ -396,13 +629,14 @@ class Turn:
             duration_ms=round(spent, 3),
             usage=plain(usage or {}),
             error=error,
+            calls=count_calls(self.outcomes),
         )
         self._try("trace", lambda: self._complete(outcome))
         self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))
-        if self.config.enable_auto_index:
+        if self.config.learn.auto_index:
             self._try("indexing", lambda: self._index(answer if keep_answer else ""))
         self._try("usage", lambda: self._count_use(answer))
-        if self.config.consolidate_nightly:
+        if self.config.learn.nightly:
             self._try("schedule", self.memory.runtime.nightly.start)
         if self._calls and not error and answer and self._asked is not None:
             goal = text_of(self._asked)
@@ -412,8 +646,25 @@ class Turn:
                     goal, self._calls, self.scope, results=self._results
                 ),
             )
-        if self._working is not None or self.config.working_budget:
+        if self._working is not None or self.config.budget.working:
             self._try("eviction", lambda: self.memory.runtime.tidy_results(self.scope, self.config))
+
+    def refused(self, error: BaseException) -> bool:
+        """Learn from what the model raised; whether it was a request that is too long for it.
+
+        The next turn of this model is built for what it takes.
+        """
+        from agentmem.models.call import trouble_of
+
+        if trouble_of(error) != "too long":
+            return False
+        if self.model:
+            runtime, sent = self.memory.runtime, self._context
+            self._try(
+                "token counts",
+                lambda: runtime.refused(self.model, estimated=sent.estimated_tokens, error=error),
+            )
+        return True
 
     def _complete(self, outcome: Outcome) -> None:
         if self.snapshot_id:
@@ -442,7 +693,7 @@ class Turn:
             return [one for one in (*said, own) if any(map(str.isalnum, one["content"]))]
 
         texts = [*(message["content"] for message in said), answer]
-        listened = self.config.detect_preferences
+        listened = self.config.learn.preferences
         if any(any(map(str.isalnum, text)) for text in texts):
             runtime.indexer.enqueue_messages(
                 Lazy(tell, characters=sum(map(len, texts))),
@@ -451,11 +702,11 @@ class Turn:
                 trace=self.snapshot_id,
                 heard=[one.id for one in self.preferences] if listened else None,
             )
-        if self.config.learn_facts and said:
+        if self.config.learn.facts and said:
             payload: dict[str, Any] = {"messages": said}
-            if self.config.learn_model:
-                payload["model"] = self.config.learn_model
-                payload |= {"calls": self.config.learn_calls, "tokens": self.config.learn_tokens}
+            if self.config.learn.model:
+                payload["model"] = self.config.learn.model
+                payload |= {"calls": self.config.learn.calls, "tokens": self.config.learn.tokens}
             runtime.worker.submit("learn", payload, scope=self.scope)
 
     def _count_use(self, answer: str) -> None:
@@ -503,7 +754,10 @@ class Turn:
     def _note(self, name: str, error: Exception) -> None:
         problem = f"{name} failed: {type(error).__name__}: {error}"
         self._extra.append(problem)
-        _log.warning("memory degraded: %s", problem)
+        try:
+            self.memory.runtime.warn(problem)
+        except Exception:  # noqa: BLE001 - a memory this broken is warned of all the same
+            _log.warning("memory degraded: %s", problem)
 
     def __enter__(self) -> Self:
         return self

@@ -1,1 +1,3 @@
 """The words everybody uses: memories, scopes, errors, checks, settings, filters, guards."""
+
+__version__ = "0.1.0"

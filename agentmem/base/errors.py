@@ -6,6 +6,7 @@
     │   ├── InvalidNumber                     negative, NaN, infinite or of the wrong type
     │   ├── InvalidMessage                    a chat message without role, content or ids
     │   ├── InvalidScope                      a scope or visibility that does not fit
+    │   │   └── NamelessCaller                nobody is named though `strict_scope` wants it
     │   └── InvalidFilter                     a search filter that cannot be read
     ├── BudgetError
     │   ├── FixedContentTooLarge (ValueError) what must be sent is larger than the window
@@ -44,6 +45,17 @@
     ├── RerankerError
     │   ├── RerankerUnavailable               its model folder cannot be read
     │   └── RerankerFailed                    it was asked and gave no usable scores
+    ├── RequestError                          a request to the server that is not answered
+    │   ├── MalformedRequest (ValueError)     no JSON, or not what the call takes
+    │   ├── NotAuthenticated (PermissionError) no token, or none that opens anything
+    │   ├── NotPermitted (PermissionError)    a token that does not open this
+    │   ├── NoSuchRoute (LookupError)         nothing is served at that address
+    │   ├── MethodRefused                     something else is served there
+    │   ├── RequestTooLarge (ValueError)      more bytes than are read
+    │   ├── RequestTooSlow (TimeoutError)     a body that does not arrive
+    │   ├── TooManyRequests                   more of them than are answered
+    │   ├── UpstreamFailed (ConnectionError)  the model's provider did not answer
+    │   └── ServerFailed                      something went wrong inside
     └── MissingExtra (ImportError)            an optional package is not installed
 
     AgentMemWarning (UserWarning)
@@ -57,6 +69,10 @@ Errors carry the value they are about and what to do; they never log.
 from __future__ import annotations
 
 SHOWN_CHARACTERS = 60
+NAME_THE_USER = (
+    'Pass user_id=…, or scope={"user_id": …} to a wrapped client, whose calls may also say '
+    'user=, safety_identifier= or metadata={"user_id": …}.'
+)
 
 
 def shown(value: object) -> str:
@@ -103,6 +119,15 @@ class InvalidMessage(InvalidInput):
 
 class InvalidScope(InvalidInput):
     """A scope or visibility that does not fit together."""
+
+
+class NamelessCaller(InvalidScope):
+    """A turn that names no user, where `strict_scope` refuses such turns."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "user_id", None, "is not said and strict_scope=True wants it", remedy=NAME_THE_USER
+        )
 
 
 class InvalidFilter(InvalidInput):
@@ -360,6 +385,54 @@ class RerankerUnavailable(RerankerError):
 
 class RerankerFailed(RerankerError):
     """The re-ranker was asked and raised, or gave something that is no score."""
+
+
+class RequestError(AgentMemError):
+    """A request to the server that is not answered."""
+
+
+class MalformedRequest(RequestError, ValueError):
+    """A request that cannot be read: no JSON, an unknown field, a wrong type."""
+
+
+class NotAuthenticated(RequestError, PermissionError):
+    """A request without a token that opens anything."""
+
+
+class NotPermitted(RequestError, PermissionError):
+    """A request for more than its token opens."""
+
+
+class NoSuchRoute(RequestError, LookupError):
+    """Nothing is served at this address."""
+
+
+class MethodRefused(RequestError):
+    """This address is there, for another method."""
+
+
+class RequestTooLarge(RequestError, ValueError):
+    """A body, or headers, of more bytes than are read."""
+
+
+class RequestTooSlow(RequestError, TimeoutError):
+    """A request whose body did not arrive in time."""
+
+
+class TooManyRequests(RequestError):
+    """More requests, or streams at once, than one token may have."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(message, remedy=f"Wait {retry_after_seconds} s and ask again.")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UpstreamFailed(RequestError, ConnectionError):
+    """The provider behind the proxy could not be reached, or broke off."""
+
+
+class ServerFailed(RequestError):
+    """Something went wrong inside; the log of the server says where."""
 
 
 class MissingExtra(AgentMemError, ImportError):

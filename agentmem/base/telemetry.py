@@ -104,6 +104,17 @@ def span(
             raise
 
 
+def tell_degradation(problem: str, error: BaseException | None = None) -> None:
+    """Note on the application's own current span that memory did less; an error by its type."""
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace import get_current_span
+
+        told = {"agentmem.problem": problem.partition(":")[0]}
+        if error is not None:
+            told["error.type"] = type(error).__name__
+        get_current_span().add_event("agentmem.degraded", told)
+
+
 def captures() -> bool:
     """Whether the environment asks for texts in spans."""
     return os.environ.get(CAPTURE_VARIABLE, "").strip().lower() in _TRUE
@@ -122,6 +133,6 @@ def _make_tracer() -> Any:
         return None
     from opentelemetry import trace
 
-    from agentmem import __version__
+    from agentmem.base import __version__
 
     return trace.get_tracer("agentmem", __version__)

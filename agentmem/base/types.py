@@ -462,6 +462,7 @@ BEGIN_LINE = (
 
 
 _current: ContextVar[Scope | None] = ContextVar("agentmem_turn_scope", default=None)
+_sources: ContextVar[list[Any] | None] = ContextVar("agentmem_turn_sources", default=None)
 
 
 def scope_of_turn() -> Scope | None:
@@ -469,14 +470,21 @@ def scope_of_turn() -> Scope | None:
     return _current.get()
 
 
+def sources_of_turn() -> list[Any] | None:
+    """The citations of the loop that this call belongs to, to which a tool adds its own with
+    numbers that are free; `None` outside of one."""
+    return _sources.get()
+
+
 @contextmanager
-def turn_of(scope: Scope) -> Iterator[None]:
+def turn_of(scope: Scope, sources: list[Any] | None = None) -> Iterator[None]:
     """Within this block, and in every task and thread begun in it, it is this scope's turn."""
-    token = _current.set(scope)
+    token, kept = _current.set(scope), _sources.set(sources)
     try:
         yield
     finally:
         _current.reset(token)
+        _sources.reset(kept)
 
 
 # ----------------------------------------------------------------------------

@@ -167,6 +167,8 @@ COMMANDS = (
     *_section(
         "Remember and find", "living",
         learn="Keep the facts, decisions and fixes a text states.",
+        assemble="Show what is worth knowing for a task, in tiers.",
+        predict="Show the memories most probably needed now.",
     ),
     *_section(
         "Remember and find", "memories",
@@ -201,11 +203,22 @@ COMMANDS = (
         merge="Put two stores, or two users' memories, together.",
     ),
     *_section(
+        "Serve", "serving",
+        serve="Serve the memory over HTTP, with a page and a proxy.",
+        token="Make, list and revoke the tokens that open it.",  # noqa: S106 - a command's help
+    ),
+    *_section(
         "Look after", "moving",
         export="Write memories to a file, one JSON object a line.",
         import_="Add memories that `export` wrote.",
         backup="Copy the whole store while it is in use.",
         restore="Put a backup in the place of the store.",
+    ),
+    *_section(
+        "Connect", "connect",
+        connect="Connect a coding agent or another program to this memory.",
+        mcp="Serve this memory to a program by the Model Context Protocol.",
+        hook="Take an event of a coding agent: show what is known, keep what is said.",
     ),
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import AgentMemError, InvalidInput, RecordNotFound
 from agentmem.cli.common import (
     FAILED,
@@ -352,7 +352,7 @@ class Talk:
         self._start: tuple[Any, ...] = ({"role": "system", "content": system},) if system else ()
         self._messages: tuple[Any, ...] = self._start
         self._said: list[_Turn] = []
-        self._config = LoopConfig(enable_auto_index=remembers, detect_preferences=remembers)
+        self._config = LoopConfig(learn=LearnConfig(auto_index=remembers, preferences=remembers))
         self.commands: dict[str, Callable[[str], bool]] = {
             "/why": self._why,
             "/prefs": self._prefs,

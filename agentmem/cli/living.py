@@ -17,6 +17,7 @@ from agentmem.cli.common import (
     open_memory,
     read_text,
     screen_of,
+    visible,
     whose_of,
 )
 from agentmem.cli.memories import join
@@ -36,6 +37,8 @@ MESSAGE_FILES = (".json", ".jsonl")
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command("learn")(learn)
+    app.command("assemble")(assemble)
+    app.command("predict")(predict)
     app.command("consolidate")(consolidate)
     app.command("merge")(merge)
     group = app.group("contradictions", invoke_without_command=True)(
@@ -95,6 +98,88 @@ def learn(
         at.print(f"Take it back with: {undo_command(memory, learned.journal_id, whose_of(ctx))}")
     for note in learned.notes:
         at.note(one_line(note))
+
+
+_SIGNAL = click.option(
+    "--signal", "signals", multiple=True, metavar="KIND=VALUE",
+    help="What is going on: file, branch, error, time, collaborator, tool or task; repeatable.",
+)  # fmt: skip
+
+
+@argument("task", nargs=-1, metavar="TASK", help="What is being done, in words.")
+@_SIGNAL
+@click.option("--budget", default=8_000, metavar="N", type=int, help="At most so many tokens.")
+@click.option("--activity", default="general", metavar="NAME", help="How the tiers are divided.")
+@click.option("--model", default="", metavar="NAME", help="Whose tokens are counted.")
+def assemble(
+    ctx: click.Context,
+    task: tuple[str, ...] = (),
+    *,
+    signals: tuple[str, ...] = (),
+    budget: int = 8_000,
+    activity: str = "general",
+    model: str = "",
+) -> None:
+    """Show what is worth knowing for a task, in four tiers, within a token budget."""
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = memory.living.assemble_context(
+            budget, signals=read_pairs(signals), activity=activity, task=" ".join(task),
+            model=model, **whose_of(ctx),
+        )  # fmt: skip
+    shown = [fate for fate in found.fates if fate.outcome != "dropped"]
+    if at.json:
+        tiers = [
+            {"tier": n, "budget_tokens": of, "tokens": found.tier_tokens.get(n, 0)}
+            for n, of in found.tier_budgets.items()
+        ]
+        sources = [{"id": f.id, "tier": f.tier, "tokens": f.tokens, "why": f.why} for f in shown]
+        at.document({
+            "text": found.text, "tokens": found.tokens, "budget_tokens": found.budget_tokens,
+            "tiers": tiers, "sources": sources, "degradations": list(found.degradations),
+        })  # fmt: skip
+        return
+    at.print(visible(found.text) or "Nothing is known that would help.")
+    at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {len(shown):,} memories")
+    for problem in found.degradations:
+        at.note(one_line(problem))
+
+
+@argument("task", nargs=-1, metavar="TASK", help="What is being done, in words.")
+@_SIGNAL
+@click.option("--limit", default=10, metavar="N", type=int, help="At most so many memories.")
+def predict(
+    ctx: click.Context,
+    task: tuple[str, ...] = (),
+    *,
+    signals: tuple[str, ...] = (),
+    limit: int = 10,
+) -> None:
+    """Show the memories most probably needed in this situation, the surest first."""
+    at = screen_of(ctx)
+    said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
+    with open_memory(ctx) as memory:
+        found = memory.living.predict(said, limit, **whose_of(ctx))
+    if at.json:
+        at.document({"predictions": [
+            {"id": p.memory.id, "text": p.memory.text, "confidence": p.confidence,
+             "because": list(p.because)} for p in found
+        ]})  # fmt: skip
+    elif not found:
+        at.print("Nothing was used in such a situation yet.")
+    for one in () if at.json else found:
+        at.print(f"{one.confidence:.2f}  {one_line(one.memory.text)}  ({one.memory.id[-8:]})")
+
+
+def read_pairs(written: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Signals as they are typed: `file=app.py`."""
+    pairs = [tuple(one.partition("=")[::2]) for one in written]
+    for one, (_, value) in zip(written, pairs, strict=True):
+        if not value:
+            raise InvalidInput(
+                "--signal", one, "is no signal", remedy="Write KIND=VALUE, such as file=app.py."
+            )
+    return [(kind, value) for kind, value in pairs]
 
 
 def spend_of(model: str | None, calls: int | None, tokens: int | None) -> Spend | None:

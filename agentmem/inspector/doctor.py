@@ -19,7 +19,6 @@ from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import AgentMemError, StoreCorrupt
 from agentmem.inspector.look import store_option, trace_of
 from agentmem.search.embedders.base import DEFAULT
-from agentmem.search.indexes.live import WORDS
 from agentmem.text.clean import clean_line
 from agentmem.tokens.litellm import import_litellm, listed_limits
 from agentmem.tokens.models import UNKNOWN_WINDOW_TOKENS, find_limits
@@ -186,6 +185,7 @@ def examine(
         "vectors": _vectors,
         "index": _index,
         "jobs": _jobs,
+        "windows": lambda one: _windows(one, now),
         "degradations": lambda one: _degradations(one, now),
     }
     said: set[str] = set()
@@ -355,27 +355,23 @@ def _call(memory: MemoryManager, method: str) -> str:
 
 
 def _index(memory: MemoryManager) -> Iterator[Check]:
-    feed = memory.store.feed
-    memory.index.catch_up()
-    now, known = feed.seq(), memory.index.seq
-    if known < now:
+    index, now = memory.index.state(), memory.store.feed.seq()
+    if index.seq < now:
         yield Check(
             name="index",
             state="warn",
-            found=f"knows writes up to {known:,} of {now:,}",
+            found=f"knows writes up to {index.seq:,} of {now:,}",
             remedy=_call(memory, "upkeep.sync"),
         )
         return
-    rows = f"{len(memory.index.postings):,} rows, in step with write {now:,}"
-    location = Path(memory.store.upkeep.stats().location)
-    saved = feed.index_file(location.name + WORDS) if location.is_file() else None
-    if saved is None or now - saved.seq <= _FEW_WRITES:
+    rows = f"{index.rows:,} rows, in step with write {now:,}"
+    if index.saved_seq is None or now - index.saved_seq <= _FEW_WRITES:
         yield Check(name="index", state="ok", found=rows)
     else:
         yield Check(
             name="index",
             state="warn",
-            found=f"{rows}; the saved copy is {now - saved.seq:,} writes behind",
+            found=f"{rows}; the saved copy is {now - index.saved_seq:,} writes behind",
             remedy=_call(memory, "upkeep.sync"),
         )
 
@@ -396,6 +392,24 @@ def _jobs(memory: MemoryManager) -> Iterator[Check]:
         found=said,
         remedy="What failed is not tried again: store it once more." if failed else "",
     )
+
+
+def _windows(memory: MemoryManager, now: datetime) -> Iterator[Check]:
+    """The windows of the models that were asked lately, where no table lists them."""
+    recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
+    for model in dict.fromkeys(one.model for one in recent if one.model not in ("", EXTRACTIVE)):
+        if find_limits(model, listed_limits()) is not None:
+            continue
+        tokenizer, _ = memory.runtime.tokenizer(model)
+        known, tokens = tokenizer.window_known, f"{tokenizer.limits.window:,} tokens"
+        yield Check(
+            name="window",
+            state="ok" if known else "warn",
+            found=f"{model}: {tokens}, learned from a refusal"
+            if known
+            else f"{model}: not known, {tokens} assumed",
+            remedy="" if known else "Set LoopConfig(context_window=…) to its real size.",
+        )
 
 
 def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:

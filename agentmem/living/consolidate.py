@@ -84,8 +84,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agentmem.memory.base import Base
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -613,7 +612,7 @@ Audience = tuple[Any, ...]
 
 
 def find_similar(
-    memory: Base,
+    memory: Parts,
     rows: Mapping[Row, Memory],
     *,
     changed: Collection[Row] | None = None,
@@ -673,7 +672,7 @@ def _same_text(
 
 
 def _by_vector(
-    memory: Base,
+    memory: Parts,
     members: Sequence[Row],
     changed: set[Row] | None,
     least: float,
@@ -724,37 +723,27 @@ def _add_nearest(
 
 
 def _by_index(
-    memory: Base,
+    memory: Parts,
     members: Sequence[Row],
     changed: set[Row] | None,
     least: float,
     found: dict[tuple[Row, Row], float],
 ) -> set[Row]:
     """The same, row by row through the index: exact comparison would take too long."""
-    import numpy as np
-
-    from agentmem.search.indexes.rows import RowScope
-
     embedder = memory.embedding.serving_id
     if embedder is None:
         return set()
-    memory.index.catch_up()
-    index = memory.index.vectors(embedder)
-    scope = RowScope(rows=np.asarray(members, dtype=np.int64))
     asking = members if changed is None else [row for row in members if row in changed]
-    for start in range(0, len(asking), BLOCK_ROWS):
-        keys, vectors = memory.store.feed.vectors(embedder, rows=asking[start : start + BLOCK_ROWS])
-        for key, vector in zip(keys.tolist(), vectors, strict=True):
-            near, cosines = index.search(vector, MOST_ALIKE + 1, scope=scope)
-            for other, value in zip(near.tolist(), cosines.tolist(), strict=True):
-                if other != key and value >= least:
-                    pair = (min(key, other), max(key, other))
-                    found[pair] = max(found.get(pair, -1.0), value)
+    for key, near, cosines in memory.index.nearest(embedder, asking, MOST_ALIKE + 1, among=members):
+        for other, value in zip(near.tolist(), cosines.tolist(), strict=True):
+            if other != key and value >= least:
+                pair = (min(key, other), max(key, other))
+                found[pair] = max(found.get(pair, -1.0), value)
     return set(members)
 
 
 def _by_words(
-    memory: Base,
+    memory: Parts,
     members: Sequence[Row],
     changed: set[Row] | None,
     least: float,
@@ -840,7 +829,7 @@ class Loaded:
 class Consolidator:
     """Plans and applies consolidations of one memory."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
 
     def run(
@@ -1019,7 +1008,7 @@ def revision_of(
     )
 
 
-def bring_back(memory: MemoryManager, scope: Scope, ids: Sequence[str]) -> JournalEntry:
+def bring_back(memory: Parts, scope: Scope, ids: Sequence[str]) -> JournalEntry:
     """Take the marks of forgetting and of cold from memories."""
     before = [memory.store.get(scope, one) for one in ids]
     after = [
@@ -1036,7 +1025,7 @@ def bring_back(memory: MemoryManager, scope: Scope, ids: Sequence[str]) -> Journ
     return memory.store.journal.apply(scope, revision, at=memory.clock.now())
 
 
-def read_rows(memory: MemoryManager, scope: Scope, selection: Selection) -> dict[int, Memory]:
+def read_rows(memory: Parts, scope: Scope, selection: Selection) -> dict[int, Memory]:
     """The selected memories by row, oldest row first."""
     wanted = memory.store.select_rows(selection).tolist()
     found: dict[int, Memory] = {}
@@ -1058,7 +1047,7 @@ def _is_used(memories: Iterable[Memory]) -> bool:
     return any(one.usage.retrieved or one.usage.cited or one.usage.ignored for one in memories)
 
 
-def _changed_since(memory: MemoryManager, mark: str) -> set[int] | None:
+def _changed_since(memory: Parts, mark: str) -> set[int] | None:
     seen = memory.store.settings.get(mark)
     if seen is None:
         return None
@@ -1088,7 +1077,7 @@ LIMIT_SECONDS = 600.0
 class Nightly:
     """Starts a consolidation at `HOUR` of every day until it is closed."""
 
-    def __init__(self, memory: MemoryManager, *, hour: int = HOUR) -> None:
+    def __init__(self, memory: Parts, *, hour: int = HOUR) -> None:
         self._memory = weakref.ref(memory)  # a night to come keeps no memory alive
         self._hour = hour
         self._lock = threading.Lock()
@@ -1121,7 +1110,7 @@ class Nightly:
         self.start()
 
 
-def run_nightly(memory: MemoryManager, *, limit_seconds: float = LIMIT_SECONDS) -> int:
+def run_nightly(memory: Parts, *, limit_seconds: float = LIMIT_SECONDS) -> int:
     """Consolidate owner by owner until the time is over; gives how many were reached.
 
     One that fails keeps nobody else from it.

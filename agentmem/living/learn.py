@@ -59,7 +59,7 @@ from agentmem.text.sentences import sentences
 
 if TYPE_CHECKING:
     from agentmem.living.models import Model, Spend
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.preferences import Profiled
 
 
 # ----------------------------------------------------------------------------
@@ -729,7 +729,7 @@ class Said:
 class Learner:
     """Learns for one memory."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Profiled) -> None:
         self._memory = memory
 
     def learn(
@@ -943,7 +943,7 @@ class Learner:
         return found[-1] if found else ""
 
 
-def take_back(memory: MemoryManager, scope: Scope, heard: Sequence[str]) -> int:
+def take_back(memory: Profiled, scope: Scope, heard: Sequence[str]) -> int:
     """Undo what a run wrote to the profile, the latest first; how many were still there."""
     gone = 0
     for one in reversed(heard):

@@ -24,7 +24,7 @@ from agentmem.stores.rules import Family, Relation, Revision
 from agentmem.stores.values import ERASED, Entry, Link, Source
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 MERGE = "merge"
@@ -68,7 +68,7 @@ class MergeReport:
 class StoreMerger:
     """Merges into one memory."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._store = memory.store
         self._conflicts: list[MergeConflict] = []

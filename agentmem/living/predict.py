@@ -28,7 +28,7 @@ from agentmem.base.guards import TtlCache
 from agentmem.base.types import LEARN_CITED, Memory, Scope, require_instant
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 SignalKind = Literal["file", "branch", "error", "time", "collaborator", "tool", "task", "cited"]
@@ -369,7 +369,7 @@ class _Lesson:
 class Predictions:
     """The predictors of one memory, read when they are needed."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._lock = threading.RLock()
         self._known: dict[str, tuple[str | None, Predictor]] = {}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_text
 from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
@@ -16,6 +16,7 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
 from agentmem.search.intake import Maker, prepare, scope_of
+from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.detect import DetectedPreference, is_need, of_project
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from agentmem.memory.manager import MemoryManager
     from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
 
 
@@ -89,7 +89,7 @@ class PreferenceStore:
     older stays in the record. `user_id` and the like say whose is meant.
     """
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: Parts) -> None:
         self._memory = memory
         self._keeping = threading.Lock()
 
@@ -711,3 +711,10 @@ def _singular(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word
+
+
+class Profiled(Calls, Protocol):
+    """A memory that knows what users told about themselves."""
+
+    @property
+    def preferences(self) -> PreferenceStore: ...

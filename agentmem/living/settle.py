@@ -39,7 +39,7 @@ from agentmem.stores.rules import Relation, Revision
 from agentmem.stores.values import Link
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -199,9 +199,7 @@ class Resolved:
 class Settler:
     """Contradictions of one memory."""
 
-    def __init__(
-        self, memory: MemoryManager, *, settings: ConsolidationSettings | None = None
-    ) -> None:
+    def __init__(self, memory: Parts, *, settings: ConsolidationSettings | None = None) -> None:
         self._memory = memory
         self._settings = settings or ConsolidationSettings(contradiction_kinds=JUDGED_KINDS)
 

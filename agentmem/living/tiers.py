@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.config import LoopConfig
@@ -36,8 +36,7 @@ from agentmem.text.clean import clean_line, clean_text
 from agentmem.text.terms import analyse_query, mentions
 
 if TYPE_CHECKING:
-    from agentmem.agent.context import Recalled
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.preferences import Profiled
 
 
 Tier = Literal[1, 2, 3, 4]
@@ -675,9 +674,12 @@ class Offer:
 class Tiers:
     """Assembles contexts by tiers from one memory."""
 
-    def __init__(self, memory: MemoryManager, predictions: Predictions) -> None:
+    def __init__(
+        self, memory: Profiled, predictions: Predictions, *, count: Callable[[], TokenCounter]
+    ) -> None:
         self._memory = memory
         self._predictions = predictions
+        self._count = count
         self._fetched: TtlCache[Fetched] = TtlCache(memory.clock)
         self._levels: TtlCache[Levels] = TtlCache(memory.clock, capacity=2_000, ttl_seconds=86_400)
 
@@ -714,7 +716,7 @@ class Tiers:
         count: TokenCounter,
     ) -> TieredContext:
         given = self.signals_for(signals, scope)
-        parts = Parts()
+        parts = Attempts()
         fetched = self.fetch(scope, given, parts)
         if task.strip():
             hits = parts.read("search", lambda: self._search(task, scope)) or ()
@@ -742,7 +744,7 @@ class Tiers:
         What the profile says is not said again. Without the tools to read a
         memory, nothing is pointed to.
         """
-        parts = Parts()
+        parts = Attempts()
         fetched = self.fetch(scope, signals, parts)
         by_id = {hit.memory.id: hit for hit in hits}
         wanted = [by_id[candidate.id] for candidate in chosen.candidates]
@@ -768,7 +770,7 @@ class Tiers:
             items,
             budget_tokens,
             count=lambda text: count(text) + SOURCE_TOKENS,
-            shares=shares_for(config.activity),
+            shares=shares_for(config.recall.activity),
         )
         made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
         for fate in order:
@@ -781,7 +783,7 @@ class Tiers:
         """What a caller says is going on, and what was noted before."""
         return tuple(dict.fromkeys((*signals, *self._predictions.current(scope))))
 
-    def fetch(self, scope: Scope, signals: Sequence[Signal], parts: Parts) -> Fetched:
+    def fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> Fetched:
         """Everything the tiers are made of but what a search finds; `parts` notes what failed."""
         store, now = self._memory.store, self._memory.clock.now()
         began = len(parts.problems)
@@ -851,7 +853,7 @@ class Tiers:
         signals: Sequence[Signal],
         task: str,
         scope: Scope,
-        parts: Parts,
+        parts: Attempts,
     ) -> dict[Tier, tuple[Placed, ...]]:
         related = parts.read("relations", lambda: self._predictions.related(signals, scope)) or {}
         near = [path for paths in related.values() for path in paths]
@@ -867,7 +869,7 @@ class Tiers:
 
     def prepare(self, memories: Sequence[Memory]) -> None:
         """Make the texts that these memories will have in the second tier."""
-        count = self._memory.runtime.tokenizer("")[0]
+        count = self._count()
         for memory in memories:
             self._levels_of(memory, 2, count)
 
@@ -883,7 +885,7 @@ class Tiers:
         key = (memory.id, memory.content_hash or memory.text, memory.summary, tier)
         kept = self._levels.get(key)
         if kept is None:
-            kept = Parts().read("levels", lambda: _make_levels(memory, tier, count))
+            kept = Attempts().read("levels", lambda: _make_levels(memory, tier, count))
             if kept is None:
                 return (memory.text[:300],) * 4
             self._levels.put(key, kept)
@@ -977,7 +979,7 @@ def _topics(memories: Sequence[Memory]) -> tuple[Memory, ...]:
     )
 
 
-class Parts:
+class Attempts:
     """Reads the parts of a context; one that fails is left out and named."""
 
     def __init__(self) -> None:
@@ -1025,11 +1027,23 @@ class Prefetched:
     degradations: tuple[str, ...] = ()
 
 
+class Expected(Protocol):
+    """What a turn will recall."""
+
+    @property
+    def hits(self) -> Sequence[Hit]: ...
+    @property
+    def degradations(self) -> Sequence[str]: ...
+
+
 class Prefetcher:
     """Makes one memory ready for what its signals announce."""
 
-    def __init__(self, memory: MemoryManager) -> None:
-        self._memory = memory
+    def __init__(
+        self, tiers: Tiers, *, expect: Callable[[str, Scope, LoopConfig], Expected]
+    ) -> None:
+        self._tiers = tiers
+        self._expect = expect
         self._lanes = Lanes("agentmem-prefetch")
 
     def run(
@@ -1043,8 +1057,8 @@ class Prefetcher:
         """
         require_number(budget_ms, "budget_ms", low=0)
         until = time.perf_counter() + budget_ms / 1000
-        parts = Parts()
-        given = self._memory.runtime.tiers.signals_for(signals, scope)
+        parts = Attempts()
+        given = self._tiers.signals_for(signals, scope)
         fetched = self._try(PREDICTED, partial(self._fetch, scope, given, parts), until, parts)
         answered: list[str] = []
         found: dict[str, None] = {}
@@ -1053,7 +1067,7 @@ class Prefetcher:
             question = question_of(signal)
             if not question:
                 continue
-            expect = partial(self._memory.runtime.expect, question, scope, config)
+            expect = partial(self._expect, question, scope, config)
             recalled = self._try("search", expect, until, parts)
             if recalled is None or recalled.degradations:
                 skipped.append(signal.value)
@@ -1075,7 +1089,7 @@ class Prefetcher:
         """Let go of the threads."""
         self._lanes.close()
 
-    def _try(self, name: str, call: Callable[[], T], until: float, parts: Parts) -> T | None:
+    def _try(self, name: str, call: Callable[[], T], until: float, parts: Attempts) -> T | None:
         """What `call` gives, if there is time and it needs no more than there is."""
         left = until - time.perf_counter()
         if left <= 0:
@@ -1085,16 +1099,14 @@ class Prefetcher:
         except TimedOut:
             return None
 
-    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Parts) -> Fetched:
-        return self._memory.runtime.tiers.fetch(scope, signals, parts)
+    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> Fetched:
+        return self._tiers.fetch(scope, signals, parts)
 
     def _prepare(self, fetched: Fetched | None) -> None:
-        self._memory.runtime.tokenizer("")
-        if fetched is not None:
-            self._memory.runtime.tiers.prepare([memory for memory, _ in fetched.predicted])
+        self._tiers.prepare([memory for memory, _ in fetched.predicted] if fetched else [])
 
 
-def _relevant(recalled: Recalled, config: LoopConfig) -> list[str]:
+def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
     """The ids that a turn would be shown."""
-    least, most = config.similarity_threshold, config.top_k
+    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
     return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]

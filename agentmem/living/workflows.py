@@ -28,7 +28,7 @@ from agentmem.text.clean import clean_line
 from agentmem.text.decode import sound
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Calls
 
 
 LEAST_CALLS = 2
@@ -282,7 +282,7 @@ _SEEN = 20
 class Workflows:
     """What worked before, for each user and project."""
 
-    def __init__(self, memory: MemoryManager, predictions: Predictions) -> None:
+    def __init__(self, memory: Calls, predictions: Predictions) -> None:
         self._memory = memory
         self._predictions = predictions
 

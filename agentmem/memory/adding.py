@@ -16,6 +16,7 @@ from agentmem.base.types import (
     PREFERENCES_URL,
     Document,
     Memory,
+    Origin,
     Scope,
     Visibility,
     Whose,
@@ -391,11 +392,12 @@ class Changing(Adding):
         importance: float | None = None,
         title: str | None = None,
         data: str | None = None,
+        origin: Origin | None = None,
         **whose: Unpack[Whose],
     ) -> Memory:
         """Change a memory in place; what it said before is in `history`.
 
-        `data` is another name for `text`.
+        `data` is another name for `text`; `origin` says whose words it has now.
         """
         if text is not None and data is not None:
             raise InvalidInput("data", data, "is text said twice", remedy="Give one of them.")
@@ -407,7 +409,8 @@ class Changing(Adding):
         changes: dict[str, Any] = {
             name: value
             for name, value in (
-                ("metadata", metadata), ("importance", importance), ("title", title)
+                ("metadata", metadata), ("importance", importance), ("title", title),
+                ("origin", origin),
             )
             if value is not None
         }  # fmt: skip

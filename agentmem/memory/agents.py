@@ -65,8 +65,7 @@ class Agents(Base):
 
             with _MAKING:
                 if self._runtime is None:
-                    keep_up = self._retriever.keep_up
-                    self._runtime = Runtime(cast("MemoryManager", self), keep_up=keep_up)
+                    self._runtime = Runtime(cast("MemoryManager", self))
         return self._runtime
 
     @property
@@ -182,6 +181,20 @@ class Agents(Base):
 
         memory = cast("MemoryManager", self)
         return wrap_openai(client, memory, scope=scope, config=config, on_turn=on_turn)
+
+    def wrap_anthropic(
+        self,
+        client: C,
+        *,
+        scope: ScopeLike | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> C:
+        """An Anthropic client with memory; yours stays as it is."""
+        from agentmem.agent.adapters.anthropic import wrap_anthropic
+
+        memory = cast("MemoryManager", self)
+        return wrap_anthropic(client, memory, scope=scope, config=config, on_turn=on_turn)
 
     def wrap_search(self, fn: Callable[P, T], **options: Any) -> Remembering[P, T]:
         """A web-search function with memory beside its results.

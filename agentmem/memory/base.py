@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,8 +15,9 @@ from agentmem.base.time import SystemClock
 from agentmem.base.types import Ids, Memory, Scope
 from agentmem.living.plans import may_state
 from agentmem.search.embedding import Embedding
-from agentmem.search.indexes.live import LiveIndex
 from agentmem.search.intake import Instant, instant, scope_and_filter
+from agentmem.search.local import LocalSearch
+from agentmem.search.protocol import Search
 from agentmem.search.retriever import Reranker, Retriever
 from agentmem.stores.protocol import Store
 
@@ -37,6 +37,7 @@ class Base:
         clock: Clock | None = None,
         settings: Settings | None = None,
         path: Path | None = None,
+        search: Search | None = None,
         rerank: Reranker | None = None,
         load_embedder: Callable[[str], Embedder | None] | None = None,
     ) -> None:
@@ -45,7 +46,7 @@ class Base:
         self.embedding = Embedding(
             store, embedder, load=load_embedder, background=self.settings.embed_in_background
         )
-        self.index = LiveIndex(store, path=path)
+        self.index: Search = LocalSearch(store, path=path) if search is None else search
         self._closed = False
         self.path = path
         self._runtime: Runtime | None = None
@@ -53,10 +54,7 @@ class Base:
         self.early_pages = Early(self._page_taker)
         self.clock = clock or SystemClock()
         self.ids = Ids(self.clock)
-        self._retriever = Retriever(
-            store, self.index, self.embedding, rerank=rerank, cold=lambda: self._cold_retriever
-        )
-        self._rerank = rerank
+        self._retriever = Retriever(store, self.index, self.embedding, rerank=rerank)
 
     def __repr__(self) -> str:
         where = ":memory:" if self.path is None else str(self.path)
@@ -98,12 +96,6 @@ class Base:
         """What takes a page for the background, and all that it needs."""
         return cast("MemoryManager", self).runtime.indexer.enqueue_page
 
-    @cached_property
-    def _cold_retriever(self) -> Retriever:
-        """Searches what was put away; its index is built when it is first asked."""
-        index = LiveIndex(self.store, path=None, cold=True)
-        return Retriever(self.store, index, self.embedding, rerank=self._rerank)
-
     def _judge_later(self, memories: Sequence[Memory]) -> None:
         """Have new memories compared with what they may contradict."""
         for scope in {one.scope for one in memories if may_state(one)}:
@@ -120,8 +112,6 @@ class Base:
 
     def _forget(self) -> None:
         self.index.forget()
-        if "_cold_retriever" in self.__dict__:
-            self._cold_retriever.index.forget()
         self.embedding.forget()
         if self._runtime is not None:
             self._runtime.forget()

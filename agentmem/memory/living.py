@@ -190,14 +190,13 @@ class Living:
         what counts tokens are loaded, so that any other turn is faster too;
         what takes longer than the budget goes on in the background.
         """
-        from agentmem.base.config import LoopConfig
         from agentmem.living.predict import read_signals
 
         return self._memory.runtime.prefetcher.run(
             scope_of(whose),
             read_signals(signals),
             budget_ms=budget_ms,
-            config=config or LoopConfig(),
+            config=config or self._memory.settings.loop,
         )
 
     def assemble_context(

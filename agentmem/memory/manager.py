@@ -59,7 +59,7 @@ class Reading(Base):
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
         wanted = top_k if top_k is not None else limit
-        settings = self.settings
+        usual = self.settings.recall
         request = Request(
             query=query,
             selection=self._selection(
@@ -72,9 +72,9 @@ class Reading(Base):
                 until=until,
                 as_of=as_of,
             ),
-            top_k=settings.top_k if wanted is None else wanted,
-            threshold=settings.similarity_threshold if threshold is None else threshold,
-            mode=mode or settings.search_mode,
+            top_k=usual.search_top_k if wanted is None else wanted,
+            threshold=usual.similarity_threshold if threshold is None else threshold,
+            mode=mode or usual.search_mode,
             explain=explain,
             cold=cold,
             now=self.clock.now(),
@@ -169,14 +169,11 @@ class Closing(Base):
         if self.settings.save_indexes:
             self._save_quietly()
         self.index.close()
-        if "_cold_retriever" in self.__dict__:
-            self._cold_retriever.index.close()
         self.store.close()
 
     def _save_quietly(self) -> None:
         try:
-            if self.index.worth_saving:
-                self.index.save(self.embedding.serving_id)
+            self.index.save(self.embedding.serving_id, if_worth=True)
         except (AgentMemError, OSError) as error:
             _log.warning(
                 "The indexes could not be saved; they are built at the next open: %s", error

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from agentmem.base.checks import require_path
-from agentmem.base.config import Settings, default_path
+from agentmem.base.config import (
+    BudgetConfig,
+    Durability,
+    LearnConfig,
+    RecallConfig,
+    ResultsConfig,
+    Settings,
+    default_path,
+)
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import Clock, Embedder
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.embedders.base import DEFAULT, load_embedder
 from agentmem.search.retriever import Reranker
 from agentmem.stores.values import Restored
+
+_USUAL = Settings()
 
 
 def open(  # noqa: A001 - `agentmem.open` is what users type
@@ -22,7 +31,19 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     embedder: str | Embedder | None = DEFAULT,
     clock: Clock | None = None,
     rerank: str | Reranker | None = None,
-    **settings: Any,
+    recall: RecallConfig = _USUAL.recall,
+    budget: BudgetConfig = _USUAL.budget,
+    learn: LearnConfig = _USUAL.learn,
+    results: ResultsConfig = _USUAL.results,
+    durability: Durability = _USUAL.durability,
+    chunk_tokens: int = _USUAL.chunk_tokens,
+    chunk_limit_tokens: int = _USUAL.chunk_limit_tokens,
+    save_indexes: bool = _USUAL.save_indexes,
+    embed_in_background: bool = _USUAL.embed_in_background,
+    judge_new: bool = _USUAL.judge_new,
+    keep_contexts_days: float | None = _USUAL.keep_contexts_days,
+    keep_contexts_bytes: int | None = _USUAL.keep_contexts_bytes,
+    strict_scope: bool = _USUAL.strict_scope,
 ) -> MemoryManager:
     """The memory at `path`, or the one in the user's data folder.
 
@@ -30,16 +51,25 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     this process. `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER",
     "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
     search by words alone. `rerank` is "cross-encoder:FOLDER" or any callable that
-    scores memories from 0 to 1 for a question. Further settings are those of
-    `Settings`.
+    scores memories from 0 to 1 for a question. `recall`, `budget`, `learn` and
+    `results` say what searches and turns do unless they are told otherwise; the
+    rest is explained at `Settings`.
     """
-    unknown = [name for name in settings if name not in Settings.__slots__]
-    if unknown:
-        raise InvalidInput(
-            unknown[0], settings[unknown[0]], "is no setting",
-            remedy=f"Known settings: {', '.join(Settings.__slots__)}.",
-        )  # fmt: skip
-    checked = Settings(**settings)
+    checked = Settings(
+        recall=recall,
+        budget=budget,
+        learn=learn,
+        results=results,
+        durability=durability,
+        chunk_tokens=chunk_tokens,
+        chunk_limit_tokens=chunk_limit_tokens,
+        save_indexes=save_indexes,
+        embed_in_background=embed_in_background,
+        judge_new=judge_new,
+        keep_contexts_days=keep_contexts_days,
+        keep_contexts_bytes=keep_contexts_bytes,
+        strict_scope=strict_scope,
+    )
     chosen = load_embedder(embedder) if isinstance(embedder, str) else _usable(embedder)
     if isinstance(rerank, str):
         from agentmem.search.rerank import load_reranker

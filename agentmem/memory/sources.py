@@ -81,7 +81,13 @@ class Sources:
         """
         from agentmem.sources.code import learn_patterns
 
-        return learn_patterns(self._memory, path, scope=scope_of(whose), languages=languages)
+        return learn_patterns(
+            self._memory,
+            path,
+            scope=scope_of(whose),
+            predictions=lambda: self._memory.runtime.predictions,
+            languages=languages,
+        )
 
     def search_by_source_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
         """Every chunk of a page, in its order."""

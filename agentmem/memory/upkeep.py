@@ -10,7 +10,7 @@ from agentmem.base.checks import require_path
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Whose
 from agentmem.search.embedding import Progress
-from agentmem.search.intake import prepare, scope_of
+from agentmem.search.intake import scope_of
 from agentmem.search.results import Stats
 from agentmem.stores.values import VerifyReport
 
@@ -84,27 +84,20 @@ class Upkeep:
         Missing vectors are made afterwards, in the background if the settings
         say so.
         """
-        from agentmem.stores.jsonl import import_jsonl
+        from agentmem.sources.imports.load import import_ours
 
         if as_exported and (own_words or any(whose.values())):
             raise InvalidInput(
                 "as_exported", True, "keeps every owner and kind as they are in the file",
                 remedy="Leave the name and own_words out, or as_exported.",
             )  # fmt: skip
-        owner = None if as_exported else scope_of(whose)
-        report = import_jsonl(
-            self._memory.store,
+        return import_ours(
+            self._memory,
             path,
-            analyse=prepare,
-            scope=owner,
+            scope=None if as_exported else scope_of(whose),
             own_words=own_words,
             skip_bad_lines=skip_bad_lines,
         )
-        if report.imported and owner is not None:  # of everybody's, consolidation looks at it
-            self._memory.judge_later(owner)
-        if report.imported and self._memory.settings.embed_in_background:
-            self._memory.embedding.fill_gaps_in_background()
-        return report
 
     def import_from(
         self,

@@ -177,6 +177,16 @@ _TOO_LONG = re.compile(
     r"exceeds?\s+(?:\w+\s+){0,6}(?:number of tokens|token limit|tokens allowed)",
     re.IGNORECASE,
 )
+_NO_TOOLS = frozenset({400, 404, 422, 500, 501})
+_TOOL_WORD = r"(?:tools?|tool[ _-](?:use|choice|calling|calls?)|function[ _-]calling|functions)\b"
+_UNABLE = (
+    r"support|unrecogni[sz]ed|unknown|unexpected|not (?:enabled|available|permitted|allowed|impl)|"
+    r"requires? --|extra (?:inputs|fields)"
+)
+_NO_TOOL = re.compile(
+    rf"{_TOOL_WORD}.{{0,80}}?(?:{_UNABLE})|(?:{_UNABLE}).{{0,80}}?{_TOOL_WORD}",
+    re.IGNORECASE | re.DOTALL,
+)
 _OUT_OF_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 _NUMBER = r"(\d[\d,]{2,11})"
 _WINDOWS = (
@@ -228,6 +238,20 @@ def refuses_parameter(error: BaseException, name: str) -> bool:
         return True
     refused = names & _BAD_REQUEST_NAMES or _status(error) in (400, 422)
     return bool(refused) and any(word in said for word in (name, *_OTHER_WORDS.get(name, ())))
+
+
+def refuses_tools(error: BaseException) -> bool:
+    """Whether an error says that a model, its server or a callable takes no tools.
+
+    "gemma:2b does not support tools", '"auto" tool choice requires
+    --enable-auto-tool-choice', "No endpoints found that support tool use".
+    """
+    said = _said(error)
+    if isinstance(error, TypeError):
+        return refuses_parameter(error, "tools")
+    names = {kind.__name__ for kind in type(error).__mro__}
+    refused = names & (_BAD_REQUEST_NAMES | _UNSUPPORTED_NAMES) or _status(error) in _NO_TOOLS
+    return bool(refused) and _NO_TOOL.search(said) is not None
 
 
 def wait_seconds(error: BaseException, attempt: int) -> float | None:

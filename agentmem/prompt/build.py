@@ -659,6 +659,12 @@ def room_for(
     )
 
 
+def whole_room(*, preference_budget: int, knowledge_budget: int, working_budget: int) -> Room:
+    """The room where nothing is known to be in the way."""
+    wanted = preference_budget + knowledge_budget + working_budget + FRAME_TOKENS
+    return Room(limit_tokens=wanted, knowledge_tokens=knowledge_budget, full=True)
+
+
 # ----------------------------------------------------------------------------
 # Choose from what was recalled what is offered to the block, and number what it shows.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal, get_args
@@ -338,6 +338,9 @@ _ABBREVIATION = compile_late(
 _SPACE_BEFORE = compile_late(r"[ \t]+\Z")
 _NEEDS_NO_BLANK = compile_late(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
 _NEAR = compile_late(r"[ \t]{0,3}")
+_LISTED = compile_late(r"\s{0,6}(?:[-*]\s)?\[?(?P<number>\d{1,3})(?:\][:.]?|[.)])\s")
+_ADDRESS = compile_late(rf"https?://[^\s<>\"')\]]{{1,{LONGEST_URL}}}", re.IGNORECASE)
+_LISTED_WORD = compile_late(r"\w+")
 _PASSES = 20
 _LETTER = compile_late(r"[^\W\d_]")
 
@@ -404,6 +407,83 @@ def resolve_citations(answer: str, citations: Sequence[Citation]) -> ResolvedAns
         marks=tuple(written.marks),
         uncited_sentences=tuple(_uncited(text, written.marks)),
     )
+
+
+def renumber(answer: str, numbers: Mapping[int, int]) -> str:
+    """`answer` with every number it cites replaced by what `numbers` has for it; others go."""
+    known = [Citation(index=index, source="web") for index in numbers]
+    resolved = resolve_citations(answer, known)
+    parts: list[str] = []
+    at = 0
+    for mark in resolved.marks:
+        listed = ", ".join(str(numbers[index]) for index in mark.indexes)
+        parts += (resolved.text[at : mark.start], f"[{listed}]")
+        at = mark.end
+    return "".join((*parts, resolved.text[at:]))
+
+
+def listed_sources(text: str) -> tuple[Citation, ...]:
+    """The numbered web sources that a tool's result lists, such as `[1] Title https://…`.
+
+    The address stands in the line of the number or in one of the next two. Of
+    a number that is listed twice the first counts.
+    """
+    require_text(text, "text")
+    found: dict[int, Citation] = {}
+    lines = text.splitlines()
+    for at, line in enumerate(lines):
+        numbered = _LISTED.match(line)
+        if numbered is None or int(numbered["number"]) in found or not int(numbered["number"]):
+            continue
+        near = [line[numbered.end() :]]
+        for following in lines[at + 1 : at + 3]:
+            if _LISTED.match(following):
+                break
+            near.append(following)
+        address = next(filter(None, map(_ADDRESS.search, near)), None)
+        if address is not None:
+            title = near[0].replace(address[0], "").strip(" \t:–—-|()[]")
+            index, rest = int(numbered["number"]), " ".join(near[1:]).replace(address[0], "")
+            found[index] = Citation(
+                index=index, source="web", url=address[0], title=title, quote=rest.strip()
+            )
+    return tuple(found.values())
+
+
+def told_apart(
+    answer: str, known: Sequence[Citation], listed: Sequence[Citation]
+) -> tuple[Citation, ...]:
+    """One citation a number: of what is `known` and what a tool `listed` under the same number,
+    the one whose words the sentences that cite it share; the tool's, which the model read last,
+    where both are as near."""
+    by_index = {citation.index: citation for citation in known}
+    for citation in listed:
+        other = by_index.get(citation.index)
+        if other is None or page_key(other.url) == page_key(citation.url) != "":
+            by_index.setdefault(citation.index, citation)
+            continue
+        said = _words(_around_number(answer, citation.index))
+        shared = [len(said & _words(f"{one.title} {one.quote}")) for one in (citation, other)]
+        if shared[0] >= shared[1]:
+            by_index[citation.index] = citation
+    return tuple(by_index[index] for index in sorted(by_index))
+
+
+def _around_number(answer: str, index: int) -> str:
+    """The sentences that cite a number."""
+    found, at = [], 0
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(answer)), len(answer)):
+        # A number after the full stop belongs to the sentence before it.
+        following = _MARK.match(answer, end) or _MARK.match(answer, end + 1)
+        last = end if following is None else following.end()
+        if index in cited_numbers(answer[at:last]):
+            found.append(answer[at:last])
+        at = last
+    return " ".join(found)
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in map(str.casefold, _LISTED_WORD.findall(text)) if len(word) > 3}
 
 
 def cited_numbers(answer: str) -> tuple[int, ...]:

@@ -77,7 +77,7 @@ class Embedding:
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
         self._refused: set[int] = set()
-        self._trouble = ""
+        self._trouble = self._asked_in_vain = ""
         self._unembedded = ""
 
     @property
@@ -244,7 +244,13 @@ class Embedding:
             if key in self._queries:
                 self._queries.move_to_end(key)
                 return embedder.id, self._queries[key]
-        vector = ask_query(embedder, text)
+        try:
+            vector = ask_query(embedder, text)
+        except EmbedderError as error:
+            self._warn(error)
+            self._asked_in_vain = str(error)
+            raise
+        self._asked_in_vain = ""
         if self.error and embedder is self._wanted:  # it works again, perhaps for documents too
             self._trouble = ""
             self.look_for_gaps()
@@ -349,9 +355,12 @@ class Embedding:
         self._stop.set()
         self.wait(30)
 
-    def _note(self, error: Exception) -> None:
-        if str(error) not in (self._trouble, self._unembedded):
+    def _warn(self, error: Exception) -> None:
+        if str(error) not in (self._trouble, self._unembedded, self._asked_in_vain):
             _log.warning("Vectors cannot be had, words alone are searched: %s", error)
+
+    def _note(self, error: Exception) -> None:
+        self._warn(error)
         self._trouble = str(error)
 
     def _note_unembedded(self, error: Exception) -> None:

@@ -1,43 +1,27 @@
-"""Ask both indexes about one question, and let the core rank what they found."""
+"""Ask a `Search` about one question, and let `rank` judge what it brought in."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.config import SearchMode
 from agentmem.base.errors import EmbedderError
-from agentmem.base.filters import ALL_VISIBILITIES, ALWAYS, Selection, selected
-from agentmem.base.types import Hit, Memory, Scope, is_forgotten
+from agentmem.base.filters import ALWAYS, Selection, selected
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import Hit, Memory, is_forgotten
 from agentmem.search.embedding import Embedding
 from agentmem.search.gate import detect_language, gate_of, own_world, question_words
-from agentmem.search.indexes.live import LiveIndex
-from agentmem.search.indexes.match import Match
-from agentmem.search.indexes.rows import RowScope, distinct
-from agentmem.search.indexes.vector import VectorIndex
-from agentmem.search.intake import TEXT_KINDS
+from agentmem.search.protocol import Asked, Candidates, Search
 from agentmem.search.question import Question, names_in, read_question
-from agentmem.search.rank import (
-    ASKS,
-    CHAT_ROLES,
-    FEATURES,
-    HOPS,
-    LEG_FEATURES,
-    Evidence,
-    Ranked,
-    match_speakers,
-    model_for,
-    rank,
-)
+from agentmem.search.rank import CHAT_ROLES, FEATURES, LEG_FEATURES, Ranked, model_for, rank
 from agentmem.search.results import Candidate, SearchResults
 from agentmem.stores.protocol import Store
-from agentmem.stores.values import FORGOTTEN, SUPERSEDED, TEXT_FLAGS_SHIFT, name_id, to_microseconds
-from agentmem.text.terms import K1, B, mentions
+from agentmem.stores.values import name_id
+from agentmem.text.terms import mentions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,37 +62,6 @@ class Request:
         require_count(self.top_k, "top_k")
         require_unit(self.threshold, "threshold")
         require_choice(self.mode, get_args(SearchMode), "mode")
-
-
-class Leg:
-    """What one leg brought in: row to its rank (from 1), and the raw scores in that order."""
-
-    __slots__ = ("_scores", "places")
-
-    def __init__(
-        self, rows: NDArray[np.int64] | None = None, scores: NDArray[Any] | None = None
-    ) -> None:
-        self._scores = scores
-        self.places = {} if rows is None else dict(zip(rows.tolist(), count(1), strict=False))
-
-    def of(self, row: int) -> tuple[int | None, float | None]:
-        """The rank and raw score of a row; None for one that another leg brought in."""
-        place = self.places.get(row)
-        if place is None or self._scores is None:
-            return None, None
-        return place, float(self._scores[place - 1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What both legs brought in, before ranking; `asked` is the question's vector."""
-
-    question: Question
-    asked: NDArray[np.float32] | None
-    rows: NDArray[np.int64]
-    lexical: Leg
-    vector: Leg
-    evidence: Evidence
 
 
 def still_there(memory: Memory, selection: Selection) -> bool:
@@ -166,7 +119,7 @@ _NARROWING = ("where", "kinds", "source_url", "session", "since", "until", "as_o
 
 
 def explain(
-    store: Store, request: Request, found: Found, ranked: Ranked, hits: Sequence[Hit]
+    store: Store, request: Request, found: Candidates, ranked: Ranked, hits: Sequence[Hit]
 ) -> tuple[Candidate, ...]:
     """Every candidate of both legs and every neighbour that was ranked, best first."""
     returned = {hit.memory.id for hit in hits}
@@ -177,7 +130,7 @@ def explain(
 
 
 def explain_filtered(
-    store: Store, request: Request, found: Found, ranked: Ranked, known: Collection[str]
+    store: Store, request: Request, found: Candidates, ranked: Ranked, known: Collection[str]
 ) -> tuple[Candidate, ...]:
     """Those that a filter kept from being candidates, and which filter it was."""
     return tuple(
@@ -202,7 +155,7 @@ def removed_by(request: Request, memory: Memory) -> str:
 
 
 def _memories(
-    store: Store, request: Request, found: Found, ranked: Ranked
+    store: Store, request: Request, found: Candidates, ranked: Ranked
 ) -> Iterator[tuple[Memory, int, float]]:
     memories = store.get_rows(request.selection.reader, found.rows.tolist())
     for at in ranked.order.tolist():
@@ -211,7 +164,9 @@ def _memories(
             yield memory, at, float(ranked.scores[at])
 
 
-def _candidate(memory: Memory, found: Found, ranked: Ranked, at: int, *, fate: str) -> Candidate:
+def _candidate(
+    memory: Memory, found: Candidates, ranked: Ranked, at: int, *, fate: str
+) -> Candidate:
     row = int(found.rows[at])
     lexical_rank, lexical_raw = found.lexical.of(row)
     vector_rank, vector_raw = found.vector.of(row)
@@ -236,73 +191,45 @@ def _fate(returned: bool, score: float, request: Request) -> str:
     return "over top_k" if score >= request.threshold else f"below threshold {request.threshold:g}"
 
 
-Columns = dict[str, "NDArray[Any]"]
 LEG = 50
 """How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
-_MESSAGE = name_id("message")
-_TEXTS = tuple(name_id(kind) for kind in TEXT_KINDS)
-"""Pages and tool results; everything else is a statement, judged as a turn of a conversation is."""
-_USER = name_id("user")
-_ASSISTANT = name_id("assistant")
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
-_RANKED_BY = ("strand", "length", "speaker", "flags", "created_at", "kind")
-_KEPT_OWNERS = 64
 
 
 class Retriever:
-    """Hybrid search over one store; decides nothing that the core can decide."""
+    """Hybrid search over one store; decides nothing that `rank` can decide."""
 
     def __init__(
         self,
         store: Store,
-        index: LiveIndex,
+        index: Search,
         embedding: Embedding,
         *,
         rerank: Reranker | None = None,
         leg: int = LEG,
-        cold: Callable[[], Retriever] | None = None,
     ) -> None:
         self._store = store
-        self.index = index
+        self._index = index
         self._embedding = embedding
         self._rerank = rerank
         self._leg = require_count(leg, "leg", least=1)
-        self._cold = cold
-        self._owners: OrderedDict[Scope, tuple[int, frozenset[int]]] = OrderedDict()
-        self._put_away: tuple[int, int] | None = None
 
     def search(self, request: Request) -> SearchResults:
         """The best `top_k` memories at or above the threshold, best first (P1)."""
+        self._index.catch_up()  # also for nothing: a store that cannot be read says so
         if request.top_k == 0 or not request.query.strip():
-            self.index.catch_up()  # a store that cannot be read is one for such a query too
             return SearchResults()
         found = self._search(request)
-        if self._cold is None or request.cold is False or not self._cold_count():
+        if request.cold is False or not self._index.has_cold():
             return found
         if request.cold or request.selection.as_of is not None or is_thin(request, found):
-            return joined(request, found, self._cold().search(replace(request, cold=False)))
+            return joined(request, found, self._search(request, cold=True))
         return found
 
-    def keep_up(self) -> None:
-        """Work out beforehand what the next search by one who searched lately would have to."""
-        self.index.keep_up()
-        if self._owners:
-            self._cold_count()
-        for reader in tuple(self._owners):
-            self._visible_owners(reader)
-
-    def _cold_count(self) -> int:
-        """How many memories are put away, as of the write that the index knows of."""
-        seq = self.index.seq
-        if self._put_away is None or self._put_away[0] != seq:
-            self._put_away = (seq, self._store.feed.cold_count())
-        return self._put_away[1]
-
-    def _search(self, request: Request) -> SearchResults:
-        self.index.catch_up()
+    def _search(self, request: Request, *, cold: bool = False) -> SearchResults:
         degradations: list[str] = []
-        found = self._find(request, self._row_scope(request.selection), degradations)
+        found = self.find(request, degradations, cold=cold)
         hits: list[Hit] = []
         candidates: tuple[Candidate, ...] = ()
         world = 0.0
@@ -313,7 +240,8 @@ class Retriever:
             if request.explain:
                 candidates = explain(self._store, request, found, ranked, hits)
         if request.explain:
-            candidates += self._filtered(request, {candidate.id for candidate in candidates})
+            known = {candidate.id for candidate in candidates}
+            candidates += self._filtered(request, known, cold=cold)
         return SearchResults(
             hits=tuple(hits),
             own_world=world,
@@ -321,103 +249,62 @@ class Retriever:
             candidates=candidates,
         )
 
-    def _own_world(self, request: Request, found: Found) -> float:
-        served = self._embedding.serving_id if found.asked is not None else None
+    def _own_world(self, request: Request, found: Candidates) -> float:
+        asked = found.asked
+        served = self._embedding.serving_id if asked.vector is not None else None
         return own_world(
             request.query,
-            found.question,
+            asked.question,
             found.evidence,
-            found.asked,
+            asked.vector[1] if asked.vector is not None else None,
             gate=gate_of("none" if served is None else served.name),
             words=question_words(),
         )
 
-    def _rank(self, found: Found, *, all_features: bool = True) -> Ranked:
+    def _rank(self, found: Candidates, *, all_features: bool = True) -> Ranked:
         model = model_for(None)
         if found.evidence.cosine is not None:
             embedding = self._embedding
             model = model_for(embedding.serving_id, background=embedding.background)
-        return rank(found.evidence, found.question, model=model, all_features=all_features)
+        return rank(found.evidence, found.asked.question, model=model, all_features=all_features)
 
-    def _filtered(self, request: Request, known: Collection[str]) -> tuple[Candidate, ...]:
+    def _filtered(
+        self, request: Request, known: Collection[str], *, cold: bool
+    ) -> tuple[Candidate, ...]:
         """What the same question would have found among all that the reader may see."""
-        whole = RowScope(owners=self._visible_owners(request.selection.reader))
-        found = self._find(request, whole, [])
+        found = self.find(request, [], cold=cold, unfiltered=True)
         if found is None:
             return ()
         return explain_filtered(self._store, request, found, self._rank(found), known)
 
-    # -- what may be seen ---------------------------------------------------------------
-
-    def _row_scope(self, selection: Selection) -> RowScope:
-        """The selection as the indexes understand it; the rest of it becomes a list of rows."""
-        owners = self._visible_owners(selection.reader)
-        listed = (
-            selection.where != ALWAYS
-            or selection.source_url is not None
-            or selection.session is not None
-            or selection.as_of is not None
-            or selection.superseded
-            or selection.forgotten
-            or selection.visibilities != ALL_VISIBILITIES
-        )
-        return RowScope(
-            owners=owners,
-            rows=self._store.select_rows(selection) if listed else None,
-            kinds=None
-            if selection.kinds is None
-            else frozenset(name_id(kind) for kind in selection.kinds),
-            created_from_us=_microseconds(selection.since),
-            created_before_us=_microseconds(selection.until),
-            without_flags=0 if listed else SUPERSEDED | FORGOTTEN,
-        )
-
-    def _visible_owners(self, reader: Scope) -> frozenset[int]:
-        """The owners as of the write that the index knows of; who came since has no row in it."""
-        seq = self.index.seq
-        kept = self._owners.get(reader)
-        if kept is not None and kept[0] == seq:
-            return kept[1]
-        owners = frozenset(self._store.visible_owners(reader).tolist())
-        self._owners[reader] = (seq, owners)
-        if len(self._owners) > _KEPT_OWNERS:
-            self._owners.popitem(last=False)
-        return owners
-
     # -- asking both legs ---------------------------------------------------------------
 
-    def _find(self, request: Request, scope: RowScope, degradations: list[str]) -> Found | None:
-        import numpy as np
-
-        speakers = self.index.table.speakers(scope) - _ROLES
+    def find(
+        self,
+        request: Request,
+        degradations: list[str],
+        *,
+        cold: bool = False,
+        unfiltered: bool = False,
+    ) -> Candidates | None:
+        """What is to be ranked, as of the last `catch_up`; None when neither leg finds anything."""
+        speakers = set(self._index.speakers(request.selection.reader, cold=cold)) - _ROLES
         question = read_question(request.query, _named_in(request.query, speakers), now=request.now)
-        asked = self._ask_embedder(request, question, degradations)
-        leg = max(self._leg, 2 * request.top_k)
-        near = asked[0].begin(asked[1], leg, scope=scope) if asked else None
-        match = self.index.words.match(
-            question.hashes(), question.term_weights, scope=scope, k1=K1, b=B
-        )
-        lexical = Leg(*match.top(leg)) if request.mode != "vector" else Leg()
-        vector = Leg(*near()) if near is not None else Leg()
-        if not lexical.places and not vector.places:
-            return None
-        candidates = np.fromiter({**lexical.places, **vector.places}, dtype=np.int64)
-        around = self._expand(candidates, scope)
-        evidence = self._evidence(
-            request, question, match=match, around=around, asked=asked, dialogue=bool(speakers)
-        )
-        return Found(
+        asked = Asked(
             question=question,
-            asked=asked[1] if asked else None,
-            rows=around[0]["rows"],
-            lexical=lexical,
-            vector=vector,
-            evidence=evidence,
+            selection=request.selection,
+            vector=self._ask_embedder(request, question, degradations),
+            most=max(self._leg, 2 * request.top_k),
+            words=request.mode != "vector",
+            cold=cold,
+            unfiltered=unfiltered,
+            dialogue=bool(speakers),
         )
+        return self._index.candidates(asked)
 
     def _ask_embedder(
         self, request: Request, question: Question, degradations: list[str]
-    ) -> tuple[VectorIndex, NDArray[np.float32]] | None:
+    ) -> tuple[EmbedderId, NDArray[np.float32]] | None:
         if request.mode == "fulltext":
             return None
         try:
@@ -432,96 +319,14 @@ class Retriever:
         missing = self._embedding.unembedded
         if missing:
             degradations.append(f"embedder: {missing}; without vectors, words alone were searched")
-        if self.index.take_gaps(asked[0]):
+        if self._index.take_gaps(asked[0]):
             self._embedding.look_for_gaps()
-        return self.index.vectors(asked[0]), asked[1]
-
-    def _expand(
-        self, candidates: NDArray[np.int64], scope: RowScope
-    ) -> tuple[Columns, NDArray[np.int32], NDArray[np.int32]]:
-        """What is known of the candidates and of what stands around them, with neighbours as
-        positions among them."""
-        import numpy as np
-
-        table = self.index.table
-        columns = table.columns_of(candidates, _RANKED_BY)
-        spoken = columns["kind"] == _MESSAGE
-        columns["rows"] = candidates
-        if not spoken.any():  # only turns of a conversation are judged by what surrounds them
-            alone = np.full(len(candidates), -1, dtype=np.int32)
-            return columns, alone, alone
-        rows = frontier = candidates[spoken]
-        known: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for hop in range(HOPS + 1):
-            known.append(table.neighbours(frontier, scope))
-            if hop < HOPS:
-                near = distinct(np.concatenate(known[-1]))
-                frontier = near[(near > 0) & ~np.isin(near, rows, assume_unique=True)]
-                rows = np.concatenate((rows, frontier))
-        order = np.argsort(rows)
-        ordered = rows[order]
-        alone = np.full(len(candidates) - int(np.count_nonzero(spoken)), -1, dtype=np.int32)
-
-        def positions(side: int) -> NDArray[np.int32]:
-            wanted = np.concatenate([pair[side] for pair in known])
-            at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-            there = (wanted > 0) & (ordered[at] == wanted)
-            found = np.where(there, order[at], -1).astype(np.int32)
-            return np.concatenate((found, alone))
-
-        everything = np.concatenate((rows, candidates[~spoken]))
-        columns = table.columns_of(everything, _RANKED_BY)
-        columns["rows"] = everything
-        return columns, *_unanswered(columns, positions(0), positions(1))
-
-    def _evidence(
-        self,
-        request: Request,
-        question: Question,
-        *,
-        match: Match,
-        around: tuple[Columns, NDArray[np.int32], NDArray[np.int32]],
-        asked: tuple[VectorIndex, NDArray[np.float32]] | None,
-        dialogue: bool,
-    ) -> Evidence:
-        import numpy as np
-
-        columns, previous, after = around
-        rows, strand, kind = columns["rows"], columns["strand"], columns["kind"]
-        frequencies = match.counts_of(rows).astype(np.float32)
-        if request.mode == "vector":
-            frequencies[:] = 0
-        statement = kind != _TEXTS[0]
-        for other in _TEXTS[1:]:
-            statement &= kind != other
-        speaker = np.zeros(len(rows), dtype=np.int8)
-        if question.named:
-            speaker = match_speakers(
-                np.where(columns["speaker"] == 0, -1, columns["speaker"]),
-                {name_id(name) for name in question.named},
-            )
-        return Evidence(
-            frequencies=frequencies,
-            lengths=columns["length"].astype(np.float32),
-            document_frequencies=match.row_frequencies.astype(np.float32),
-            rows_in_scope=match.row_count,
-            mean_length=match.mean_length,
-            cosine=asked[0].cosines_of(asked[1], rows) if asked else None,
-            previous=previous,
-            next=after,
-            session=np.where(strand == 0, -1, strand),
-            speaker=speaker,
-            flags=((columns["flags"] >> TEXT_FLAGS_SHIFT) & 0xFF).astype(np.uint8),
-            created=columns["created_at"] / 1e6,
-            conversation=statement,
-            echo=columns["speaker"] == _ASSISTANT,
-            dialogue=dialogue,
-        )
+        return asked
 
     # -- the answer ---------------------------------------------------------------------
 
     def _hits(
-        self, request: Request, found: Found, ranked: Ranked, degradations: list[str]
+        self, request: Request, found: Candidates, ranked: Ranked, degradations: list[str]
     ) -> list[Hit]:
         scores = ranked.scores
         wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
@@ -549,23 +354,6 @@ class Retriever:
         return hits[: request.top_k]
 
 
-def _unanswered(
-    columns: Columns, previous: NDArray[np.int32], after: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Neighbours without those who follow a question that nobody answered: when a user asks and
-    then says something else, the second is no answer to the first."""
-    import numpy as np
-
-    user = columns["speaker"] == _USER
-    asked = user & ((columns["flags"] >> TEXT_FLAGS_SHIFT) & ASKS != 0)
-    if not asked.any():
-        return previous, after
-    return (
-        np.where(user & (previous >= 0) & asked[previous], np.int32(-1), previous),
-        np.where(asked & (after >= 0) & user[after], np.int32(-1), after),
-    )
-
-
 def _stop_words(query: str) -> Collection[str]:
     """The words that the language of a question uses everywhere, but for English ones."""
     words = question_words()
@@ -591,7 +379,3 @@ def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> t
     )
     spelled = (form for run in runs if run for form in (run, run.title()))
     return tuple(dict.fromkeys(spelled))
-
-
-def _microseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else to_microseconds(moment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,8 @@ from agentmem.living.facts import to_memory_fields
 from agentmem.sources.files import open_file
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.predict import Predictions
+    from agentmem.search.parts import Parts
 
 
 MOST_FILES = 3_000
@@ -48,7 +49,12 @@ class LearnedPatterns:
 
 
 def learn_patterns(
-    memory: MemoryManager, path: str | os.PathLike[str], *, scope: Scope, languages: bool = True
+    memory: Parts,
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope,
+    predictions: Callable[[], Predictions],
+    languages: bool = True,
 ) -> LearnedPatterns:
     """Keep the patterns of a folder or file; those learned from it before are replaced.
 
@@ -88,7 +94,7 @@ def learn_patterns(
         raise FileRefused(root, "holds no code that can be read", remedy="Name a folder of code.")
     graph = module_graph(modules)
     if graph:
-        memory.runtime.predictions.relate(graph, scope)
+        predictions().relate(graph, scope)
     ids, unchanged = _keep(memory, found, f"{SOURCE}{root.as_posix()}", scope)
     return LearnedPatterns(
         patterns=tuple(found),
@@ -101,7 +107,7 @@ def learn_patterns(
 
 
 def _keep(
-    memory: MemoryManager, found: list[Recurring], url: str, scope: Scope
+    memory: Parts, found: list[Recurring], url: str, scope: Scope
 ) -> tuple[tuple[str, ...], bool]:
     """Put the patterns in the place of those the folder had, in one transaction."""
     from agentmem.base.types import content_hash

@@ -305,7 +305,7 @@ def _raw(url: httpx.URL) -> Any:
 
 
 def _headers(url: httpx.URL) -> list[tuple[bytes, bytes]]:
-    from agentmem import __version__
+    from agentmem.base import __version__
 
     return [
         (b"Host", url.netloc),

@@ -31,7 +31,7 @@ from agentmem.stores.open_files import reading
 from agentmem.text.decode import binary_remedy, first_heading, kind_of, sound, text_format
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Parts
 
 
 LIMIT_BYTES = 20_000_000
@@ -307,7 +307,7 @@ _RULES_BYTES = 1_000_000
 
 def index_path(
     remember: Remember,
-    memory: MemoryManager,
+    memory: Parts,
     path: str | Path,
     *,
     scope: Scope,
@@ -353,8 +353,8 @@ def index_path(
     vanished = _vanished(memory, root, scope)
     pruned = 0
     if prune:
-        names = {name: getattr(scope, name) for name in type(scope).__slots__}
-        pruned = sum(memory.sources.remove_by_source_url(url, **names) for url in vanished)
+        store, now = memory.store, memory.clock.now()
+        pruned = sum(store.remove_by_source_url(scope, url, at=now) for url in vanished)
     return FolderReport(
         root=sound(str(root)),
         results=tuple(found),
@@ -432,7 +432,7 @@ def _rules_above(root: Path) -> list[tuple[Path, tuple[IgnoreRule, ...]]]:
     return []
 
 
-def _vanished(memory: MemoryManager, root: Path, scope: Scope) -> tuple[str, ...]:
+def _vanished(memory: Parts, root: Path, scope: Scope) -> tuple[str, ...]:
     """The addresses below `root` that this scope remembers and where no file is any more."""
     prefix = root.as_uri().rstrip("/") + "/"
     return tuple(

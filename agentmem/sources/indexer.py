@@ -8,16 +8,17 @@ transaction (P5, P6). The `enqueue_` calls only put work in the worker's queue.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import AgentMemError, FetchRefused, InvalidInput, InvalidText
 from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import EMPTY, Document, Scope, Whose
+from agentmem.living.preferences import Profiled
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import scope_of
 from agentmem.search.results import FolderReport, IndexingResult, IndexStatus, Progress
@@ -29,7 +30,6 @@ from agentmem.text.messages import is_question, is_result, require_message, text
 from agentmem.tokens.encodings import estimate_tokens
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
     from agentmem.sources.fetch import FetchLimits
 
 
@@ -37,12 +37,19 @@ MOST_CHARACTERS = 20_000_000
 _NAMES = tuple(Scope.__slots__)
 
 
+NoteSaid = Callable[[str, Sequence[str], Scope], None]
+"""Takes the id of a trace, and the ids of what was said in its turn."""
+
+
 class Indexer:
     """What a memory remembers of pages, turns, files and addresses."""
 
-    def __init__(self, memory: MemoryManager, *, worker: Worker | None = None) -> None:
+    def __init__(
+        self, memory: Profiled, *, worker: Worker, note_said: NoteSaid | None = None
+    ) -> None:
         self._memory = memory
-        self._worker = memory.runtime.worker if worker is None else worker
+        self._note_said = note_said
+        self._worker = worker
         self._worker.handle(PAGE, self.handle_page)
         self._worker.handle(MESSAGES, self.handle_messages)
 
@@ -218,14 +225,13 @@ class Indexer:
             metadata=payload["metadata"],
             **names_of(scope),
         )
-        runtime = self._memory.runtime
-        if payload.get("trace"):
-            runtime.trace.note_said(payload["trace"], done.ids, scope=scope)
+        if payload.get("trace") and self._note_said is not None:
+            self._note_said(payload["trace"], done.ids, scope)
         heard = payload.get("heard")
         if heard is not None:
             for message, item in zip(kept, done.items, strict=True):
                 if message["role"] == "user":
-                    runtime.preferences.heard(message, item.id, scope, new=heard)
+                    self._memory.preferences.heard(message, item.id, scope, new=heard)
 
     def _index(
         self,
@@ -303,3 +309,18 @@ def _require_page(content: object, url: object, title: object) -> None:
         )  # fmt: skip
     require_text(url, "url")
     require_text(title, "title")
+
+
+class Pages(Protocol):
+    """Takes pages for the background."""
+
+    def enqueue_page(
+        self, content: str | bytes, url: str, title: str = "", **whose: Unpack[Whose]
+    ) -> bool: ...
+
+
+class Paged(Profiled, Protocol):
+    """A memory that takes pages."""
+
+    @property
+    def sources(self) -> Pages: ...

@@ -358,6 +358,10 @@ def _guess(data: bytes, charset: str) -> str:
     return best.encoding if best is not None else "cp1252"
 
 
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""What lxml reads and then refuses to write into its own tree: a form feed, `\\x1f`."""
+
+
 def _parse(html: str) -> HtmlElement | None:
     try:
         from lxml import etree
@@ -369,7 +373,7 @@ def _parse(html: str) -> HtmlElement | None:
         encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
     )
     try:
-        data = html.replace("\0", "").encode("utf-8")
+        data = _NOT_XML.sub("", html).encode("utf-8")
         return lxml_html.document_fromstring(data, parser=parser) if data.strip() else None
     except (etree.LxmlError, ValueError, AssertionError):
         return None

@@ -16,7 +16,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,7 @@ from agentmem.tokens.encodings import (
     CUT_TOKENS,
     LONGEST_RUN_CHARACTERS,
     SHA256,
+    adjusted,
     estimate_tokens,
     family_counter,
     tiktoken_counter,
@@ -50,8 +51,10 @@ from agentmem.tokens.messages import (
 from agentmem.tokens.models import (
     COMPLETION_TOKENS,
     UNKNOWN_WINDOW_TOKENS,
+    EncodingName,
     ModelLimits,
     Reserve,
+    adjustment_of,
     encoding_of,
     family_of,
     find_limits,
@@ -70,45 +73,73 @@ RECENT_CALLS = 5
 SETTLED_CALLS = 3
 LARGEST_SURPRISE = 2.0
 """Once settled, a call further off than this factor is taken as this far off."""
+SMALLEST_WINDOW = 256
+"""No model has less; a smaller figure in a refusal is about something else."""
+_COUNTS = ("calls", "ignored", "window", "worked", "refused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What one of our tokens is at the provider (`ratio`), learned from `calls` calls."""
+    """What one of our tokens is at the provider (`ratio`), learned from `calls` calls.
+
+    Of the window, in the provider's tokens and 0 where nothing is known: what a
+    refusal said it is (`window`), the longest prompt that was taken (`worked`)
+    and the shortest that was not (`refused`).
+    """
 
     ratio: float = 1.0
     calls: int = 0
     ignored: int = 0
+    window: int = 0
+    worked: int = 0
+    refused: int = 0
 
     def __post_init__(self) -> None:
         require_number(self.ratio, "ratio", low=LEAST_RATIO, high=MOST_RATIO)
-        require_count(self.calls, "calls")
-        require_count(self.ignored, "ignored")
+        for name in _COUNTS:
+            require_count(getattr(self, name), name)
 
     def apply(self, tokens: int) -> int:
         """`tokens` as the provider would count them, rounded up."""
         # The product of the floats may lie a hair above a whole number.
         return math.ceil(require_count(tokens, "tokens") * self.ratio - 1e-9)
 
+    def window_beside(self, listed: int | None) -> int:
+        """The window, from what was learned and from what a table says, if one does.
+
+        What the provider said counts most. A window that nobody knows is taken
+        for twice what was sent before, and no window for more than was refused.
+        """
+        if self.window:
+            return self.window
+        guess = max(UNKNOWN_WINDOW_TOKENS, 2 * self.worked) if listed is None else listed
+        return min(guess, self.refused) if self.refused else guess
+
     def as_dict(self) -> dict[str, float | int]:
         """The same as plain JSON values."""
-        return {"ratio": self.ratio, "calls": self.calls, "ignored": self.ignored}
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return {"ratio": self.ratio, **counts}
 
 
-def observe(correction: Correction, *, estimated: float, actual: float) -> Correction:
+def observe(
+    correction: Correction, *, estimated: float, actual: float, taken: bool = True
+) -> Correction:
     """`correction` after a call that we counted as `estimated` and the provider as `actual`.
 
     The first calls are averaged, in logarithms so that half and double weigh
     the same; from the fifth on the newest call counts for a fifth, and a wild
     one moves the ratio by at most 15 % (T5). What cannot be a count of the same
     request is not learned from, only counted in `ignored`: zero, negative, NaN
-    or infinite numbers, and ratios outside 0.2 to 5.
+    or infinite numbers, and ratios outside 0.2 to 5. A request that was not
+    `taken` says nothing of what the window holds.
     """
     if not _is_count(estimated) or not _is_count(actual):
         return _ignoring(correction)
     ratio = float(actual) / float(estimated)
     if not LEAST_RATIO <= ratio <= MOST_RATIO:
         return _ignoring(correction)
+    if taken:
+        correction = _taken(correction, int(actual))
     calls = correction.calls + 1
     weight = 1 / min(calls, RECENT_CALLS)
     surprise = math.log(ratio / correction.ratio)
@@ -117,12 +148,44 @@ def observe(correction: Correction, *, estimated: float, actual: float) -> Corre
         surprise = min(max(surprise, -largest), largest)
     learned = correction.ratio * math.exp(weight * surprise)
     bounded = min(max(learned, LEAST_RATIO), MOST_RATIO)
-    return Correction(ratio=bounded, calls=calls, ignored=correction.ignored)
+    return replace(correction, ratio=bounded, calls=calls)
+
+
+def refuse(
+    correction: Correction, *, estimated: int, counted: int | None, window: int | None = None
+) -> Correction:
+    """`correction` after a request that we counted as `estimated` was refused as too long.
+
+    `counted` and `window` are what the provider said it has and what is taken,
+    where it did. A figure that cannot be a window is left aside.
+    """
+    if counted:
+        correction = observe(correction, estimated=estimated, actual=counted, taken=False)
+    tokens = counted or correction.apply(estimated)
+    if window is not None and window >= SMALLEST_WINDOW:
+        return replace(correction, window=window, worked=min(correction.worked, window))
+    refused = max(tokens, SMALLEST_WINDOW)
+    if correction.refused:
+        refused = min(refused, correction.refused)
+    # What was taken once and is refused now: the server has changed since.
+    return replace(correction, refused=refused, worked=min(correction.worked, refused), window=0)
+
+
+def _taken(correction: Correction, tokens: int) -> Correction:
+    """`correction` after a request of `tokens` was taken; older limits below it are gone."""
+    if tokens <= correction.worked:
+        return correction
+    return replace(
+        correction,
+        worked=tokens,
+        window=0 if tokens > correction.window else correction.window,
+        refused=0 if tokens >= correction.refused else correction.refused,
+    )
 
 
 def correction_from(state: Mapping[str, Any]) -> Correction:
     """The correction that `as_dict` wrote."""
-    if not isinstance(state, Mapping) or set(state) - {"ratio", "calls", "ignored"}:
+    if not isinstance(state, Mapping) or set(state) - {"ratio", *_COUNTS}:
         raise InvalidInput(
             "correction", state, "is not a saved correction", remedy="Pass what as_dict() gave."
         )
@@ -139,9 +202,7 @@ def _is_count(value: object) -> bool:
 
 
 def _ignoring(correction: Correction) -> Correction:
-    return Correction(
-        ratio=correction.ratio, calls=correction.calls, ignored=correction.ignored + 1
-    )
+    return replace(correction, ignored=correction.ignored + 1)
 
 
 CACHED_TEXTS = 8_192
@@ -156,6 +217,7 @@ _CODED = BEGIN_LINE.partition(" {boundary}")[0]
 _CODED_LINE = compile_late(
     rf"({re.escape(_CODED)})( [0-9a-f]{{{BOUNDARY_CHARACTERS}}})( .*)", re.DOTALL
 )
+DIGITS = ", digit by digit"
 _CUT_BEFORE_TAGS = frozenset({"o200k_base", "cl100k_base"})
 
 
@@ -251,14 +313,22 @@ class Corrections:
     def observe(self, model: str, estimated: float, actual: float) -> Correction:
         """Learn that `estimated` of our tokens were `actual` tokens to the provider of `model`.
 
-        Numbers that cannot be right are ignored; see `core.correction.observe`.
+        Numbers that cannot be right are ignored; see `observe`.
         """
+        return self._learn(model, lambda known: observe(known, estimated=estimated, actual=actual))
+
+    def refuse(
+        self, model: str, estimated: int, *, counted: int | None = None, window: int | None = None
+    ) -> Correction:
+        """Learn that `model` did not take a request, and what it says of it and of its window."""
+        return self._learn(
+            model, lambda known: refuse(known, estimated=estimated, counted=counted, window=window)
+        )
+
+    def _learn(self, model: str, lesson: Callable[[Correction], Correction]) -> Correction:
         name = names_of(model)[0]
         with self._lock:
-            learned = observe(
-                self._known.get(name, Correction()), estimated=estimated, actual=actual
-            )
-            self._known[name] = learned
+            learned = self._known[name] = lesson(self._known.get(name, Correction()))
         return learned
 
     def of(self, model: str) -> Correction:
@@ -303,9 +373,16 @@ class Tokenizer:
     ) -> None:
         self.model = names_of(model)[0]
         self.corrections = Corrections() if corrections is None else corrections
-        self.limits = limits_of(model, context_window=context_window, max_output=max_output)
-        self.window_known = context_window is not None or is_listed(model)
-        self.reserve: Reserve = reserve_for(self.limits, completion=completion)
+        self._said = context_window is not None
+        self._listed = is_listed(model)
+        self._limits = limits_of(
+            model,
+            context_window=context_window,
+            max_output=max_output,
+            warn=not self.window_known,
+        )
+        self._max_output = max_output
+        self._completion = completion
         self._is_claude = family_of(model) == "claude"
         counter = _estimate_for if estimate else _counter_for
         count, self.counted_with, self.exact = counter(self.model)
@@ -313,6 +390,28 @@ class Tokenizer:
         self._at_most = _bound_for(self.counted_with)
         self._framed: dict[str, int] = {}
         """What a message without a text costs, by its role."""
+
+    @property
+    def window_known(self) -> bool:
+        """Whether somebody said how large the window is: the caller, a table or a refusal."""
+        learned = self.corrections.of(self.model)
+        return self._said or self._listed or bool(learned.window or learned.refused)
+
+    @property
+    def limits(self) -> ModelLimits:
+        """Window and longest answer; what was learned counts unless the caller says the window."""
+        if self._said:
+            return self._limits
+        listed = self._limits.window if self._listed else None
+        window = self.corrections.of(self.model).window_beside(listed)
+        if window == self._limits.window:
+            return self._limits
+        output = self._limits.max_output if self._listed or self._max_output else window
+        return ModelLimits(window=window, max_output=output)
+
+    @property
+    def reserve(self) -> Reserve:
+        return reserve_for(self.limits, completion=self._completion)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.model!r}, counted_with={self.counted_with!r})"
@@ -383,7 +482,8 @@ class Tokenizer:
         The correction is applied here, once, so that counts themselves never
         change. At least 1. A ratio below `LEAST_TRUSTED_RATIO` is not relied on.
         """
-        free = self.limits.window - self.reserve.total
+        limits = self.limits
+        free = limits.window - reserve_for(limits, completion=self._completion).total
         ratio = max(self.corrections.of(self.model).ratio, LEAST_TRUSTED_RATIO)
         return max(1, int(free / ratio))
 
@@ -397,7 +497,11 @@ class Tokenizer:
 
 
 def limits_of(
-    model: str, *, context_window: int | None = None, max_output: int | None = None
+    model: str,
+    *,
+    context_window: int | None = None,
+    max_output: int | None = None,
+    warn: bool = True,
 ) -> ModelLimits:
     """Window and longest answer of `model`; what is passed wins over the tables.
 
@@ -405,10 +509,10 @@ def limits_of(
     its window is passed.
     """
     known = find_limits(model, listed_limits())
-    if known is None and context_window is None:
+    if known is None and context_window is None and warn:
         warnings.warn(
-            f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are assumed. "
-            "Set context_window= to its real size.",
+            f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are assumed "
+            "until the provider refuses or takes more. Set context_window= to its real size.",
             UnknownModelWarning,
             stacklevel=3,
         )
@@ -443,8 +547,7 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
         return _shared(family, counter), family, family != "claude"
     counter = tiktoken_counter(encoding)
     if counter is not None:
-        shared = _shared(encoding, counter, by_elements=encoding in _CUT_BEFORE_TAGS)
-        return shared, encoding, own
+        return (*_adjusted(model, counter, encoding, encoding), own)
     warnings.warn(
         f"No rank file of {encoding} is on this machine, so tokens for {model!a} are estimated. "
         "Reinstall agentmem-loop, or put the file into TIKTOKEN_CACHE_DIR.",
@@ -456,14 +559,30 @@ def _counter_for(model: str) -> tuple[CachedCounter, str, bool]:
 
 def _estimate_for(model: str) -> tuple[CachedCounter, str, bool]:
     profile = encoding_of(model)[0]
-    estimated = _shared(f"estimate:{profile}", lambda text: estimate_tokens(text, encoding=profile))
-    return estimated, f"estimate:{profile}", False
+
+    def estimate(text: str, /) -> int:
+        return estimate_tokens(text, encoding=profile)
+
+    return (*_adjusted(model, estimate, profile, f"estimate:{profile}"), False)
+
+
+def _adjusted(
+    model: str, count: TokenCounter, encoding: EncodingName, name: str
+) -> tuple[CachedCounter, str]:
+    """The counter of an encoding, for a model whose vocabulary is only like it, and its name."""
+    digits, factor = adjustment_of(model)
+    whole = name in _CUT_BEFORE_TAGS and factor == 1.0
+    if digits or factor != 1.0:
+        count = adjusted(count, encoding, digits=digits, factor=factor)
+        name += f"{' × ' + format(factor, 'g') if factor != 1.0 else ''}{DIGITS * digits}"
+    return _shared(name, count, by_elements=whole), name
 
 
 def _bound_for(counted_with: str) -> Callable[[str], int]:
-    if counted_with in SHA256:
+    if counted_with.removesuffix(DIGITS) in SHA256:
         return _bytes_and_cuts
-    return _twice_the_bytes if counted_with.startswith("estimate:") else _twice_if_ascii
+    known = counted_with.startswith(("estimate:", *SHA256))
+    return _twice_the_bytes if known else _twice_if_ascii
 
 
 def _bytes_and_cuts(text: str) -> int:
@@ -473,7 +592,9 @@ def _bytes_and_cuts(text: str) -> int:
 
 
 def _twice_the_bytes(text: str) -> int:
-    return 2 * _bytes(text) + 3
+    """An estimate, or an encoding whose tokens a factor makes more of; a digit is one more."""
+    digits = sum(map(str.isdigit, text)) if text.isascii() else _bytes(text)
+    return 2 * _bytes(text) + digits + 3
 
 
 def _twice_if_ascii(text: str) -> int:

@@ -96,6 +96,7 @@ HUGGING_FACE = {
     "llama3": "Xenova/llama-3-tokenizer",
     "cohere": "Xenova/c4ai-command-r-v01-tokenizer",
 }
+_DIGITS = compile_late(r"[0-9]+")
 _loading = threading.Lock()
 
 
@@ -114,6 +115,27 @@ def family_counter(family: Family) -> TokenCounter | None:
     # A batch of one: `encode` alone also works out where each token stands.
     encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
     return _by_parts(lambda part: len(encode([part], add_special_tokens=False)[0].ids))
+
+
+def adjusted(
+    count: TokenCounter, encoding: EncodingName, *, digits: bool, factor: float
+) -> TokenCounter:
+    """`count` for a vocabulary that is like `encoding` but for its size and its numbers.
+
+    With `digits` every digit is a token. `cl100k_base` and `o200k_base` take three at a time, so
+    the rest is added; `p50k_base` takes what it knows, so numbers are counted without it, and the
+    blank before each is a token of its own.
+    """
+
+    def count_adjusted(text: str, /) -> int:
+        numbers = _DIGITS.findall(text) if digits else ()
+        if numbers and encoding == "p50k_base":
+            words = count(_DIGITS.sub("0", text))
+            return math.ceil(words * factor) + sum(map(len, numbers))
+        extra = sum(len(number) - math.ceil(len(number) / 3) for number in numbers)
+        return math.ceil(count(text) * factor) + extra
+
+    return count_adjusted
 
 
 def rank_file(name: EncodingName) -> Path | None:

@@ -89,7 +89,13 @@ _O200K = compile_late(
 )
 _P50K = compile_late(r"^(?:text-davinci00[23]|text-davinci-00[23]|code-(?:davinci|cushman))")
 _R50K = compile_late(r"^(?:text-(?:davinci|curie|babbage|ada)-?001|davinci$|curie$|babbage$|ada$)")
-_SMALL = compile_late(r"mistral7b|mistral-?7b|mixtral|zephyr")
+# Vocabularies of about 32,000, by their names: Llama's first ones and those of Mistral until
+# "tekken", which came with Nemo.
+_SMALL = compile_late(
+    r"mistral-?7b|mixtral|zephyr|codestral|mistral-(?:tiny|large)(?!-?3|-?25)"
+    r"|mistral-(?:small|medium)-?2[34]\d\d|phi-?3|tinyllama"
+)
+_DIGIT_BY_DIGIT = frozenset({"qwen", "gemini", "mistral", "llama2"})
 
 
 def family_of(model: str) -> Family:
@@ -104,7 +110,8 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
     OpenAI's models have their own. Llama 3, Qwen and DeepSeek were built from
     cl100k_base's method and vocabulary, so it is near and rather above; Gemini
     and unknown models are counted with it too. Claude and vocabularies of about
-    32,000 (Llama 2, the first Mistrals) are nearer to p50k_base.
+    32,000 (Llama 2, the first Mistrals) are nearer to p50k_base. Numbers are
+    another matter: see `adjustment_of`.
     """
     name = canonical(model)
     family = family_of(model)
@@ -119,6 +126,19 @@ def encoding_of(model: str) -> tuple[EncodingName, bool]:
     if family in ("claude", "llama2") or _SMALL.search(name):
         return "p50k_base", False
     return "cl100k_base", False
+
+
+def adjustment_of(model: str) -> tuple[bool, float]:
+    """Whether `model` reads numbers digit by digit, and by what its tokens exceed the encoding's.
+
+    Qwen, Gemma and Gemini, Mistral and Llama 2 spend a token on every digit,
+    where the encoding that is near to them takes three at once. The factors are
+    measured by `benchmarks/vocabularies.py`.
+    """
+    family = family_of(model)
+    if family == "llama2" or _SMALL.search(canonical(model)):
+        return True, 1.1
+    return family in _DIGIT_BY_DIGIT, 1.05 if family == "mistral" else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

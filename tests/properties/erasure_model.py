@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
@@ -25,7 +25,7 @@ ANA: dict[str, Any] = {"user_id": "ana"}
 READER = Scope(user_id="ana")
 MADE = ("preference", "fact", "episode", "workflow")
 """Kinds of what is made of other memories."""
-CONFIG = LoopConfig(learn_facts=True, learn_workflows=True, consolidate_nightly=False)
+CONFIG = LoopConfig(learn=LearnConfig(facts=True, workflows=True, nightly=False))
 LETTERS = "abcdefghijklmnop"
 
 DEEDS = (

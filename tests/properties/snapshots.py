@@ -33,7 +33,7 @@ def looked() -> st.SearchStrategy[Looked]:
     rank = st.sampled_from((None, 1, 2, 10_000))
     return st.builds(
         Looked,
-        id=st.sampled_from(("m1", "m2", "m3")) | WORDS,
+        id=st.sampled_from(("m1", "m2", "m3")) | WORDS.filter(bool),
         section=st.sampled_from(get_args(Section)),
         decision=st.sampled_from(get_args(Decision)),
         reason=WORDS,
@@ -68,6 +68,7 @@ def outcomes() -> st.SearchStrategy[Outcome]:
         duration_ms=st.none() | st.floats(0, 10**6),
         usage=st.dictionaries(WORDS, JSON, max_size=1),
         error=WORDS,
+        calls=st.dictionaries(WORDS, NUMBERS, max_size=2),
     )
 
 

@@ -96,6 +96,7 @@ def test_only_the_internet_is_public(packed: bytes) -> None:
 
 @given(soups() | st.binary(max_size=400))
 @example("<![x" * 50)
+@example("\x1f<script></script>&lt;")
 @example("<p>&#xD800;</p>")
 @example(b"\xff\xfe\x00\xd8")
 def test_any_page_becomes_text_that_can_be_stored(html: str | bytes) -> None:

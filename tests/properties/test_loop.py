@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import agentmem
 from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LoopConfig, RecallConfig
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.cite import resolve_citations
 from agentmem.stores.sqlite.store import SqliteStore
@@ -59,7 +59,7 @@ def answer(memory: MemoryManager | None, goal: str, script: Sequence[Any]) -> Ag
         tools=[look_up],
         user_id="sam",
         pages=[("https://wiki.example/", "# A page\n\nOf no use.")],
-        config=LoopConfig(retrieval_timeout_seconds=30),
+        config=LoopConfig(recall=RecallConfig(timeout_seconds=30)),
     )
 
 
@@ -150,7 +150,7 @@ def test_what_the_model_is_shown_is_true_and_what_it_cites_exists(
             memory=memory,
             model=ScriptedModel(" ".join(said) or "At nine."),
             user_id="sam",
-            config=LoopConfig(top_k=top_k, retrieval_timeout_seconds=30),
+            config=LoopConfig(recall=RecallConfig(top_k=top_k, timeout_seconds=30)),
         )
         sent = "\n".join(str(message["content"]) for message in result.sent)
         shown = min(facts, top_k)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import agentmem
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Scope
-from agentmem.search.indexes.rows import RowScope
+from agentmem.search.protocol import surround
 from agentmem.search.question import Question, read_question
 from agentmem.search.rank import (
     FEATURES,
@@ -26,6 +26,7 @@ from agentmem.search.rank import (
 from agentmem.testing import ManualClock
 from agentmem.text.dates import find_date_range
 from agentmem.text.terms import K1, B, idf
+from tests.local_search import local
 from tests.properties.strategies import instants, texts
 
 EMBEDDERS = (
@@ -264,9 +265,10 @@ def test_expansion_brings_exactly_the_neighbours(sizes: list[int], wanted: list[
         candidates = [row for at, row in enumerate(sorted(place)) if at in wanted]
         assume(candidates)
         memory.index.catch_up()
-        retriever = memory._retriever
-        columns, previous, after = retriever._expand(np.array(candidates), RowScope())
-    rows = columns["rows"].tolist()
+        table = local(memory).table
+        every = np.ones(len(candidates), dtype=bool)
+        found, previous, after = surround(np.array(candidates), every, table.neighbours)
+    rows = found.tolist()
     near = {
         row
         for row, (session, at) in place.items()

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import agentmem
 from agentmem.agent.context import LEAST_OFFERED, OFFERED, Recalled, Recaller
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LoopConfig, RecallConfig
 from agentmem.base.guards import BreakerSettings, Guard, TtlCache
 from agentmem.base.types import Scope
 from agentmem.testing import HashEmbedder, ManualClock
@@ -46,7 +46,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(query=st.sampled_from(TEXTS), user=st.sampled_from(USERS), top_k=st.integers(1, 6))
     def ask(self, query: str, user: str, top_k: int) -> None:
-        scope, config = Scope(user_id=user), LoopConfig(top_k=top_k)
+        scope, config = Scope(user_id=user), LoopConfig(recall=RecallConfig(top_k=top_k))
         got = self.recaller.recall([query], scope, config)
         fresh = Recaller(self.memory, cache=TtlCache(self.clock, capacity=0))
         assert [(h.memory.id, h.score) for h in got.hits] == [

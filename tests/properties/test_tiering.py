@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentmem import LoopConfig
+from agentmem import BudgetConfig, LoopConfig, RecallConfig
 from agentmem.living.facts import Artifact, Episode, Pattern, Workflow, to_memory_fields
 from agentmem.living.predict import unpack
 from agentmem.living.tiers import SHARES
@@ -115,7 +115,10 @@ def test_tiers_go_into_the_one_block(
     with opened() as memory:
         for number, (record, user, visibility) in enumerate(given_):
             put(memory, number, record, user, visibility)
-        config = LoopConfig(assembly="tiers", knowledge_budget=knowledge, activity=activity)
+        config = LoopConfig(
+            recall=RecallConfig(assembly="tiers", activity=activity),
+            budget=BudgetConfig(knowledge=knowledge),
+        )
         turn = memory.turn(
             [{"role": "user", "content": ask}], config=config, signals=seen, user_id="ana"
         )

@@ -29,6 +29,7 @@ SECTIONS = {
     "E": "Web search",
     "N": "The inspector",
     "Y": "The command line",
+    "M": "Programs that use a memory",
     "J": "Conflicts between statements",
     "L": "Living memory, decided",
     "G": "Living memory, done",

@@ -53,6 +53,7 @@ class ChatServer:
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.refusals: list[str] = []
+        self.raws: list[bytes] = []
 
     @property
     def url(self) -> str:
@@ -92,7 +93,7 @@ class ChatServer:
             return problem_of(body, CHAT) or role_problem(body["messages"], self._roles)
         if path.endswith("/responses"):
             return problem_of(body, RESPONSES) or _item_problem(body)
-        return f"no such path: {path}"
+        return "" if path.endswith("/embeddings") else f"no such path: {path}"
 
 
 def _item_problem(body: Mapping[str, Any]) -> str:
@@ -136,6 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(raw)
         except ValueError:
             body = None
+        self.chat.raws.append(raw)
         problem, reply = self.chat.take(self.path, dict(self.headers), body)
         if problem:
             self._send(400, {"error": {"message": problem, "type": "invalid_request_error"}})
@@ -143,10 +145,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif isinstance(reply, Fault) and not reply.drop:
             self._send(reply.status, {"error": {"message": "scripted", "type": "server_error"}})
+        elif self.path.endswith("/embeddings"):
+            one = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            self._send(200, {"object": "list", "data": [one], "model": "e", "usage": usage})
         elif self.path.endswith("/responses"):
             self._respond(body, reply, _responses_events, _response)
         else:
             self._respond(body, reply, _chat_chunks, _completion)
+
+    def do_GET(self) -> None:
+        self.chat.paths.append(self.path)
+        one = {"id": "gpt-4o", "object": "model", "created": 1, "owned_by": "loopback"}
+        self._send(200, {"object": "list", "data": [one]})
 
     def _respond(self, body: dict[str, Any], reply: Any, stream: Any, whole: Any) -> None:
         if not body.get("stream"):

@@ -7,19 +7,31 @@ A writer adds one or several memories at a time and prints how many it added;
 a reader prints the largest number of rows it saw, after checking that what it
 sees only grows and is never half a batch. `search` reads through a memory's own
 searches, which have to know of every write that was committed before them.
+`trouble` does what once took the locks away or replaced a file: it indexes the
+store's own folder, opens and closes managers, forks, copies the store, restores
+the copy elsewhere and tries to restore it over the others. It writes as `bob`
+and prints how many memories it was told are kept.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import agentmem
+from agentmem.base.errors import StoreBusy
 from agentmem.base.filters import Selection
+from agentmem.memory.opening import restore
+from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
-from tests.unit.store_samples import ANN, entry
+from tests.local_search import local
+from tests.unit.store_samples import ANN, BOB, entry
 
 BATCH = 3
 
@@ -57,8 +69,8 @@ def read(path: str, name: str, limit: str) -> int:
             assert count >= seen, (count, seen)
             assert count % BATCH == 0, count
             seen = count
-            rows = store.feed.index_rows(after_row=max(0, count - 10)).rows
-            assert len(store.get_rows(ANN, rows.tolist())) == len(rows)
+            newest = store.recent(Selection(reader=ANN), limit=10)
+            assert len(newest) >= min(10, count), (len(newest), count)
     return seen
 
 
@@ -69,13 +81,59 @@ def search(path: str, name: str, limit: str) -> int:
         for _ in turns(limit):
             committed = store.count(Selection(reader=ANN))
             memory.search("what is known", threshold=0.0, user_id=ANN.user_id)
-            count = len(memory.index.postings)
+            count = len(local(memory).postings)
             assert count >= max(seen, committed), (count, seen, committed)
             assert count % BATCH == 0, count
             seen = count
     return seen
 
 
+def trouble(path: str, name: str, limit: str) -> int:
+    folder = Path(path).parent
+    copy, elsewhere = folder / "copy.db", folder / "elsewhere" / "store.db"
+    (folder / "notes.md").write_text("The harbour opens at nine.", encoding="utf-8")
+    kept = 0
+    for number in turns(limit):
+        with agentmem.open(path, embedder=None, judge_new=False) as memory:
+            memory.sources.index_path(folder, user_id="carol")
+            copy.unlink(missing_ok=True)
+            memory.upkeep.backup(copy)
+            restore(copy, elsewhere)
+            try:
+                restore(copy, Path(path))
+            except StoreBusy:
+                pass
+            else:
+                raise AssertionError("a store that others have open was replaced")
+            kept += fork_and_write(memory.store, f"{name}-{number}")
+            with ThreadPoolExecutor(3) as pool:
+                kept += sum(pool.map(visit, [path] * 3, [f"{name}-{number}-{n}" for n in range(3)]))
+        for old in elsewhere.parent.iterdir():
+            old.unlink()
+    return kept
+
+
+def visit(path: str, memory_id: str) -> int:
+    with SqliteStore(path) as store:
+        store.put([entry(memory_id, scope=BOB)])
+    return 1
+
+
+def fork_and_write(store: Store, memory_id: str) -> int:
+    """What a forked process writes is there whatever its parent does meanwhile."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads run: that is the point
+        child = os.fork()
+    if child == 0:
+        try:
+            store.put([entry(f"{memory_id}-forked", scope=BOB)])
+        finally:
+            os._exit(0)
+    store.put([entry(f"{memory_id}-parent", scope=BOB)])
+    os.waitpid(child, 0)
+    return 2
+
+
 if __name__ == "__main__":
-    command = {"write": write, "read": read, "search": search}[sys.argv[1]]
+    command = {"write": write, "read": read, "search": search, "trouble": trouble}[sys.argv[1]]
     sys.stdout.write(f"{command(*sys.argv[2:5])}\n")

@@ -135,10 +135,21 @@ def test_mocked_answers_are_remembered(memory: NotedMemory) -> None:
     assert [t.options["scope"].user_id for t in memory.turns] == ["ann", "bob"]
 
 
-@pytest.mark.usefixtures("logger")
-def test_sync_calls_are_wrapped_instead(memory: NotedMemory, server: ChatServer) -> None:
-    litellm.completion(messages=ASK, **over(server))
+def test_sync_calls_are_wrapped_instead(
+    memory: NotedMemory,
+    logger: MemoryLogger,
+    server: ChatServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    litellm.completion(messages=ASK, metadata={"memory_off": True}, **over(server))
+    assert not logger.degradations
+    for _ in range(2):
+        litellm.completion(messages=ASK, **over(server))
     assert not memory.turns
+    assert "memory.wrap(litellm.completion)" in next(iter(logger.degradations))
+    said = [one for one in caplog.records if "went without memory" in one.getMessage()]
+    assert [one.levelname for one in said] == ["WARNING"]
+    noted = len(list(logger.degradations))
     ask = wrap(memory, litellm.completion)
     assert (
         ask("openai/gpt-4o", ASK, api_base=server.url, api_key=SECRET).choices[0].message.content
@@ -150,7 +161,8 @@ def test_sync_calls_are_wrapped_instead(memory: NotedMemory, server: ChatServer)
     mocked = ask(model="gpt-4o", messages=ASK, mock_response="mocked")
     assert type(mocked) is litellm.ModelResponse
     assert [t.end["answer"] for t in memory.turns] == [HELLO, HELLO, "mocked"]
-    assert [references(b["messages"]) for b in server.bodies] == [0, 1, 1]
+    assert [references(b["messages"]) for b in server.bodies] == [0, 0, 0, 1, 1]
+    assert len(list(logger.degradations)) == noted
 
 
 @pytest.mark.parametrize("knows", [True, False])

@@ -14,7 +14,7 @@ import pytest
 
 import agentmem
 from agentmem.agent import context as contexts
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig
 from agentmem.base.errors import StoreBusy
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
@@ -258,7 +258,7 @@ def test_a_wrapped_call_comes_back_before_its_plan_is_made(
 def test_messages_that_do_not_fit_the_window_are_told_of_once_the_background_has_counted(
     memory: MemoryManager,
 ) -> None:
-    config = LoopConfig(context_window=200)
+    config = LoopConfig(budget=BudgetConfig(context_window=200))
     ask: Any = memory.wrap(ScriptedModel("Fine."), scope="ann", config=config)
     ask(messages=[{"role": "user", "content": "harbour " * 500}], model="gpt-4o")
     assert memory.flush(30)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.values import Receipt
 from agentmem.testing import HashEmbedder, ManualClock
 
 ANA: dict[str, Any] = {"user_id": "ana"}
-CONFIG = LoopConfig(learn_facts=True, consolidate_nightly=False)
+CONFIG = LoopConfig(learn=LearnConfig(facts=True, nightly=False))
 
 
 @pytest.fixture(params=["file", "dictionaries"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import agentmem
 from agentmem.agent.loop import AgentLoopResult, run_agent_loop_sync
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig
 from agentmem.base.guards import BreakerSettings
 from agentmem.memory.manager import MemoryManager
 from agentmem.stores.sqlite.store import SqliteStore
@@ -109,7 +109,7 @@ def test_preferences_over_budget_are_cut_to_it() -> None:
     memory = filled()
     for number in range(40):
         memory.preferences.add(f"I like the colour number {number} most of all", user_id="sam")
-    result = run(memory, config=LoopConfig(preference_budget=60))
+    result = run(memory, config=LoopConfig(budget=BudgetConfig(preferences=60)))
     assert result.block.count("I like the colour") in range(1, 8)
     assert FACT in result.block
 
@@ -120,7 +120,7 @@ def test_one_preference_over_budget_is_cut_at_a_sentence() -> None:
     memory.preferences.add(long.strip(), user_id="sam")
     turn = memory.turn(
         [{"role": "user", "content": QUESTION}], user_id="sam",
-        config=LoopConfig(preference_budget=40),
+        config=LoopConfig(budget=BudgetConfig(preferences=40)),
     )  # fmt: skip
     assert turn.block is not None
     (line,) = turn.block.user_profile
@@ -136,12 +136,12 @@ def test_one_memory_over_budget_is_cut_at_a_sentence() -> None:
     memory.add(long, user_id="bob")
     result = run_agent_loop_sync(
         QUESTION, memory=memory, model=ScriptedModel("Fine."), user_id="bob",
-        config=LoopConfig(knowledge_budget=150),
+        config=LoopConfig(budget=BudgetConfig(knowledge=150)),
     )  # fmt: skip
     (offered,) = result.offered
     assert long.startswith(offered.quote)
     shown = memory.turn([{"role": "user", "content": QUESTION}], user_id="bob",
-                        config=LoopConfig(knowledge_budget=150)).block  # fmt: skip
+                        config=LoopConfig(budget=BudgetConfig(knowledge=150))).block  # fmt: skip
     assert shown is not None
     text = shown.related_knowledge[0].text
     assert len(text) in set(sentence_ends(long))
@@ -150,8 +150,8 @@ def test_one_memory_over_budget_is_cut_at_a_sentence() -> None:
 
 def test_without_a_budget_there_are_preferences_only_and_then_nothing() -> None:
     memory = filled()
-    some = run(memory, config=LoopConfig(knowledge_budget=0))
+    some = run(memory, config=LoopConfig(budget=BudgetConfig(knowledge=0)))
     assert FACT not in some.block
     assert "I prefer short answers" in some.block
-    none = run(memory, config=LoopConfig(knowledge_budget=0, preference_budget=0))
+    none = run(memory, config=LoopConfig(budget=BudgetConfig(knowledge=0, preferences=0)))
     assert none.block == ""

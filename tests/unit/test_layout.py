@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "agentmem"
 MOST_FILES_IN_A_FOLDER = 17
-MOST_FILES = 185
+MOST_FILES = 220
 
 # Everything in `text/` and `prompt/`, and these: they read no clock and do no I/O.
 PURE_FILES = sorted(
@@ -29,7 +29,7 @@ PURE_FILES = sorted(
             for name in (
                 "base/checks.py", "base/errors.py", "base/filters.py",
                 "tokens/media.py", "tokens/messages.py", "tokens/models.py",
-                "search/question.py", "search/rank.py",
+                "search/protocol.py", "search/question.py", "search/rank.py",
                 "living/code.py", "living/conflicts.py", "living/facts.py", "living/levels.py",
                 "living/merge.py", "living/plans.py",
                 "models/extract.py", "agent/shapes.py",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import InvalidInput
 from agentmem.living.facts import Fact
 from agentmem.living.learn import (
@@ -338,7 +338,7 @@ def test_a_loop_learns_with_a_model_only_when_one_is_named(
     with ChatServer(reply(STORE)) as server:
         monkeypatch.setenv("OPENAI_API_BASE", server.url)
         for named, asked in (("", 0), ("openai/gpt-4o", 1)):
-            config = LoopConfig(learn_facts=True, learn_model=named)
+            config = LoopConfig(learn=LearnConfig(facts=True, model=named))
             with memory.turn(messages, user_id="ann", config=config) as turn:
                 turn.done("Noted.")
             assert memory.flush(30)
@@ -350,7 +350,7 @@ def test_a_bad_model_is_refused(memory: MemoryManager) -> None:
     with pytest.raises(InvalidInput, match="model"):
         memory.living.learn(TEXT, model=7, user_id="ann")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
-        LoopConfig(learn_tokens=-1)
+        LoopConfig(learn=LearnConfig(tokens=-1))
 
 
 @pytest.mark.filterwarnings(

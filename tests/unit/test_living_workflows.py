@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem import LoopConfig
+from agentmem import LearnConfig, LoopConfig
 from agentmem.agent.loop import run_agent_loop_sync
 from agentmem.living.facts import Workflow, from_memory
 from agentmem.living.workflows import (
@@ -25,7 +25,7 @@ from agentmem.living.workflows import (
 )
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
-LEARNING = LoopConfig(learn_workflows=True)
+LEARNING = LoopConfig(learn=LearnConfig(workflows=True))
 
 
 def digest(text: str) -> str:

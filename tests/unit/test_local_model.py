@@ -11,7 +11,7 @@ import openai
 import pytest
 
 import agentmem
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig
 from agentmem.testing import HashEmbedder
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local_model.py"
@@ -35,7 +35,7 @@ local = load_example()
 @pytest.mark.skipif(bool(local.why_not()), reason=local.why_not() or "runs")
 def test_a_real_model_is_counted_streamed_and_kept_within_its_budgets() -> None:
     turns: list[Any] = []
-    config = LoopConfig(knowledge_budget=150, preference_budget=50, working_budget=0)
+    config = LoopConfig(budget=BudgetConfig(knowledge=150, preferences=50, working=0))
     with local.serve() as url, agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
         for n in range(30):
             memory.add(

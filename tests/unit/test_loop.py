@@ -19,8 +19,10 @@ from agentmem.agent.loop import (
     run_agent_loop,
     run_agent_loop_sync,
 )
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LoopConfig, RecallConfig
 from agentmem.base.errors import BudgetError, InvalidInput, InvalidNumber
+from agentmem.base.types import Scope
+from agentmem.models.call import refuses_tools
 from agentmem.models.extract import NOTED, NOTHING
 from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 
@@ -265,9 +267,9 @@ def test_a_model_is_needed(memory: agentmem.MemoryManager, model: Any) -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(InvalidNumber):
-        LoopConfig(top_k=-1)
+        LoopConfig(recall=RecallConfig(top_k=-1))
     with pytest.raises(InvalidInput):
-        LoopConfig(search_mode="psychic")  # type: ignore[arg-type]  # on purpose
+        LoopConfig(recall=RecallConfig(search_mode="psychic"))  # type: ignore[arg-type]  # on purpose
 
 
 def test_without_memory_the_loop_still_answers() -> None:
@@ -287,7 +289,9 @@ def test_stopped_among_tools_each_call_has_an_answer_to_go_on_with(
 
         async def slow() -> str:
             await quick_ended.wait()
-            asyncio.get_running_loop().call_later(0.05, signal.set)
+            while not memory.store.artifacts.list(Scope(user_id="sam")):
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.2, signal.set)
             await asyncio.Event().wait()
             return "never"
 
@@ -479,7 +483,8 @@ def test_memory_refuses_nothing_that_the_model_may_take(
     size = 130_000 if not model else 4_500
     result = run("Summarise: " + "word " * size, memory, asked)
     assert result.answer == "a summary"
-    assert any("too little room" in problem for problem in result.degradations)
+    said = "is not known" if model == "my-own-model" else "too little room"
+    assert any(said in problem for problem in result.degradations)
     assert len(asked.requests[0]["messages"]) == 1
 
 
@@ -487,10 +492,15 @@ def test_a_stated_window_is_believed(memory: agentmem.MemoryManager) -> None:
     asked = ScriptedModel("a summary")
     asked.name = "my-own-model"  # type: ignore[attr-defined]  # how a callable says it
     goal = "When do deploys go out? " + "word " * 5_000
-    result = run(goal, memory, asked, config=LoopConfig(context_window=32_000))
+    result = run(goal, memory, asked, config=LoopConfig(budget=BudgetConfig(context_window=32_000)))
     assert result.degradations == ()
     with pytest.raises(BudgetError):
-        run("word " * 40_000, memory, asked, config=LoopConfig(context_window=32_000))
+        run(
+            "word " * 40_000,
+            memory,
+            asked,
+            config=LoopConfig(budget=BudgetConfig(context_window=32_000)),
+        )
 
 
 def test_a_loop_that_is_stopped_before_it_begins_keeps_what_was_said(
@@ -515,10 +525,78 @@ def test_a_loop_refuses_what_is_no_memory_and_no_list_of_tools(wrong: dict[str, 
 def test_the_loop_warns_when_memories_were_found_and_none_has_room(
     memory: agentmem.MemoryManager,
 ) -> None:
-    config = LoopConfig(knowledge_budget=1)
+    config = LoopConfig(budget=BudgetConfig(knowledge=1))
     result = run("When do deploys go out?", memory, ScriptedModel("Whenever."), config=config)
     assert result.budget is not None
     assert [warning.code for warning in result.budget.warnings] == ["no_memories"]
     plenty = run("When do deploys go out?", memory, ScriptedModel("Whenever."))
     assert plenty.budget is not None
     assert plenty.budget.warnings == ()
+
+
+class TakesNoTools(Exception):
+    status_code = 400
+
+
+class Small(ScriptedModel):
+    """A model that refuses a request with tools, as Ollama does."""
+
+    name = "ollama/gemma:2b"
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(*replies)
+        self.refused = 0
+
+    def __call__(self, **request: Any) -> Any:
+        if request.get("tools"):
+            self.refused += 1
+            raise TakesNoTools(
+                '{"error": "registry.ollama.ai/library/gemma:2b does not support tools"}'
+            )
+        return super().__call__(**request)
+
+
+def test_the_tools_of_memory_are_left_out_for_a_model_that_refuses_them_once(
+    memory: agentmem.MemoryManager,
+) -> None:
+    model = Small("Hello.")
+    results = [run("Hi there, you", memory, model) for _ in range(2)]
+    assert [one.answer for one in results] == ["Hello.", "Hello."]
+    assert model.refused == 1
+    assert any("memory_tools=False" in one for one in results[0].degradations)
+    assert not results[1].degradations
+    assert [one.iterations for one in results] == [1, 1]
+    assert run("Hi", memory, Small("Yes."), config=LoopConfig(memory_tools=False)).answer == "Yes."
+
+
+def test_a_model_that_refuses_the_callers_own_tools_raises_what_it_says(
+    memory: agentmem.MemoryManager,
+) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    model = Small("Hello.")
+    with pytest.raises(TakesNoTools):
+        run("Hi there, you", memory, model, tools=[add])
+    assert model.refused == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "refuses"),
+    [
+        ("`tools` is not supported with this model", 400, True),
+        ('"auto" tool choice requires --enable-auto-tool-choice to be set', 400, True),
+        ("No endpoints found that support tool use.", 404, True),
+        ("Unrecognized request argument supplied: tools", 400, True),
+        ("Invalid schema for function 'add': 'strin' is no type", 400, False),
+        ("the toolbox server does not support this model", 400, False),
+        ("tools are not supported", 401, False),
+    ],
+)
+def test_a_refusal_of_tools_is_told_from_other_errors(
+    said: str, status: int, refuses: bool
+) -> None:
+    error = RuntimeError(said)
+    error.status_code = status  # type: ignore[attr-defined]  # as SDKs have it
+    assert refuses_tools(error) is refuses

@@ -21,6 +21,7 @@ from agentmem.base import errors
 from agentmem.base.types import Document
 from agentmem.prompt.block import ContextBlock, render_context
 from agentmem.testing import HashEmbedder, ManualClock
+from tests.local_search import local
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -221,11 +222,25 @@ def test_nothing_is_created_before_the_first_write(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidInput, match="Known settings"):
-        agentmem.open(tmp_path / "m.db", topk=3)
+    with pytest.raises(errors.InvalidInput, match="Pass RecallConfig"):
+        agentmem.open(tmp_path / "m.db", recall={"top_k": 3})  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidNumber):
-        agentmem.open(tmp_path / "m.db", similarity_threshold=3)
+        agentmem.open(tmp_path / "m.db", chunk_tokens=0)
+    with pytest.raises(errors.InvalidNumber):
+        agentmem.RecallConfig(similarity_threshold=3)
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_memory_is_opened_with_holds_for_its_searches_and_turns() -> None:
+    recall = agentmem.RecallConfig(top_k=1, similarity_threshold=0.0)
+    with agentmem.open(":memory:", embedder=HashEmbedder(), recall=recall) as memory:
+        memory.add("The green kettle boils slowly.")
+        memory.add("The green teapot pours well.")
+        assert len(memory.search("What is green?")) == 1
+        asked = [{"role": "user", "content": "What is green here, the kettle?"}]
+        assert len(memory.turn(asked).citations) == 1
+        wide = agentmem.LoopConfig(recall=agentmem.RecallConfig(similarity_threshold=0.0))
+        assert len(memory.turn(asked, config=wide).citations) == 2
 
 
 def test_system_prompts_and_our_own_blocks_are_not_stored(memory: agentmem.MemoryManager) -> None:
@@ -362,7 +377,7 @@ def test_saved_indexes_are_used_and_a_damaged_one_is_built_anew(tmp_path: Path) 
     assert len(saved) == 2
     with agentmem.open(path, embedder=HashEmbedder(), save_indexes=False) as memory:
         assert found(memory, "tea") == ["green tea"]
-        assert memory.index.rebuilds == 0
+        assert local(memory).rebuilds == 0
         memory.add("black tea")
         assert sorted(found(memory, "tea")) == ["black tea", "green tea"]
     for file in saved:
@@ -371,7 +386,7 @@ def test_saved_indexes_are_used_and_a_damaged_one_is_built_anew(tmp_path: Path) 
         file.write_bytes(content)
     with agentmem.open(path, embedder=HashEmbedder(), save_indexes=False) as memory:
         assert sorted(found(memory, "tea")) == ["black tea", "green tea"]
-        assert memory.index.rebuilds == 1
+        assert local(memory).rebuilds == 1
 
 
 def test_every_call_can_be_awaited(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem import LoopConfig
+from agentmem import LoopConfig, RecallConfig
 from agentmem.base.errors import InvalidInput
 from agentmem.living.predict import Predictor, Signal, pack, read_signals, unpack
 from agentmem.memory.manager import MemoryManager
@@ -28,7 +28,7 @@ def teach(memory: MemoryManager, text: str, signals: Any, **whose: Any) -> str:
     made = memory.add(text, **whose)
     turn = memory.turn(
         [{"role": "user", "content": f"Tell me: {text}"}],
-        signals=signals, config=LoopConfig(top_k=1), **whose,
+        signals=signals, config=LoopConfig(recall=RecallConfig(top_k=1)), **whose,
     )  # fmt: skip
     turn.done("It is so [1].")
     assert memory.flush(10)

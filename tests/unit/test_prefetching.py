@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import agentmem
 import agentmem.agent.runtime
-from agentmem import LoopConfig
+from agentmem import LoopConfig, RecallConfig
 from agentmem.living.predict import Signal
 from agentmem.living.tiers import question_of
 from agentmem.memory.manager import MemoryManager
@@ -124,5 +124,10 @@ def test_a_scope_is_kept_to() -> None:
 def test_settings_of_the_turn_are_those_of_the_prefetch() -> None:
     signals: Sequence[tuple[str, str]] = [("task", ASKED)]
     with opened(Watched()) as memory:
-        memory.living.prefetch(signals, budget_ms=60_000, config=LoopConfig(top_k=9), user_id="ana")
-        assert turn(memory, ASKED, config=LoopConfig(top_k=9)).snapshot.cached
+        memory.living.prefetch(
+            signals,
+            budget_ms=60_000,
+            config=LoopConfig(recall=RecallConfig(top_k=9)),
+            user_id="ana",
+        )
+        assert turn(memory, ASKED, config=LoopConfig(recall=RecallConfig(top_k=9))).snapshot.cached

@@ -13,12 +13,14 @@ import pytest
 
 import agentmem
 from agentmem.agent import context as contexts
-from agentmem.agent.context import Ask, build_context
+from agentmem.agent.context import Ask
+from agentmem.agent.turn import build_context
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import COLD_AT, Memory, Scope
 from agentmem.prompt.fill import pack_context
 from agentmem.prompt.messages import Conversation
 from agentmem.search.intake import prepare
+from tests.local_search import local
 
 ANN = Scope(user_id="ann")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -113,12 +115,12 @@ def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(
 
     def index_rows(**which: Any) -> Any:
         found = read(**which)
-        known.append(len(one.index.words))
+        known.append(len(local(one).words))
         return found
 
     monkeypatch.setattr(one.store.feed, "index_rows", index_rows)
     assert one.search("milk 7", user_id="ann")
-    assert one.index.rebuilds == 2
+    assert local(one).rebuilds == 2
     assert known == [1]
 
 

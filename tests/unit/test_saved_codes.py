@@ -12,6 +12,7 @@ from agentmem.search.indexes import live
 from agentmem.search.indexes import live as saved
 from agentmem.search.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
+from tests.local_search import local
 
 
 def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_a_store_that_is_opened_again_has_its_codes(tmp_path: Path) -> None:
         memory.search("note 7")
     with agentmem.open(path, embedder=embedder) as memory:
         memory.search("note 7")
-        index = memory.index.vectors(embedder.id)
+        index = local(memory).vectors(embedder.id)
         assert not index.unfinished
         assert index.approximate
 
@@ -35,12 +36,12 @@ def test_a_large_ingest_is_indexed_before_anybody_asks(
     embedder = HashEmbedder()
     with agentmem.open(tmp_path / "memory.db", embedder=embedder) as memory:
         memory.add([{"role": "user", "content": f"note {number}"} for number in range(49)])
-        memory.index.finish_taking_in()
-        assert len(memory.index.words) == 0
+        local(memory).finish_taking_in()
+        assert len(local(memory).words) == 0
         memory.add([{"role": "user", "content": "one more note"}])
-        memory.index.finish_taking_in()
-        assert len(memory.index.words) == 50
-        assert len(memory.index.vectors(embedder.id)) == 50
+        local(memory).finish_taking_in()
+        assert len(local(memory).words) == 50
+        assert len(local(memory).vectors(embedder.id)) == 50
 
 
 @pytest.mark.parametrize("suffix", [".words", ".vectors-*"])
@@ -60,14 +61,14 @@ def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
     file.write_bytes(content)
     with caplog.at_level(logging.WARNING), agentmem.open(path, embedder=embedder) as memory:
         memory.search("note 7")
-        memory.index.finish_checks()
+        local(memory).finish_checks()
         assert [hit.memory.id for hit in memory.search("note 7")] == expected
-        assert memory.index.rebuilds == 1
+        assert local(memory).rebuilds == 1
     assert "built anew" in caplog.text
     caplog.clear()
     with agentmem.open(path, embedder=embedder) as memory:
         memory.search("note 7")
-        memory.index.finish_checks()
+        local(memory).finish_checks()
         assert [hit.memory.id for hit in memory.search("note 7")] == expected
-        assert memory.index.rebuilds == 0
+        assert local(memory).rebuilds == 0
     assert not caplog.text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
@@ -163,7 +163,7 @@ def test_nothing_is_learned_from_nothing(memory: MemoryManager, data: Any) -> No
 
 def test_the_loop_learns_when_it_is_told_to(memory: MemoryManager) -> None:
     messages = [{"role": "user", "content": "Deploys go out on Thursdays."}]
-    for config, count in ((LoopConfig(), 0), (LoopConfig(learn_facts=True), 1)):
+    for config, count in ((LoopConfig(), 0), (LoopConfig(learn=LearnConfig(facts=True)), 1)):
         with memory.turn(messages, user_id="ann", config=config) as turn:
             turn.done("Noted.")
         assert memory.flush(30)

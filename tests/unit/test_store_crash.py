@@ -124,7 +124,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(10))
 def test_killed_many_times(tmp_path: Path, part: int) -> None:
-    kill_many_times(tmp_path / "store.db", 20, random.Random(100 + part))
+    kill_many_times(tmp_path / "store.db", 100, random.Random(100 + part))
 
 
 # Power cuts
@@ -193,7 +193,7 @@ def test_a_power_cut_takes_nothing_acknowledged(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(10))
 def test_many_power_cuts(tmp_path: Path, part: int) -> None:
-    check_power_cuts(tmp_path, range(1000 + part * 100, 1100 + part * 100))
+    check_power_cuts(tmp_path, range(1000 + part * 200, 1200 + part * 200))
 
 
 def test_a_torn_first_page_is_mended_from_the_log(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from agentmem.base.errors import StoreBusy, StoreClosed
 from agentmem.base.filters import Selection
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Source
+from tests.local_search import local
 from tests.unit.store_samples import ANN, BOB, NOW, entry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,24 @@ EVERYTHING = Selection(reader=ANN)
 
 def run_together(path: Path, limit: str) -> None:
     """Four writers and four readers at once; nobody fails, nothing is lost or doubled."""
+    written, _ = run_children(path, limit, write=4, read=2, search=2)
+    with SqliteStore(path) as store:
+        assert store.count(EVERYTHING) == written
+        assert len(store.feed.index_rows().rows) == written
+        assert store.upkeep.verify().problems == ()
+
+
+def run_in_trouble(path: Path, limit: str) -> None:
+    """Six writers and two readers, while another does all that once took their locks away."""
+    written, kept = run_children(path, limit, write=6, read=2, trouble=1)
+    with SqliteStore(path) as store:
+        assert store.count(EVERYTHING) == written
+        assert store.count(Selection(reader=BOB)) == kept > 0
+        assert store.upkeep.verify().problems == ()
+
+
+def run_children(path: Path, limit: str, **counts: int) -> tuple[int, int]:
+    """How many memories the writers were told are kept, and how many the troublemakers."""
     children = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.unit.busy_child", what, str(path), f"{what}{n}", limit],
@@ -35,16 +54,14 @@ def run_together(path: Path, limit: str) -> None:
             text=True,
             cwd=ROOT,
         )
-        for what, count in (("write", 4), ("read", 2), ("search", 2))
+        for what, count in counts.items()
         for n in range(count)
     ]
     answers = [child.communicate() for child in children]
-    assert [error for _, error in answers] == [""] * 8
-    added = sum(int(out) for out, _ in answers[:4])
-    with SqliteStore(path) as store:
-        assert store.count(EVERYTHING) == added
-        assert len(store.feed.index_rows().rows) == added
-        assert store.upkeep.verify().problems == ()
+    assert [error for _, error in answers] == [""] * len(children)
+    told = [int(out) for out, _ in answers]
+    writers = counts["write"]
+    return sum(told[:writers]), sum(told[len(told) - counts.get("trouble", 0) :])
 
 
 def test_four_writers_and_four_readers_at_once(tmp_path: Path) -> None:
@@ -54,6 +71,15 @@ def test_four_writers_and_four_readers_at_once(tmp_path: Path) -> None:
 @pytest.mark.deep
 def test_four_writers_and_four_readers_for_half_a_minute(tmp_path: Path) -> None:
     run_together(tmp_path / "store.db", "30s")
+
+
+def test_eight_processes_beside_one_that_makes_trouble(tmp_path: Path) -> None:
+    run_in_trouble(tmp_path / "store.db", "2")
+
+
+@pytest.mark.deep
+def test_eight_processes_beside_one_that_makes_trouble_for_ten_minutes(tmp_path: Path) -> None:
+    run_in_trouble(tmp_path / "store.db", "600s")
 
 
 def test_threads_share_one_store(tmp_path: Path) -> None:
@@ -258,6 +284,6 @@ def test_a_child_forked_while_a_thread_is_at_the_index_can_search(tmp_path: Path
         def search() -> None:
             assert len(memory.search("apple", user_id="ann")) == 1
 
-        for lock in (memory.index._lock, memory.index.table.lock):
+        for lock in (local(memory)._lock, local(memory).table.lock):
             with in_another_thread(lock):
                 assert exit_code_of_fork(search) == 0

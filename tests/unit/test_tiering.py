@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem import LoopConfig
+from agentmem import BudgetConfig, LearnConfig, LoopConfig, RecallConfig
 from agentmem.agent.loop import run_agent_loop_sync
 from agentmem.base.errors import InvalidInput, InvalidNumber
 from agentmem.base.types import Scope
@@ -29,7 +29,7 @@ LEDGER = Episode(
     reason="it needs transactions",
     artifacts=(Artifact(kind="file", reference="src/billing/ledger.py"),),
 )
-TIERS = LoopConfig(assembly="tiers")
+TIERS = LoopConfig(recall=RecallConfig(assembly="tiers"))
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryMan
     memory.add_document("# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana")
     turn = memory.turn(
         [{"role": "user", "content": "How many columns has the ledger table?"}],
-        config=replace(TIERS, top_k=1),
+        config=replace(TIERS, recall=replace(TIERS.recall, top_k=1)),
         signals=[("file", "src/billing/ledger.py")],
         user_id="ana",
     )
@@ -235,7 +235,7 @@ def test_a_turn_by_tiers_is_one_block_that_cites_and_is_traced(memory: MemoryMan
 
 def test_nothing_is_pointed_to_when_the_model_cannot_read_it(memory: MemoryManager) -> None:
     memory.add_document("# Coffee\n\nThe machine wants 14 g.", url="https://wiki/c", user_id="ana")
-    config = LoopConfig(assembly="tiers", memory_tools=False)
+    config = LoopConfig(recall=RecallConfig(assembly="tiers"), memory_tools=False)
     turn = memory.turn([{"role": "user", "content": "zebra"}], config=config, user_id="ana")
     assert "memory_read" not in turn.block_text
 
@@ -245,7 +245,9 @@ def test_the_tiers_of_a_turn_stay_in_its_budget(memory: MemoryManager) -> None:
         keep(memory, Episode(title=f"Decision {number} on the ledger table " * 5, sort="decision"))
     ask = [{"role": "user", "content": "Which decisions are there on the ledger table?"}]
     for tokens in (50, 300, 1500):
-        config = LoopConfig(assembly="tiers", knowledge_budget=tokens)
+        config = LoopConfig(
+            recall=RecallConfig(assembly="tiers"), budget=BudgetConfig(knowledge=tokens)
+        )
         turn = memory.turn(ask, config=config, user_id="ana")
         assert turn.context.built.knowledge.tokens <= tokens
         assert turn.degradations == []
@@ -299,7 +301,10 @@ def test_whatever_fails_the_loop_with_tiers_gives_its_answer(broken: str) -> Non
             "Where do we keep the ledger?",
             memory=memory,
             model=ScriptedModel("In Postgres."),
-            config=LoopConfig(assembly="tiers", learn_workflows=True, retrieval_timeout_seconds=30),
+            config=LoopConfig(
+                recall=RecallConfig(assembly="tiers", timeout_seconds=30),
+                learn=LearnConfig(workflows=True),
+            ),
             signals=[("file", "src/billing/ledger.py")],
             user_id="ana",
         )

@@ -366,3 +366,44 @@ def test_a_provider_that_counts_too_little_does_not_widen_the_window() -> None:
     assert tokenizer.corrections.of("gpt-4o").ratio < 0.5
     assert tokenizer.available_tokens == int(112_200 / LEAST_TRUSTED_RATIO)
     assert tokenizer.available_tokens < 160_000
+
+
+@pytest.mark.parametrize(
+    "model", ["qwen2.5-72b-instruct", "gemma-2-9b-it", "mistral-nemo", "mixtral-8x7b", "llama2"]
+)
+def test_models_that_read_digit_by_digit_are_counted_so(model: str) -> None:
+    tokenizer = Tokenizer(model)
+    table = "| 2026 | 14502 | 1830.75 |\n" * 20
+    digits = sum(map(str.isdigit, table))
+    assert tokenizer.counted_with.endswith("digit by digit")
+    assert tokenizer("31415926535") >= 11
+    assert tokenizer(table) >= digits + table.count("|")
+    assert tokenizer(table) <= tokenizer.at_most(table)
+    assert tokenizer(table) > 1.4 * Tokenizer("gpt-4")(table)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "deepseek-chat", "llama-3.1-8b"])
+def test_models_that_read_numbers_in_groups_are_counted_so(model: str) -> None:
+    assert Tokenizer(model)("314159") == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "small"),
+    [
+        ("mistral/mistral-large-2407", True),
+        ("codestral-2405", True),
+        ("open-mistral-7b", True),
+        ("mistral-small-2409", True),
+        ("mistral-small-3.2", False),
+        ("mistral-nemo", False),
+        ("magistral-medium", False),
+    ],
+)
+def test_small_vocabularies_of_mistral_are_told_from_the_larger_one(
+    model: str, small: bool
+) -> None:
+    words = "The ferry leaves at seven, so we packed the night before. " * 20
+    counted = Tokenizer(model, context_window=32_000)
+    assert counted.counted_with.startswith("p50k_base" if small else "cl100k_base")
+    if small:
+        assert counted(words) >= 1.1 * Tokenizer("text-davinci-003")(words)

@@ -243,7 +243,7 @@ def test_chinese_is_cut_between_clauses() -> None:
         ("meta-llama/Llama-2-7b-chat-hf", "llama2", "p50k_base", False),
         ("ollama/llama3.2:3b", "llama3", "cl100k_base", False),
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral", "p50k_base", False),
-        ("mistral-large-latest", "mistral", "cl100k_base", False),
+        ("mistral-large-latest", "mistral", "p50k_base", False),
         ("Qwen/Qwen2.5-7B-Instruct", "qwen", "cl100k_base", False),
         ("command-r-plus", "cohere", "cl100k_base", False),
         ("deepseek-chat", "other", "cl100k_base", False),

@@ -10,7 +10,7 @@ import pytest
 
 import agentmem
 from agentmem.agent.adapters.replies import read_usage as wrapped_usage
-from agentmem.base.config import LoopConfig
+from agentmem.base.config import BudgetConfig, LearnConfig, LoopConfig, RecallConfig
 from agentmem.base.errors import BudgetError, InvalidInput, InvalidScope
 from agentmem.prompt.block import STUB
 from agentmem.prompt.messages import is_reference
@@ -51,7 +51,7 @@ def test_the_block_says_how_many_were_found_and_not_only_how_many_are_shown() ->
     with agentmem.open(":memory:", embedder=None, clock=ManualClock()) as memory:
         for number in range(12):
             memory.add(f"Kiln {number} fires at {900 + number} degrees.", user_id="sam")
-        turn = memory.turn(asked, config=LoopConfig(top_k=5), user_id="sam")
+        turn = memory.turn(asked, config=LoopConfig(recall=RecallConfig(top_k=5)), user_id="sam")
         assert "Showing 5 of 12 sources" in turn.block_text
 
 
@@ -138,7 +138,9 @@ def test_a_turn_that_never_reached_the_model_still_keeps_what_the_user_said(
 
 
 def test_settings_turn_things_off(memory: agentmem.MemoryManager) -> None:
-    config = LoopConfig(enable_auto_index=False, detect_preferences=False, top_k=0)
+    config = LoopConfig(
+        learn=LearnConfig(auto_index=False, preferences=False), recall=RecallConfig(top_k=0)
+    )
     with memory.turn(
         [{"role": "user", "content": "I prefer tea. When do deploys go out?"}],
         user_id="sam",
@@ -209,14 +211,18 @@ def test_a_closed_memory_leaves_the_messages_as_they_are(tmp_path: Path) -> None
 def test_the_window_decides_how_much_memory_there_is(memory: agentmem.MemoryManager) -> None:
     for number in range(40):
         memory.add(f"Deploys go out, rule {number}: " + "and so on " * 60, user_id="sam")
-    turn = memory.turn([ASK], model="gpt-4o", user_id="sam", config=LoopConfig(top_k=40))
+    turn = memory.turn(
+        [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(recall=RecallConfig(top_k=40))
+    )
     assert turn.context.built.knowledge.tokens <= 2_000
     small = memory.turn(
-        [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=100)
+        [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(budget=BudgetConfig(knowledge=100))
     )
     assert small.context.built.knowledge.tokens <= 100
     memory.preferences.add("I like tea", user_id="sam")
-    none = memory.turn([ASK], model="gpt-4o", user_id="sam", config=LoopConfig(knowledge_budget=0))
+    none = memory.turn(
+        [ASK], model="gpt-4o", user_id="sam", config=LoopConfig(budget=BudgetConfig(knowledge=0))
+    )
     assert none.block is not None
     assert none.block.user_profile == ("I like tea",)
     assert none.block.related_knowledge == ()
@@ -434,12 +440,15 @@ def test_a_lesson_that_comes_later_does_not_change_what_was_counted(
 
 def test_the_window_can_be_stated(memory: agentmem.MemoryManager) -> None:
     stated = memory.turn(
-        [ASK], model="my-own-model", user_id="sam", config=LoopConfig(context_window=32_000)
+        [ASK],
+        model="my-own-model",
+        user_id="sam",
+        config=LoopConfig(budget=BudgetConfig(context_window=32_000)),
     )
     assert stated.budget is not None
     assert stated.budget.window_tokens == 32_000
     with pytest.raises(InvalidInput):
-        LoopConfig(context_window=0)
+        LoopConfig(budget=BudgetConfig(context_window=0))
 
 
 @pytest.mark.parametrize("answer", [None, "cut \ud800 off"])

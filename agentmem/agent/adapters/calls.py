@@ -9,7 +9,7 @@ import contextlib
 import functools
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from agentmem.agent.adapters.replies import Call, read_call, signature_of, view_chat
@@ -127,17 +127,18 @@ class Wrapping:
         def wrapped(
             *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
         ) -> Any:
-            call, whose = self._read(args, options, memory_scope, memory_off)
-            opened = None if whose is None else self._keeper.open(call.messages, **whose)
-            call = _sending(call, opened)
-            with _around(opened, memory_off):
+            plain, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else self._keeper.open(plain.messages, **whose)
+            call = _sending(plain, opened)
+            with _around(opened, memory_off), _ended_by_errors(opened):
                 try:
                     result = self._fn(*call.args, **call.options)
-                except BaseException as error:
-                    _abandon(opened, error)
-                    raise
+                except Exception as error:
+                    if opened is None or not opened.refused(error):
+                        raise
+                    result = self._fn(*plain.args, **plain.options)
             if inspect.isawaitable(result):
-                return self._awaited(result, opened, memory_off)
+                return self._awaited(result, opened, plain, memory_off)
             return result if opened is None else self._take(opened, result)
 
         return wrapped
@@ -147,17 +148,13 @@ class Wrapping:
         async def wrapped(
             *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
         ) -> Any:
-            call, whose = self._read(args, options, memory_scope, memory_off)
-            opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-            call = _sending(call, opened)
-            with _around(opened, memory_off):
-                try:
-                    result = self._fn(*call.args, **call.options)
-                except BaseException as error:
-                    _abandon(opened, error)
-                    raise
+            plain, whose = self._read(args, options, memory_scope, memory_off)
+            opened = None if whose is None else await self._keeper.aopen(plain.messages, **whose)
+            call = _sending(plain, opened)
+            with _around(opened, memory_off), _ended_by_errors(opened):
+                result = self._fn(*call.args, **call.options)
             if inspect.isawaitable(result):
-                return await self._awaited(result, opened, memory_off)
+                return await self._awaited(result, opened, plain, memory_off)
             return result if opened is None else self._take(opened, result)
 
         return wrapped
@@ -180,14 +177,15 @@ class Wrapping:
         return wrapped
 
     async def _awaited(
-        self, result: Awaitable[Any], opened: OpenTurn | None, memory_off: bool
+        self, result: Awaitable[Any], opened: OpenTurn | None, plain: Call, memory_off: bool
     ) -> Any:
-        with _around(opened, memory_off):
+        with _around(opened, memory_off), _ended_by_errors(opened):
             try:
                 answered = await result
-            except BaseException as error:
-                _abandon(opened, error)
-                raise
+            except Exception as error:
+                if opened is None or not opened.refused(error):
+                    raise
+                answered = await self._fn(*plain.args, **plain.options)
         return answered if opened is None else self._take(opened, answered)
 
     def _read(
@@ -227,9 +225,15 @@ def _around(opened: OpenTurn | None, off: bool) -> contextlib.AbstractContextMan
     return contextlib.nullcontext() if opened is None else opened.inside()
 
 
-def _abandon(opened: OpenTurn | None, error: BaseException) -> None:
-    if opened is not None:
-        opened.abandon(error)
+@contextlib.contextmanager
+def _ended_by_errors(opened: OpenTurn | None) -> Iterator[None]:
+    """Whatever the call raises ends the turn without an answer."""
+    try:
+        yield
+    except BaseException as error:
+        if opened is not None:
+            opened.abandon(error)
+        raise
 
 
 def _runs_async(fn: Callable[..., Any]) -> bool:

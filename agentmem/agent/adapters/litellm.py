@@ -4,7 +4,8 @@
 
 litellm asks callbacks to change a request only on its async paths; for
 `litellm.completion` use `memory.wrap(litellm.completion)`. Both together are
-harmless: whoever comes first opens the turn.
+harmless: whoever comes first opens the turn. A sync call that has no memory
+around it is warned of and named in `degradations`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from agentmem.agent.adapters.replies import (
     view_responses,
 )
 from agentmem.agent.adapters.streams import outside_collection, watch_collections
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker
+from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, is_inside
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import Scope, ScopeLike
 from agentmem.text.messages import get
@@ -149,6 +150,20 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
             return await self._prepare(data, call_type, _proxy_user(data, user_api_key_dict))
         return None
 
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: dict[str, Any]) -> None:
+        """Say it where a sync call goes without memory: nobody can change it any more."""
+        name = str(get(kwargs, "call_type") or "")
+        if name not in ("completion", "responses"):
+            return
+        with self._keeper.failing_open("a call could not be looked at"):
+            view = _VIEWS[_ARGUMENT_OF[name]](messages)
+            off = get(_metadata_of(kwargs), "memory_off") is True
+            if not (off or has_reference(view.messages) or is_inside(view.messages)):
+                self._keeper.note(
+                    f"litellm.{name} went without memory, for litellm lets callbacks change "
+                    f"async calls only; use memory.wrap(litellm.{name}) or litellm.a{name}"
+                )
+
     async def _prepare(
         self, request: dict[str, Any], call_type: Any, key_user: str | None
     ) -> dict[str, Any] | None:
@@ -246,12 +261,15 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
         self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Keep the turn for a retry; without one it ends when litellm drops the call."""
-        with self._keeper.failing_open("a failure could not be noted"), self._lock:
-            waiting = self._waiting.get(_key_of(kwargs))
-            if waiting is not None:
-                # The text alone: the exception would keep the call alive, and its end is awaited.
-                error = kwargs.get("exception")
-                waiting.failure = f"{type(error).__name__}: {error}"
+        with self._keeper.failing_open("a failure could not be noted"):
+            error = kwargs.get("exception")
+            with self._lock:
+                waiting = self._waiting.get(_key_of(kwargs))
+                if waiting is not None:
+                    # The text alone: the exception would keep the call alive, whose end is awaited.
+                    waiting.failure = f"{type(error).__name__}: {error}"
+            if waiting is not None and isinstance(error, BaseException):
+                waiting.opened.turn.refused(error)
 
     def _answered(self, request: Mapping[str, Any], response: Any) -> None:
         with self._keeper.failing_open("the answer could not be remembered"):
@@ -288,7 +306,7 @@ def _proxy_user(request: Mapping[str, Any], key: Any) -> str | None:
 def _scope_of(
     metadata: Mapping[str, Any], request: Mapping[str, Any], key_user: str | None
 ) -> ScopeLike | None:
-    named = named_user({"metadata": metadata, "user": request.get("user")})
+    named = named_user({**request, "metadata": metadata})
     if key_user is not None:
         own = quote(key_user, safe="@.")
         return Scope(user_id=own if named is None else f"{own}/{quote(named, safe='@.')}")

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
-import threading
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentmem.agent.adapters.calls import Wrapping
+from agentmem.agent.adapters.clients import KEEPER, is_async, remembering, take_result
 from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
+from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import ScopeLike
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
     from agentmem.agent.adapters.openai_types import RememberingAsyncOpenAI, RememberingOpenAI
 
 Client = TypeVar("Client")
-
-_KEEPER = "_agentmem_keeper"
-_patching = threading.RLock()
 
 
 @overload
@@ -77,7 +72,7 @@ def wrap_openai(
     class, and its own `copy()` and `with_options()` keep the memory. Every
     asking method takes `memory_scope=` and `memory_off=` as in `wrap`.
     """
-    if getattr(client, _KEEPER, None) is not None and client.memory is memory:
+    if getattr(client, KEEPER, None) is not None and client.memory is memory:
         return client
     kind = type(client)
     own = getattr(client, "__dict__", {})
@@ -87,64 +82,7 @@ def wrap_openai(
             remedy="Pass OpenAI() or AsyncOpenAI(); for another callable use memory.wrap(fn).",
         )  # fmt: skip
     keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-    return _remembering(client.copy(), keeper)
-
-
-def _remembering(client: Any, keeper: TurnKeeper) -> Any:
-    """`client` turned into one of our class, in place."""
-    if not isinstance(type(client).__dict__.get("chat"), _Resource):
-        kind: Any = type(client)
-        client.__class__ = _class_for(kind)
-    client.__dict__[_KEEPER] = keeper
-    return client
-
-
-@functools.cache
-def _class_for(base: Any) -> type:
-    """A subclass of the client's class whose resources are wrapped when they are reached."""
-
-    def copied(self: Any, *args: Any, **options: Any) -> Any:
-        made = base.copy(self, *args, **options)
-        return _remembering(made, self.__dict__[_KEEPER])
-
-    copied = functools.wraps(base.copy)(copied)
-    members: dict[str, Any] = {
-        "copy": copied,
-        "with_options": copied,
-        "memory": property(lambda self: self.__dict__[_KEEPER].memory),
-        "degradations": property(lambda self: self.__dict__[_KEEPER].degradations),
-        "__module__": base.__module__,
-        "__qualname__": base.__qualname__,
-        "__doc__": base.__doc__,
-    }
-    for name in ("chat", "responses", "beta"):
-        if hasattr(base, name) or name in getattr(base, "__annotations__", {}):
-            members[name] = _Resource(name, base)
-    return type(base.__name__, (base,), members)
-
-
-class _Resource:
-    """A resource of the client, wrapped before anybody can call it."""
-
-    def __init__(self, name: str, base: type) -> None:
-        self._name = name
-        self._base = base
-
-    def __get__(self, client: Any, owner: type | None = None) -> Any:
-        if client is None:
-            return getattr(self._base, self._name)
-        with _patching:
-            found = client.__dict__.get(self._name)
-            if found is None:
-                # The SDK's cached property; what it leaves in __dict__ is found above next time.
-                found = inspect.getattr_static(self._base, self._name).__get__(client, owner)
-            keeper = client.__dict__.get(_KEEPER)
-            if keeper is not None:
-                _equip(found, self._name, keeper)
-            return found
-
-    def __set__(self, client: Any, value: Any) -> None:
-        client.__dict__[self._name] = value
+    return remembering(client.copy(), keeper, ("chat", "responses", "beta"), _equip)
 
 
 def _equip(resource: Any, name: str, keeper: TurnKeeper) -> None:
@@ -162,9 +100,8 @@ def _equip(resource: Any, name: str, keeper: TurnKeeper) -> None:
 def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKeeper) -> None:
     """Wrap the asking methods of one resource object, once."""
     own = vars(resource)
-    if own.get(_KEEPER) is keeper:
+    if own.get(KEEPER) is keeper:
         return
-    is_async = any(base.__name__ == "AsyncAPIResource" for base in type(resource).__mro__)
     for name in ("create", "parse"):
         if hasattr(type(resource), name):
             wrapping = Wrapping(
@@ -172,13 +109,13 @@ def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKee
                 getattr(type(resource), name).__get__(resource),
                 argument=argument,
                 view_of=view_of,
-                take=_take,
-                is_async=is_async,
+                take=take_result,
+                is_async=is_async(resource),
             )
             own[name] = wrapping.function()
     if hasattr(type(resource), "stream"):
         own["stream"] = _streaming(resource)
-    own[_KEEPER] = keeper
+    own[KEEPER] = keeper
 
 
 def _streaming(resource: Any) -> Callable[..., Any]:
@@ -199,87 +136,3 @@ def _streaming(resource: Any) -> Callable[..., Any]:
     if bound is not None:
         stream.__signature__ = bound  # type: ignore[attr-defined]  # inspect reads it
     return stream
-
-
-def _take(opened: OpenTurn, result: Any) -> Any:
-    """What `create` and `parse` give: a reply, a stream, or a raw response of either."""
-    http = getattr(result, "http_response", None)
-    if http is not None and callable(getattr(result, "parse", None)):
-        return _take_raw(opened, result, http)
-    taken = opened.take(result)
-    if taken is not result:
-        # `.stream()` closes the connection, not the stream it was given.
-        _tell_when_closed(getattr(result, "response", None), _ender_of(taken))
-    return taken
-
-
-def _take_raw(opened: OpenTurn, raw: Any, http: Any) -> Any:
-    """A raw response: its `parse()` gives what is read; closing it ends the turn."""
-    if http.is_closed:
-        opened.finish_with(http.json)
-        return raw
-    parse = raw.parse
-    taken: dict[int, Any] = {}
-
-    def take(parsed: Any) -> Any:
-        if id(parsed) not in taken:
-            taken[id(parsed)] = _take(opened, parsed)
-        return taken[id(parsed)]
-
-    async def take_later(parsing: Any) -> Any:
-        return take(await parsing)
-
-    @functools.wraps(parse)
-    def parsing(*args: Any, **options: Any) -> Any:
-        parsed = parse(*args, **options)
-        return take_later(parsed) if inspect.isawaitable(parsed) else take(parsed)
-
-    def closed() -> None:
-        if not taken:
-            opened.finish_with(http.json)
-
-    raw.parse = parsing
-    _tell_when_closed(raw if hasattr(raw, "close") else http, closed)
-    return raw
-
-
-def _ender_of(stream: Any) -> Callable[[], None]:
-    """Ends a watched stream without keeping it alive."""
-    held = weakref.ref(stream)
-
-    def closed() -> None:
-        watched = held()
-        if watched is not None:
-            watched._agentmem_closed()
-
-    return closed
-
-
-def _tell_when_closed(closable: Any, tell: Callable[[], None]) -> None:
-    """Let `tell` know when this one response is closed."""
-    for name in ("close", "aclose"):
-        close = getattr(closable, name, None)
-        if callable(close):
-            setattr(closable, name, _closing(close, tell))
-
-
-def _closing(close: Callable[[], Any], tell: Callable[[], None]) -> Any:
-    if inspect.iscoroutinefunction(close):
-
-        @functools.wraps(close)
-        async def closing_async() -> None:
-            try:
-                await close()
-            finally:
-                tell()
-
-        return closing_async
-
-    @functools.wraps(close)
-    def closing() -> None:
-        try:
-            close()
-        finally:
-            tell()
-
-    return closing

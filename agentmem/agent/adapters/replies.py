@@ -21,6 +21,7 @@ from agentmem.text.messages import (
     is_result,
     makes_calls,
     message_text,
+    plain,
     read_text,
     text_of,
 )
@@ -94,6 +95,7 @@ class Gathering:
         self._texts: list[str] = []
         self._usage: Mapping[str, Any] | None = None
         self._calls_tools = False
+        self._counts: dict[str, Any] = {}
         self._whole: Reply | None = None
 
     def add(self, chunk: object) -> None:
@@ -115,8 +117,11 @@ class Gathering:
             self._calls_tools = self._calls_tools or called
         elif kind == "content_block_delta":
             self._add_text(get(get(chunk, "delta"), "text"))
+        elif kind == "message_start":
+            self._counts |= _counted(get(get(chunk, "message"), "usage"))
         elif kind == "message_delta":
-            self._usage = read_usage(get(chunk, "usage")) or self._usage
+            self._counts |= _counted(get(chunk, "usage"))  # it tells what the start did not
+            self._usage = read_usage(self._counts) or self._usage
 
     def reply(self) -> Reply:
         """What has come so far."""
@@ -144,6 +149,10 @@ class Gathering:
             self._texts.append(text)
 
 
+def _counted(usage: object) -> dict[str, Any]:
+    return {name: count for name, count in plain(usage or {}).items() if count is not None}
+
+
 # ----------------------------------------------------------------------------
 # Find the messages in a call, and put the reference among the caller's own objects.
 
@@ -152,12 +161,14 @@ class Gathering:
 class View:
     """What a request says, as chat messages; `places` are their positions in `items`.
 
-    Items that are no messages, such as reasoning, are in `items` only.
+    Items that are no messages, such as reasoning, are in `items` only. `make`
+    gives what memory adds the form that the other items have.
     """
 
     items: list[Any]
     messages: Conversation
     places: list[int] = field(default_factory=list)
+    make: Callable[[Mapping[str, Any]], Any] = dict
 
 
 def view_chat(messages: Iterable[Any]) -> View:
@@ -173,15 +184,23 @@ def view_responses(request_input: Any) -> View:
     """The input of a response: a text, or items of which messages and tool calls are read."""
     if isinstance(request_input, str):
         request_input = [{"role": "user", "content": request_input}]
-    items = list(request_input)
-    messages: list[dict[str, Any]] = []
-    places: list[int] = []
-    for at, item in enumerate(items):
-        message = _message_of(item)
-        if message is not None:
-            messages.append(message)
-            places.append(at)
-    return View(items=items, messages=Conversation(messages), places=places)
+    return view_items(request_input, _message_of)
+
+
+def view_items(
+    items: Iterable[Any],
+    read: Callable[[Any], dict[str, Any] | None],
+    make: Callable[[Mapping[str, Any]], Any] = dict,
+) -> View:
+    """Any framework's items: `read` gives an item as a chat message, or None for what is none."""
+    items = list(items)
+    found = [(at, read(item)) for at, item in enumerate(items)]
+    return View(
+        items=items,
+        messages=Conversation(message for _, message in found if message is not None),
+        places=[at for at, message in found if message is not None],
+        make=make,
+    )
 
 
 def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
@@ -211,7 +230,7 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
             place = view.places[seen] if seen < len(view.places) else len(view.items)
             spliced += view.items[done:place]
             done = place
-            spliced.append(dict(message))
+            spliced.append(view.make(message))
         else:
             return None
     for at in range(seen, len(mine)):
@@ -241,11 +260,15 @@ def question_key(messages: Conversation) -> bytes:
 
 
 def named_user(options: Mapping[str, Any]) -> str | None:
-    """The user a request names: `metadata={"user_id": …}`, else `user=`."""
-    metadata = options.get("metadata")
-    for user in (get(metadata, "user_id"), options.get("user")):
-        if isinstance(user, str) and user:
-            return user
+    """The user a request names: `metadata={"user_id": …}`, else `safety_identifier=` or `user=`.
+
+    Each is read in `extra_body` too, where older SDKs want what they do not know.
+    """
+    for named in (options, options.get("extra_body")):
+        found = (get(get(named, "metadata"), "user_id"), get(named, "safety_identifier"))
+        for user in (*found, get(named, "user")):
+            if isinstance(user, str) and user:
+                return user
     return None
 
 

@@ -6,14 +6,15 @@ the caller's own messages are sent.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from agentmem.agent.adapters.replies import (
     Gathering,
@@ -28,7 +29,9 @@ from agentmem.agent.adapters.replies import (
 )
 from agentmem.agent.adapters.streams import is_stream, watch
 from agentmem.base.config import LoopConfig, require_config
-from agentmem.base.types import Scope, ScopeLike
+from agentmem.base.errors import NamelessCaller
+from agentmem.base.telemetry import tell_degradation
+from agentmem.base.types import EMPTY, Scope, ScopeLike
 from agentmem.prompt.messages import Conversation
 from agentmem.search.intake import read_scope
 
@@ -37,6 +40,7 @@ _OFF = b"off"
 _inside: ContextVar[bytes] = ContextVar("agentmem_inside", default=b"")
 
 Viewer = Callable[[Any], View]
+T = TypeVar("T")
 
 
 class TurnLike(Protocol):
@@ -44,6 +48,9 @@ class TurnLike(Protocol):
 
     @property
     def messages(self) -> list[dict[str, Any]]: ...
+    @property
+    def injected(self) -> bool: ...
+    def refused(self, error: BaseException, /) -> bool: ...
     def tell_degradations(self, tell: Callable[[str], None], /) -> None: ...
     def done(
         self,
@@ -67,6 +74,8 @@ class TurnMaker(Protocol):
 
 
 OnTurn = Callable[[Any], None]
+Whose = ScopeLike | Callable[[Any], ScopeLike | None]
+"""Whose memory a framework's calls are: always the same, or read from its own context."""
 
 
 class OpenTurn:
@@ -99,6 +108,36 @@ class OpenTurn:
         """End without an answer: what the user said is remembered all the same."""
         if self._over.acquire(blocking=False):
             self._leave(error)
+
+    def end_with_task(self) -> None:
+        """End with the task this runs in, if nothing ends it before.
+
+        For frameworks whose hooks are told of an answer and not of a failure.
+        """
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(
+                lambda done: self.abandon(None if done.cancelled() else done.exception())
+            )
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Whatever is raised in here ends the turn, and goes on its way."""
+        try:
+            yield
+        except BaseException as error:
+            self.abandon(error)
+            raise
+
+    def refused(self, error: BaseException) -> bool:
+        """Whether the model found too long what may fit without the block."""
+        with self._keeper.failing_open("a refusal could not be learned from"):
+            if self.turn.refused(error) and self.turn.injected:
+                self._keeper.note(
+                    "the model refused the request as too long; it was sent again without memory"
+                )
+                return True
+        return False
 
     def take(self, result: Any) -> Any:
         """`result` for the caller: a whole reply is read now, a stream while it is read."""
@@ -145,13 +184,14 @@ class TurnKeeper:
         self,
         memory: TurnMaker,
         *,
-        scope: ScopeLike | None = None,
+        scope: Whose | None = None,
         config: LoopConfig | None = None,
         on_turn: OnTurn | None = None,
     ) -> None:
         self.memory = memory
         self.degradations: deque[str] = deque(maxlen=100)
-        self._scope = None if scope is None else read_scope(scope, {})
+        self._choose = scope if callable(scope) else None
+        self._scope = None if scope is None or callable(scope) else read_scope(scope, {})
         require_config(config)
         self._config = config
         self._on_turn = on_turn
@@ -175,25 +215,64 @@ class TurnKeeper:
                 return self._opened(view, await self.memory.aturn(view.messages, **options))
         return None
 
-    def read(self, result: Any) -> Reply:
+    def call(
+        self,
+        items: Any,
+        ask: Callable[[Any], T],
+        view_of: Viewer,
+        *,
+        read: Callable[[T], Reply] = read_reply,
+        **whose: Any,
+    ) -> T:
+        """What `ask` gives for `items`, with the reference among them; the answer is kept."""
+        opened = self.open(items, view_of, **whose)
+        if opened is None:
+            return ask(items)
+        with opened.ending(), opened.inside():
+            result = ask(opened.sent)
+        opened.finish(self.read(result, read))
+        return result
+
+    async def acall(
+        self,
+        items: Any,
+        ask: Callable[[Any], Awaitable[T]],
+        view_of: Viewer,
+        *,
+        read: Callable[[T], Reply] = read_reply,
+        **whose: Any,
+    ) -> T:
+        """The same, without holding up the event loop."""
+        opened = await self.aopen(items, view_of, **whose)
+        if opened is None:
+            return await ask(items)
+        with opened.ending(), opened.inside():
+            result = await ask(opened.sent)
+        opened.finish(self.read(result, read))
+        return result
+
+    def read(self, result: T, read: Callable[[T], Reply] = read_reply) -> Reply:
         """The reply in a whole response; one that cannot be read counts as empty."""
         with self.failing_open("the answer could not be read"):
-            return read_reply(result)
+            return read(result)
         return Reply()
 
     def note(self, problem: str, error: BaseException | None = None) -> None:
         """Keep a degradation; the first of its kind is logged as a warning."""
         text = f"{problem}: {type(error).__name__}: {error}" if error else problem
         self.degradations.append(text)
+        tell_degradation(problem, error)
         level = logging.DEBUG if problem in self._said else logging.WARNING
         self._said.add(problem)
         _log.log(level, "%s", text)
 
     @contextlib.contextmanager
     def failing_open(self, problem: str) -> Iterator[None]:
-        """Whatever memory raises in here becomes a degradation."""
+        """Whatever memory raises in here becomes a degradation, but for what strictness refuses."""
         try:
             yield
+        except NamelessCaller:
+            raise
         except Exception as error:  # noqa: BLE001  # the agent's answer never depends on memory
             self.note(problem, error)
 
@@ -204,7 +283,7 @@ class TurnKeeper:
         background has made it.
         """
         with self.failing_open("a turn could not be looked at"):
-            turn.tell_degradations(self.note)
+            turn.tell_degradations(self.degradations.append)  # it has logged them itself
             if self._on_turn is not None:
                 self._on_turn(turn)
 
@@ -214,7 +293,9 @@ class TurnKeeper:
         view_of: Viewer,
         *,
         scope: ScopeLike | None = None,
-        named: Mapping[str, Any],
+        named: Mapping[str, Any] = EMPTY,
+        context: Any = None,
+        names: Sequence[object] = (),
     ) -> tuple[View, dict[str, Any]] | None:
         view = view_of(messages)
         if has_reference(view.messages) or is_inside(view.messages):
@@ -224,18 +305,31 @@ class TurnKeeper:
         options = {
             "model": model if isinstance(model, str) else "",
             "tools": list(tools) if isinstance(tools, list | tuple) and tools else None,
-            "scope": self.whose(scope, named),
+            "scope": self.whose(scope, named, context, names),
             "config": self._config,
         }
         return view, options
 
-    def whose(self, scope: ScopeLike | None, named: Mapping[str, Any]) -> Scope:
-        """The scope said for this call, else the wrapper's, else the user the request names."""
+    def whose(
+        self,
+        scope: ScopeLike | None,
+        named: Mapping[str, Any] = EMPTY,
+        context: Any = None,
+        names: Sequence[object] = (),
+    ) -> Scope:
+        """The scope said for this call, else the wrapper's, else the user the request names.
+
+        The wrapper's may be a function of the framework's own `context`. `names`
+        are the framework's user and thread; the first that is one is the user.
+        """
+        if scope is None and self._choose is not None:
+            scope = self._choose(context)
         if scope is not None:
             return read_scope(scope, {})
         if self._scope is not None:
             return self._scope
-        return Scope(user_id=named_user(named))
+        said = next((name for name in names if isinstance(name, str) and name), None)
+        return Scope(user_id=said or named_user(named))
 
     def _opened(self, view: View, turn: Any) -> OpenTurn:
         turn = turn.__enter__()

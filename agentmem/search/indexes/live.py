@@ -23,9 +23,10 @@ from agentmem.search.indexes.match import Segment
 from agentmem.search.indexes.rows import COLUMNS, RowTable
 from agentmem.search.indexes.upkeep import Upkeep
 from agentmem.search.indexes.vector import VectorIndex
+from agentmem.search.protocol import IndexState
 from agentmem.stores.open_files import new_bytes
 from agentmem.stores.protocol import Store
-from agentmem.stores.values import COLD, Change, IndexFile, IndexRows
+from agentmem.stores.values import COLD, Change, IndexFile, IndexRows, name_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -430,7 +431,7 @@ class LiveIndex:
         self._with_gaps.discard(embedder)
         return True
 
-    def changes_of(self, kind: int) -> tuple[int, int, int] | None:
+    def changes_of(self, kind: str) -> tuple[int, int, int] | None:
         """What differs whenever a row of this kind came, changed or went since it was the same,
         wherever the row is; None while nothing is loaded."""
         self._require_own()
@@ -438,7 +439,7 @@ class LiveIndex:
             return None
         self.catch_up()
         with self._lock:
-            return self.rebuilds, self._elsewhere, self.table.changes_of(kind)
+            return self.rebuilds, self._elsewhere, self.table.changes_of(name_id(kind))
 
     # -- keeping in step ------------------------------------------------------------
 
@@ -651,11 +652,17 @@ class LiveIndex:
     def _report(self, error: Exception) -> None:
         _log.warning("An index file cannot be used and is built anew: %s", error)
 
-    @property
-    def worth_saving(self) -> bool:
+    def state(self) -> IndexState:
+        """How many rows there are, as of which write, and what the saved copy knows of."""
+        self.catch_up()
+        kept = self._kept(WORDS)
+        return IndexState(
+            rows=len(self._postings), seq=self._seq, saved_seq=None if kept is None else kept[1].seq
+        )
+
+    def _worth_saving(self) -> bool:
         """Whether so much changed that the next open would rather load than catch up."""
-        self._require_own()
-        if self._path is None or not self._loaded or not self._seq:
+        if not self._loaded or not self._seq:
             return False
         if self._saved_seq is None:
             return True
@@ -663,10 +670,10 @@ class LiveIndex:
         rows = sum(change.last - change.first + 1 for change in changes.items)
         return not changes.complete or rows > max(FEW_ROWS, len(self._postings) // 20)
 
-    def save(self, embedder: EmbedderId | None = None) -> None:
+    def save(self, embedder: EmbedderId | None = None, *, if_worth: bool = False) -> None:
         """Write both indexes beside the store, so that the next open need not build them."""
         self._require_own()
-        if self._path is None:
+        if self._path is None or (if_worth and not self._worth_saving()):
             return
         with self._lock:
             self.catch_up()

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from agentmem.sources.imports.chats import is_chatgpt, is_claude, read_chatgpt, read_claude
-from agentmem.sources.imports.graphs import is_zep, plain_item, read_zep
+from agentmem.sources.imports.graphs import is_part, is_zep, plain_item, read_zep
 from agentmem.sources.imports.letta import is_letta, read_letta
 from agentmem.sources.imports.values import (
     FIRST_MOMENT,
@@ -64,7 +64,7 @@ def detect_source(value: Any) -> Foreign | None:
         return "claude"
     if "fact" in first and not {"memory", "hash"} & set(first):
         return "zep"
-    if is_zep(first) or {"source_description", "episode_body"} & set(first):
+    if is_zep(first) or is_part(first):
         return "zep"
     chat = "role" in first and not {"memory", "hash", "payload"} & set(first)
     if (_mem0_text(first) and not chat) or _HISTORY & set(first):
@@ -103,6 +103,8 @@ def read_mem0(value: Any) -> Items:
             rows.append(item)
     if isinstance(value, Mapping) and not memories and _mem0_text(value):
         rows.append(value)
+    users = _openmemory_user(value)
+    owners: dict[tuple[tuple[str, str], ...], None] = {}
     known = set()
     for row in rows:
         if not isinstance(row, Mapping):
@@ -110,7 +112,10 @@ def read_mem0(value: Any) -> Items:
             continue
         key = text_in(row, "id", "uuid")
         known.add(key)
-        yield from _mem0_memory(row, key, history.get(key, ()))
+        for item in _mem0_memory(row, key, history.get(key, ()), users):
+            if isinstance(item, Found):
+                owners[tuple(item.whose.items())] = None
+            yield item
     for key, steps in history.items():
         if key not in known:
             yield from _mem0_history(key, steps)
@@ -118,9 +123,42 @@ def read_mem0(value: Any) -> Items:
         said = [text_in(relation, *names) for names in _RELATION]
         if all(said):
             text = " ".join(part.replace("_", " ") for part in said)
-            yield Found(text=text, key=f"relation {text}", metadata={"relation": said[1]})
+            yield Found(
+                text=text,
+                key=f"relation {text}",
+                whose=_relation_owner(relation, said, [dict(owner) for owner in owners]),
+                metadata={"relation": said[1]},
+            )
         else:
             yield LeftOut(reason="a relation without both ends")
+
+
+def _relation_owner(
+    relation: Any, said: list[str], owners: list[dict[str, str]]
+) -> Mapping[str, str]:
+    """Whose a relation is: whom it names, the one of the memories beside it, or whoever of their
+    owners is one of its ends, which mem0 writes as `ana_lopez`."""
+    own = names_in(relation, *_OWNERS) | names_in(mapping_in(relation, "metadata"), *_OWNERS)
+    if own or len(owners) == 1:
+        return own or owners[0]
+    ends = {said[0].lower(), said[2].lower()}
+    named = [
+        owner
+        for owner in owners
+        if ends & {one.lower().replace(" ", "_") for one in owner.values()} or ends & _lower(owner)
+    ]
+    return named[0] if len(named) == 1 else {}
+
+
+def _lower(owner: Mapping[str, str]) -> set[str]:
+    return {name.lower() for name in owner.values()}
+
+
+def _openmemory_user(value: Any) -> dict[str, str]:
+    """The name of the user whose rows have its number in OpenMemory's export."""
+    user = mapping_in(value, "user")
+    number, name = text_in(user, "id"), text_in(user, "user_id")
+    return {number: name} if number and name else {}
 
 
 _RELATION = (("source",), ("relationship", "relation"), ("target", "destination"))
@@ -130,9 +168,16 @@ def _mem0_text(row: Mapping[str, Any]) -> str:
     return text_in(row, *_MEM0_TEXT) or text_in(mapping_in(row, "payload"), *_MEM0_TEXT)
 
 
-def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any) -> Items:
+def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[str, str]) -> Items:
     payload = mapping_in(row, "payload")
     text = _mem0_text(row)
+    state = text_in(row, "state").lower()
+    if state == "deleted" or row.get("deleted_at") or row.get("is_deleted") in (1, True):
+        yield LeftOut(reason="deleted there")
+        return
+    if state in ("archived", "paused"):
+        yield LeftOut(reason=f"{state} there")
+        return
     if not text:
         yield LeftOut(reason="no text")
         return
@@ -140,12 +185,16 @@ def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any) -> Items:
     for name in ("categories", "app_id", "actor_id", "role", "structured_attributes"):
         if row.get(name):
             kept[name] = row[name]
+    whose = names_in(payload, *_OWNERS) | names_in(row, *_OWNERS)
+    if users:  # of an OpenMemory: its rows say the number, or nothing
+        user = whose.get("user_id", next(iter(users)))
+        whose["user_id"] = users.get(user, user)
     yield Found(
         text=text,
         key=key,
         created_at=moment_in(row, "created_at", "updated_at") or moment_in(payload, "created_at"),
         earlier=_mem0_earlier(steps),
-        whose=names_in(payload, *_OWNERS) | names_in(row, *_OWNERS),
+        whose=whose,
         metadata=kept,
     )
 

@@ -34,6 +34,23 @@ def is_zep(value: Mapping[str, Any]) -> bool:
     return bool(said) and "uuid" in said[0] and bool({"role", "role_type"} & set(said[0]))
 
 
+def is_part(item: Mapping[str, Any]) -> bool:
+    """Whether it is one row of a list of edges, episodes or nodes."""
+    return _is_episode(item) or _is_node(item) or item.get("fact") is not None
+
+
+def _is_episode(item: Mapping[str, Any]) -> bool:
+    return bool({"episode_body", "source_description"} & set(item))
+
+
+def _is_node(item: Mapping[str, Any]) -> bool:
+    """An entity or a community, with a summary or with what is known of it."""
+    if "name" not in item or "memory" in item:
+        return False
+    marks = {"group_id", "labels", "name_embedding", "node_uuid"} & set(item)
+    return bool(marks or "uuid" in item) and bool({"summary", "attributes", *marks} & set(item))
+
+
 def read_zep(value: Any) -> Items:
     """A graph: facts with when they held, what is known of entities, and the episodes.
 
@@ -49,10 +66,12 @@ def read_zep(value: Any) -> Items:
         episodes += map(plain_item, [*list_in(item, *_EPISODES), *list_in(item, "messages")])
         if isinstance(item, Mapping) and item.get("fact") is not None:
             edges.append(item)
-        elif isinstance(item, Mapping) and {"episode_body", "source_description"} & set(item):
+        elif isinstance(item, Mapping) and _is_episode(item):
             episodes.append(item)
-        elif isinstance(item, Mapping) and "summary" in item and "name" in item:
+        elif isinstance(item, Mapping) and (_is_node(item) or {"name", "summary"} <= set(item)):
             nodes.append(item)
+        elif isinstance(item, Mapping) and item.get("type") == "relationship":
+            yield LeftOut(reason="a link without a fact")
         elif not isinstance(item, Mapping):
             yield LeftOut(reason="not an object")
         elif not {*_EDGES, *_NODES, *_EPISODES, "messages"} & set(item):
@@ -68,7 +87,11 @@ def read_zep(value: Any) -> Items:
 
 
 def plain_item(item: Any) -> Any:
-    """An item as Graphiti gives it; databases wrap it in its `properties`."""
+    """An item as Graphiti gives it; databases wrap it in its `properties`, and those in a row
+    such as `{"n": {…}}`."""
+    if isinstance(item, Mapping) and len(item) == 1:
+        row = next(iter(item.values()))
+        item = row if mapping_in(row, "properties") or "uuid" in mapping_in(item, "n") else item
     inner = mapping_in(item, "properties")
     return {**item, **inner} if inner else item
 
@@ -126,6 +149,12 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
 
 def _zep_node(node: Any) -> Items:
     name, summary = text_in(node, "name"), text_in(node, "summary")
+    if not summary:  # Graphiti sums up what it has read twice; before, there are its attributes
+        summary = "; ".join(
+            f"{key.replace('_', ' ')} {value}"
+            for key, value in mapping_in(node, "attributes").items()
+            if isinstance(value, str | int | float) and str(value).strip()
+        )
     if not name or not summary:
         yield LeftOut(reason="an entity without a summary")
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from agentmem.sources.imports.values import (
     moment_in,
     text_in,
     text_of_parts,
+    unpacked,
 )
 
 _HEARTBEATS = ("heartbeat", "login", "system_alert", "user_message_packed")
@@ -31,7 +31,9 @@ def is_letta(value: Mapping[str, Any]) -> bool:
         return True
     agents = list_in(value, "agents")
     if agents:
-        return "blocks" in value or any(is_letta(agent) for agent in agents if _object(agent))
+        return "blocks" in value or any(
+            is_letta(one) for one in map(unpacked, agents) if _object(one)
+        )
     return _listed(value) is not None
 
 
@@ -41,7 +43,7 @@ def read_letta(value: Any) -> Items:
     System prompts, tools and their results are no memories. What the agent
     said through its `send_message` tool is what it said.
     """
-    for position, file in enumerate(value if isinstance(value, list) else [value]):
+    for position, file in enumerate(map(unpacked, value if isinstance(value, list) else [value])):
         if not isinstance(file, Mapping):
             yield LeftOut(reason="not an object")
         elif listed := _listed(file):
@@ -71,7 +73,7 @@ def _letta_file(file: Mapping[str, Any]) -> Items:
     agents = list_in(file, "agents")
     for block in list_in(file, "blocks") if agents else ():
         yield from _letta_block(block)
-    for agent in agents or [file]:
+    for agent in map(unpacked, agents or [file]):
         if isinstance(agent, Mapping):
             yield from _letta_agent(agent)
         else:
@@ -180,7 +182,7 @@ def _letta_message(message: Any, session: str, position: int, agent: str) -> Ite
 
 def _letta_user_text(text: str) -> tuple[str, bool]:
     """What the user said, out of the JSON it is packed in; or that a machine said it."""
-    packed = _json(text)
+    packed = unpacked(text)
     if not isinstance(packed, Mapping) or "type" not in packed:
         return text, False
     if packed["type"] == "user_message":
@@ -195,15 +197,5 @@ def _letta_sent(message: Mapping[str, Any]) -> str:
         function = mapping_in(call, "function") or (call if isinstance(call, Mapping) else {})
         if text_in(function, "name") == "send_message":
             given = function.get("arguments")
-            arguments = _json(given) if isinstance(given, str) else given
-            said.append(text_in(arguments, "message"))
+            said.append(text_in(unpacked(given), "message"))
     return "\n\n".join(part for part in said if part)
-
-
-def _json(text: str) -> Any:
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

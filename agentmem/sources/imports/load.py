@@ -26,8 +26,16 @@ from agentmem.living.plans import may_state
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import prepare
 from agentmem.sources.imports.formats import detect_source, reader_of
-from agentmem.sources.imports.values import FOREIGN_REASONS, Foreign, Found, Item, LeftOut
-from agentmem.stores.jsonl import FORMAT
+from agentmem.sources.imports.values import (
+    FOREIGN_REASONS,
+    Foreign,
+    Found,
+    Item,
+    LeftOut,
+    is_machine_prompt,
+    unpacked,
+)
+from agentmem.stores.jsonl import FORMAT, ImportReport, import_jsonl
 from agentmem.stores.open_files import reading
 from agentmem.stores.values import ERASED, Version
 from agentmem.text.chunks import chunk
@@ -35,7 +43,8 @@ from agentmem.text.decode import sound_values
 from agentmem.tokens.encodings import estimate_tokens
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.living.preferences import Profiled
+    from agentmem.search.parts import Parts
 
 
 # ----------------------------------------------------------------------------
@@ -134,7 +143,7 @@ def parse(where: Path, data: bytes) -> Any:
         if not text:
             raise FileRefused(where, "is not text", remedy="Name a JSON export.") from None
     try:
-        return _loads(text)
+        return unpacked(_loads(text))
     except ValueError as whole:
         try:
             lines = [_loads(line) for line in text.splitlines() if line.strip()]
@@ -187,7 +196,7 @@ class ImportSummary:
 
 
 def import_from(
-    memory: MemoryManager,
+    memory: Profiled,
     path: str | os.PathLike[str],
     *,
     source: Source = "auto",
@@ -255,7 +264,7 @@ def _empty(value: Any) -> bool:
 
 class _Loading:
     def __init__(
-        self, memory: MemoryManager, source: str, scope: Scope | None, *, dry_run: bool
+        self, memory: Profiled, source: str, scope: Scope | None, *, dry_run: bool
     ) -> None:
         self._memory = memory
         self._source = source
@@ -275,6 +284,9 @@ class _Loading:
         for item in batch:
             if isinstance(item, LeftOut):
                 self._left_out[item.reason] += 1
+                continue
+            if item.origin == "user" and is_machine_prompt(item.text):
+                self._left_out["a prompt of a machine"] += 1
                 continue
             memories = self._memories(item)
             if memories:
@@ -458,8 +470,32 @@ def _count_lines(path: str | os.PathLike[str]) -> tuple[int, int]:
     return found, unreadable
 
 
+def import_ours(
+    memory: Parts,
+    path: str | os.PathLike[str],
+    *,
+    scope: Scope | None,
+    own_words: bool = False,
+    skip_bad_lines: bool = False,
+) -> ImportReport:
+    """Add what `export_jsonl` wrote, in one transaction; without a scope as it was exported."""
+    report = import_jsonl(
+        memory.store,
+        path,
+        analyse=prepare,
+        scope=scope,
+        own_words=own_words,
+        skip_bad_lines=skip_bad_lines,
+    )
+    if report.imported and scope is not None:  # of everybody's, consolidation looks at it
+        memory.judge_later(scope)
+    if report.imported and memory.settings.embed_in_background:
+        memory.embedding.fill_gaps_in_background()
+    return report
+
+
 def _import_ours(
-    memory: MemoryManager,
+    memory: Profiled,
     path: str | os.PathLike[str],
     *,
     scope: Scope | None,
@@ -475,8 +511,7 @@ def _import_ours(
             left_out={"not readable": unreadable} if unreadable else {},
             dry_run=True,
         )
-    whose = {} if scope is None else {n: getattr(scope, n) for n in Scope.__slots__}
-    report = memory.upkeep.import_jsonl(os.fspath(path), skip_bad_lines=True, **whose)
+    report = import_ours(memory, path, scope=scope, skip_bad_lines=True)
     already = report.same_id + report.same_content
     bad = len(report.bad_lines)
     return ImportSummary(

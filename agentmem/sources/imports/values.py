@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from agentmem.base.lazy import compile_late
 from agentmem.base.types import EMPTY, Origin
 from agentmem.text.decode import sound
 
 Foreign = Literal["mem0", "letta", "zep", "chatgpt", "claude"]
 
+_WRAPPINGS = 3
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LONGEST_SECONDS = 253_402_300_799.0
 """The last second of the year 9999."""
@@ -61,6 +65,44 @@ Item = Found | LeftOut
 Items = Iterator[Item]
 
 
+_MACHINE = compile_late(
+    r"""\s*(?:
+    # "[This is an automated system message hidden from the user] …"
+    \[(?:this\ is\ an?\ automated|system\b|incoming\ message\ from\ agent|request\ interrupted
+        |scheduled|automated|note\ from\ system)
+    # "<system-reminder>…"
+    | <(?:system(?:[-_]reminder)?|command-(?:name|message|args)|local-command-\w+
+        |environment_details|task-notification|user-prompt-submit-hook)\b
+    | caveat:\ the\ messages\ below\ were\ generated
+    | this\ session\ is\ being\ continued\ from\ a\ previous\ conversation
+    | (?:original\ )?custom\ instructions\ no\ longer\ available
+    | (?:the\ following|here)\ is\ a\ (?:recursive\ )?summary\ of
+        \ (?:the\ )?(?:previous|prior|earlier)
+    | note:\ (?:prior|previous)\ messages\ (?:have\ been|were|are)\ hidden
+    # "Generate a concise, 5-word title for …", by which a program names the chat
+    | generate\ a\ (?:concise|short|brief)[^.\n]{0,40}\ title\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def is_machine_prompt(text: str) -> bool:
+    """Whether a program wrote what stands in the user's place: a reminder, an event, a summary."""
+    return _MACHINE.match(text) is not None
+
+
+def unpacked(value: Any) -> Any:
+    """A value without the JSON text it is wrapped in: exports are sometimes written twice."""
+    for _ in range(_WRAPPINGS):
+        if not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"')):
+            break
+        try:
+            value = json.loads(value, parse_constant=lambda name: None)
+        except (ValueError, RecursionError):
+            break
+    return value
+
+
 def text_in(value: Any, *names: str) -> str:
     """The first of the named fields that holds text with something in it."""
     if isinstance(value, Mapping):
@@ -78,10 +120,13 @@ def mapping_in(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def list_in(value: Any, *names: str) -> list[Any]:
-    """The first of the named fields that is a list with something in it."""
+    """The first of the named fields that is a list with something in it, also one written as
+    JSON into a text."""
     if isinstance(value, Mapping):
         for name in names:
             found = value.get(name)
+            if isinstance(found, str) and found.startswith("["):
+                found = unpacked(found)
             if isinstance(found, list) and found:
                 return found
     return []

@@ -48,9 +48,9 @@ from agentmem.text.clean import clean_line, show_quote
 from agentmem.tokens.encodings import estimate_tokens
 
 if TYPE_CHECKING:
-    from agentmem.memory.facade import AsyncMemoryManager
-    from agentmem.memory.manager import MemoryManager
+    from agentmem.search.parts import Facade
     from agentmem.sources.fetch import FetchLimits
+    from agentmem.sources.indexer import Paged
 
 
 # ----------------------------------------------------------------------------
@@ -316,7 +316,7 @@ MOST_SENTENCES = 4
 async def enhanced_search(
     query: str,
     *,
-    memory: MemoryManager | AsyncMemoryManager | None,
+    memory: Paged | Facade[Paged] | None,
     web: object = None,
     model: str | Callable[..., Any] | None = None,
     scope: ScopeLike | None = None,
@@ -398,13 +398,13 @@ async def enhanced_search(
     return search.result()
 
 
-def _manager(memory: MemoryManager | AsyncMemoryManager | None) -> MemoryManager | None:
+def _manager(memory: Paged | Facade[Paged] | None) -> Paged | None:
     found: Any = memory
     return getattr(found, "manager", found)  # type: ignore[no-any-return]  # either kind
 
 
 def enhanced_search_sync(
-    query: str, *, memory: MemoryManager | AsyncMemoryManager | None, **options: Any
+    query: str, *, memory: Paged | Facade[Paged] | None, **options: Any
 ) -> EnhancedSearchResult:
     """`enhanced_search` for callers without an event loop, and on a thread for those with one."""
     from agentmem.base.threads import run_anywhere
@@ -419,7 +419,7 @@ class _Search:
         self,
         *,
         query: str,
-        memory: MemoryManager | None,
+        memory: Paged | None,
         scope: Scope,
         signal: Any,
         on_step: OnStep | None,
@@ -461,9 +461,7 @@ class _Search:
         finally:
             self._merge()
 
-    async def _find_in_memory(
-        self, memory: MemoryManager, top_k: int, timeout_seconds: float
-    ) -> None:
+    async def _find_in_memory(self, memory: Paged, top_k: int, timeout_seconds: float) -> None:
         names = {name: getattr(self.scope, name) for name in Scope.__slots__}
 
         def look() -> SearchResults:
@@ -703,7 +701,7 @@ class EnhancedText(str):
     degradations = EnhancedList.degradations
 
 
-def wrap_search(memory: MemoryManager, fn: F, *, allow_private: bool = False, **options: Any) -> F:
+def wrap_search(memory: Paged, fn: F, *, allow_private: bool = False, **options: Any) -> F:
     """`fn` with memory: the same parameters, sync or async, and the same results.
 
     What it returns is a list (a dict, a text) equal to what `fn` returned that also

@@ -1,0 +1,204 @@
+"""Serve a memory to other programs, and make the tokens that open it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from agentmem.base.errors import InvalidInput
+from agentmem.cli.common import (
+    EMBEDDER_VARIABLE,
+    IN_PROCESS,
+    argument,
+    common_of,
+    one_line,
+    open_memory,
+    screen_of,
+)
+from agentmem.search.embedders.base import DEFAULT
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def register(app: click.Group) -> None:
+    """Add the commands of this module."""
+    app.command("serve")(serve)
+    group = app.group("token")(click.pass_context(token))
+    group.command("make")(make)
+    group.command("list")(list_tokens)
+    group.command("revoke")(revoke)
+
+
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", default=7077, type=click.IntRange(0, 65_535), help="0 takes a free one.")
+@click.option("--workers", default=1, type=click.IntRange(1, 64), help="How many processes.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
+@click.option("--no-auth", is_flag=True, help="Answer everybody who reaches it, as an admin.")
+@click.option("--upstream", default="", metavar="URL", help="Be a proxy in front of this provider.")
+@click.option(
+    "--anthropic", default="", metavar="URL",
+    help="Where /v1/messages goes, if not to --upstream.",
+)  # fmt: skip
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="A name it is reached by; may be repeated."
+)
+@click.option(
+    "--rate", default=200.0, type=click.FloatRange(min=0), metavar="N",
+    help="Requests a second for each token; 0 sets no limit.",
+)  # fmt: skip
+def serve(
+    ctx: click.Context,
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    open_page: bool,
+    no_auth: bool,
+    upstream: str,
+    anthropic: str,
+    allow_host: tuple[str, ...],
+    rate: float,
+) -> None:
+    """Serve the memory over HTTP: its API, its page, a proxy in front of a model.
+
+    The first start makes an admin's token and shows it once. Ctrl-C stops it:
+    what is under way ends, and what waits in the queue is kept.
+    """
+    from agentmem.server.proxy import Upstream
+    from agentmem.server.run import Served, listen
+    from agentmem.server.run import serve as run
+
+    at = screen_of(ctx)
+    if upstream or anthropic:
+        Upstream.of(upstream, anthropic=anthropic)
+    served = Served(
+        store=_store(ctx), embedder=_embedder(), host=host, port=port, workers=workers,
+        auth=not no_auth, hosts=allow_host, upstream=upstream, anthropic=anthropic,
+        requests_per_second=rate,
+    )  # fmt: skip
+    listening = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    token, link = _first_token(ctx, served.store, auth=not no_auth, url=url)
+    if at.json:
+        at.document({"url": url, "token": token, "auth": not no_auth})
+    else:
+        at.print(f"agentmem serves {served.store} on {url}")
+        if token:
+            at.print(f"Token, shown this once: {token}")
+    if no_auth:
+        at.complain("Warning: --no-auth lets everybody who reaches it read and change everything.")
+        if host not in LOOPBACK:
+            at.complain("Warning: it listens beyond this machine, without tokens.")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(link)
+    run(served, listening)
+
+
+def _store(ctx: click.Context) -> str:
+    said = common_of(ctx)
+    if said.store and "://" in said.store:
+        return said.store
+    return IN_PROCESS if said.path is None else str(said.path)
+
+
+def _embedder() -> str | None:
+    name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
+    return None if name.lower() in ("", "none") else name
+
+
+def _first_token(ctx: click.Context, store: str, *, auth: bool, url: str) -> tuple[str, str]:
+    """The token of a first start, or "", and a link that signs in once."""
+    from agentmem.server.http import make_session
+    from agentmem.server.tokens import Tokens
+
+    if not auth:
+        return "", url
+    if store == IN_PROCESS:
+        raise InvalidInput(
+            "--store", store, "keeps no tokens from one process to the next",
+            remedy="Name a file, or say --no-auth.",
+        )  # fmt: skip
+    with open_memory(ctx) as memory:
+        tokens = Tokens(memory.store.settings)
+        made = ""
+        if not tokens.list():
+            made, _ = tokens.make(admin=True, name="first")
+        admin = next((grant for grant in tokens.list() if grant.admin), None)
+        link = url
+        if admin is not None:
+            link = f"{url}/login?code={make_session(tokens, admin, seconds=60)}"
+    return made, link
+
+
+def token(ctx: click.Context) -> None:
+    """Make, list and revoke the tokens that open a served memory.
+
+    A token is shown once and kept as a digest. It fixes whose memory it opens
+    (`--user`, `--project`, `--agent`), or is an admin's, who may name anybody.
+    """
+
+
+@click.option("--admin", is_flag=True, help="May name anybody, and look after the store.")
+@click.option("--name", default="", metavar="TEXT", help="What to call it in the list.")
+def make(ctx: click.Context, *, admin: bool, name: str) -> None:
+    """Make a token for `--user`, `--project`, `--agent`, or for an admin, and show it once."""
+    from agentmem.server.tokens import Tokens
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        made, grant = Tokens(memory.store.settings).make(
+            scope=common_of(ctx).scope, admin=admin, name=name
+        )
+    if at.json:
+        at.document({"token": made, **grant.to_dict()})
+    else:
+        at.print(made)
+        at.note(f"It opens {_opens(grant.to_dict())}. It is not shown again.")
+
+
+def list_tokens(ctx: click.Context) -> None:
+    """List the tokens that open something; none of them can be read again."""
+    from agentmem.server.tokens import Tokens
+
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory:
+        found = [grant.to_dict() for grant in Tokens(memory.store.settings).list()]
+    if at.json:
+        at.document({"tokens": found})
+    elif not found:
+        at.print("No tokens. Make one: agentmem token make --user NAME")
+    else:
+        for one in found:
+            at.print(
+                f"{one['id']}  {str(one['created_at'])[:10]}  {_opens(one)}"
+                f"{'  ' + one_line(one['name']) if one['name'] else ''}"
+            )
+
+
+@argument("token_id", metavar="ID", help="Its id, as the list shows it; or the token itself.")
+def revoke(ctx: click.Context, *, token_id: str) -> None:
+    """Let a token open nothing from now on, in running servers too."""
+    from agentmem.server.tokens import PREFIX, Tokens
+
+    at = screen_of(ctx)
+    if token_id.startswith(f"{PREFIX}_"):
+        token_id = token_id.split("_")[1]
+    with open_memory(ctx) as memory:
+        gone = Tokens(memory.store.settings).revoke(token_id)
+    if at.json:
+        at.document({"revoked": gone.to_dict()})
+    else:
+        at.print(f"Revoked {gone.id}.")
+
+
+def _opens(grant: dict[str, Any]) -> str:
+    names = (("user", "user_id"), ("project", "project_id"), ("agent", "agent_id"))
+    said = [f"{label} {one_line(grant[name])}" for label, name in names if grant[name]]
+    if grant["admin"]:
+        said.insert(0, "everything")
+    return ", ".join(said)

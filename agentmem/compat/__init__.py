@@ -1,0 +1,1 @@
+"""Speak another project's interface: one file a framework, imported only when it is wanted."""

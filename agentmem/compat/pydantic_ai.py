@@ -1,0 +1,156 @@
+"""Memory for pydantic-ai: one capability.
+
+Whose memory a run has is `scope` (a scope, or a function of the `RunContext`), else the
+`user_id`, `thread_id` or `session_id` of the run's `deps`, else of its `metadata`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
+from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import MissingExtra
+from agentmem.text.messages import get
+
+try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+        UserPromptPart,
+    )
+except ModuleNotFoundError as error:
+    raise MissingExtra(
+        "pydantic-ai", extra="pydantic-ai", purpose="Memory in pydantic-ai"
+    ) from error
+
+_NAMES = ("user_id", "thread_id", "session_id")
+
+
+class MemoryCapability(AbstractCapability[Any]):
+    """`Agent(model, capabilities=[MemoryCapability(memory)])`.
+
+    The reference goes into the request alone; the run's message history never has it.
+    """
+
+    def __init__(
+        self,
+        memory: TurnMaker,
+        *,
+        scope: Whose | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> None:
+        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+
+    @property
+    def degradations(self) -> Sequence[str]:
+        """What did not work, newest last."""
+        return self._keeper.degradations
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: Any, handler: Any
+    ) -> ModelResponse:
+        async def ask(items: Any) -> Any:
+            messages = items if items is request_context.messages else list(_messages(items))
+            return await handler(dataclasses.replace(request_context, messages=messages))
+
+        return await self._keeper.acall(
+            request_context.messages,
+            ask,
+            view,
+            read=_read_response,
+            context=ctx,
+            names=[get(told, name) for told in (ctx.deps, ctx.metadata) for name in _NAMES],
+            named={"model": get(request_context.model, "model_name")},
+        )
+
+
+@dataclasses.dataclass(slots=True)
+class _Piece:
+    """A response, or one part of a request: a system prompt and a question may share one."""
+
+    message: ModelMessage
+    part: Any = None
+
+
+def view(messages: Iterable[ModelMessage]) -> View:
+    """pydantic-ai's messages as a conversation, part by part."""
+    return view_items(_pieces(messages), _read, _make)
+
+
+def _pieces(messages: Iterable[ModelMessage]) -> Iterator[_Piece]:
+    for message in messages:
+        if isinstance(message, ModelRequest) and message.parts:
+            yield from (_Piece(message, part) for part in message.parts)
+        else:
+            yield _Piece(message)
+
+
+def _messages(pieces: Iterable[_Piece]) -> Iterator[ModelMessage]:
+    """The messages again: the very same objects, but for one that the reference divides."""
+    groups: list[list[_Piece]] = []
+    for piece in pieces:
+        if groups and groups[-1][0].message is piece.message:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    for group in groups:
+        message = group[0].message
+        whole = not isinstance(message, ModelRequest) or len(group) >= len(message.parts)
+        yield message if whole else dataclasses.replace(message, parts=[one.part for one in group])
+
+
+def _read(piece: _Piece) -> dict[str, Any] | None:
+    if isinstance(piece.message, ModelResponse):
+        return _read_said(piece.message)
+    kind = get(piece.part, "part_kind")
+    if kind == "system-prompt":
+        return {"role": "system", "content": piece.part.content}
+    if kind == "user-prompt":
+        content = piece.part.content
+        if not isinstance(content, str):
+            content = [one if isinstance(one, str) else {"type": "file"} for one in content]
+        return {"role": "user", "content": content}
+    if kind == "tool-return":
+        text = piece.part.model_response_str()
+        return {"role": "tool", "tool_call_id": piece.part.tool_call_id, "content": text}
+    return None
+
+
+def _read_said(message: ModelResponse) -> dict[str, Any]:
+    calls = [
+        {
+            "id": part.tool_call_id,
+            "type": "function",
+            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
+        }
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    found: dict[str, Any] = {"role": "assistant", "content": _text(message)}
+    return {**found, "tool_calls": calls} if calls else found
+
+
+def _make(message: Mapping[str, Any]) -> _Piece:
+    if message["role"] == "user":
+        part = UserPromptPart(message["content"])
+        return _Piece(ModelRequest(parts=[part]), part)
+    return _Piece(ModelResponse(parts=[TextPart(message["content"])]))
+
+
+def _text(message: ModelResponse) -> str:
+    return "".join(part.content for part in message.parts if isinstance(part, TextPart))
+
+
+def _read_response(response: ModelResponse) -> Reply:
+    calls = any(isinstance(part, ToolCallPart) for part in response.parts)
+    return Reply(text=_text(response), usage=read_usage(response.usage), calls_tools=calls)

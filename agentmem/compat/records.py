@@ -1,0 +1,108 @@
+"""What somebody else's interface keeps under keys of its own, as memories of one scope.
+
+Files of a memory tool, items of a store, documents of a vector store: each is one
+memory, found by searches and turns like every other. It is pinned, so that no
+consolidation merges two keys or forgets one. What is not to be found by its words is
+kept as forgotten memories are: in no search, in no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentmem.base.types import FORGOTTEN_AT, Memory, ScopeLike
+from agentmem.search.intake import read_scope
+from agentmem.sources.indexer import names_of
+
+if TYPE_CHECKING:
+    from agentmem.search.parts import Calls
+    from agentmem.search.results import SearchResults
+
+MOST = 100_000
+_BLANK = "blank"
+"""Where the metadata keeps a text without a word: a memory says something."""
+
+
+class Records:
+    """Texts with data beside them, each under a key of `kind`."""
+
+    def __init__(
+        self, memory: Calls, scope: ScopeLike, *, kind: str, findable: bool = True
+    ) -> None:
+        self.memory = memory
+        self.whose = names_of(read_scope(scope, {}))
+        self.kind = kind
+        self._findable = findable
+
+    def put(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        """Keep `text` under `key`, in the place of what stood there."""
+        old = self.get(key)
+        if old is None:
+            self.add(key, text, data)
+            return
+        text, marks = self._marked(key, text, data)
+        self.memory.update(old.id, text, metadata=marks, **self.whose)
+
+    def add(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        """Keep `text` under a key that is new."""
+        text, marks = self._marked(key, text, data)
+        self.memory.add_text(
+            text,
+            kind=self.kind,
+            id=self.memory.ids.new(),  # two keys may say the same
+            metadata=marks,
+            **self.whose,
+        )
+
+    def _marked(
+        self, key: str, text: str, data: Mapping[str, Any] | None
+    ) -> tuple[str, dict[str, Any]]:
+        marks: dict[str, Any] = {**(data or {}), "key": key, "pinned": True}
+        if not self._findable:
+            marks[FORGOTTEN_AT] = self.memory.clock.now().isoformat()
+        if not text.strip():
+            text, marks[_BLANK] = f"({self.kind} without a word: {key})", text
+        return text, marks
+
+    def get(self, key: str) -> Memory | None:
+        """What stands under `key`."""
+        return next(iter(self.all({"metadata.key": key}, limit=1)), None)
+
+    def all(self, where: Mapping[str, Any] | None = None, *, limit: int = MOST) -> list[Memory]:
+        """Everything that passes `where`, newest first."""
+        return list(
+            self.memory.get_all(
+                filters=where,
+                kinds=[self.kind],
+                limit=limit,
+                forgotten=not self._findable,
+                **self.whose,
+            )
+        )
+
+    def search(
+        self, query: str, *, limit: int, where: Mapping[str, Any] | None = None
+    ) -> SearchResults:
+        """The best for `query`, however little they answer it."""
+        return self.memory.search(
+            query, top_k=limit, threshold=0.0, filters=where, kinds=[self.kind], **self.whose
+        )
+
+    def delete(self, memories: Iterable[Memory]) -> None:
+        """Take them out."""
+        ids: Sequence[str] = [one.id for one in memories]
+        if ids:
+            self.memory.delete(ids, **self.whose)
+
+
+def thawed(value: Any) -> Any:
+    """Data as it was put: plain dicts and lists."""
+    if isinstance(value, Mapping):
+        return {name: thawed(item) for name, item in value.items()}
+    return [thawed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def text_of(memory: Memory) -> str:
+    """The text that was put."""
+    return str(memory.metadata.get(_BLANK, memory.text))

@@ -1,0 +1,130 @@
+"""What a memory is made of, as the rooms below `memory/` see it.
+
+They take what they use, never a whole manager: `Parts` where a store, a search, an embedder
+and a clock do, `Calls` where something is added or searched as a user would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+
+from agentmem.base.config import SearchMode, Settings
+from agentmem.base.protocols import Clock
+from agentmem.base.types import EMPTY, Document, Ids, Memory, Scope, Whose
+from agentmem.search.intake import Instant
+from agentmem.stores.values import NO_SCOPE
+
+if TYPE_CHECKING:
+    from agentmem.search.embedding import Embedding
+    from agentmem.search.protocol import Search
+    from agentmem.search.results import AddResult, Memories, SearchResults
+    from agentmem.search.retriever import Request
+    from agentmem.stores.protocol import Store
+
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Queue(Protocol):
+    """Takes work for the background."""
+
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], *, scope: Scope = NO_SCOPE, key: str = ""
+    ) -> bool:
+        """Whether it was taken; a job of the same kind, scope and key that waits is enough."""
+        ...
+
+
+class Parts(Protocol):
+    """The parts of a memory, wired."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def index(self) -> Search: ...
+    @property
+    def embedding(self) -> Embedding: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def ids(self) -> Ids: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def worker(self) -> Queue: ...
+    @property
+    def path(self) -> Path | None: ...
+    @property
+    def telemetry_id(self) -> str: ...
+
+    def find(self, request: Request) -> SearchResults:
+        """What a search finds that was put together already."""
+        ...
+
+    def judge_later(self, scope: Scope) -> None:
+        """Have what is new of this owner compared with what it may contradict."""
+        ...
+
+
+class Calls(Parts, Protocol):
+    """The everyday calls of a memory, as far as other rooms make them."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        mode: SearchMode | None = None,
+        filters: Mapping[str, Any] | None = None,
+        kinds: Sequence[str] | None = None,
+        **whose: Unpack[Whose],
+    ) -> SearchResults: ...
+    def get_all(
+        self,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        kinds: Sequence[str] | None = None,
+        limit: int = 100,
+        forgotten: bool = False,
+        **whose: Unpack[Whose],
+    ) -> Memories: ...
+    def add_text(
+        self,
+        text: str,
+        *,
+        kind: str = "fact",
+        metadata: Mapping[str, Any] = EMPTY,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        **whose: Unpack[Whose],
+    ) -> AddResult: ...
+    def add_messages(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        session: str = "",
+        once: bool = False,
+        listen: bool = True,
+        metadata: Mapping[str, Any] = EMPTY,
+        **whose: Unpack[Whose],
+    ) -> AddResult: ...
+    def add_document(
+        self, document: Document | str, *, created_at: Instant = None, **whose: Unpack[Whose]
+    ) -> AddResult: ...
+    def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        **whose: Unpack[Whose],
+    ) -> Memory: ...
+    def delete(self, memory_id: str | Sequence[str], **whose: Unpack[Whose]) -> int: ...
+
+
+class Facade(Protocol[M_co]):
+    """What stands before a memory for callers of another colour."""
+
+    @property
+    def manager(self) -> M_co: ...

@@ -1,0 +1,709 @@
+"""The memory over HTTP: a table of routes over the calls of a memory.
+
+Each line names a method, an address and a call. What the call's signature says
+is what a request may say, checked by pydantic and written into `/openapi.json`;
+whose memory is meant is narrowed by the token (P46) before the call is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentmem.agent.reading import ReadPage
+from agentmem.agent.turn import Turn, session_of, working_for
+from agentmem.base.config import LoopConfig
+from agentmem.base.errors import (
+    InvalidInput,
+    NotPermitted,
+    RecordNotFound,
+)
+from agentmem.base.filters import Selection
+from agentmem.base.types import Document, Memory, Scope, Visibility
+from agentmem.inspector.doctor import DoctorReport, examine
+from agentmem.inspector.look import (
+    explain,
+    explain_memory,
+    inspect_context,
+    replay_context,
+    trace_of,
+)
+from agentmem.inspector.replay import Replay, Why
+from agentmem.inspector.stats import StatsReport, collect_stats, read_span
+from agentmem.living.predict import Prediction
+from agentmem.living.settle import Resolved
+from agentmem.living.tiers import TierFate
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.snapshot import Outcome, Snapshot
+from agentmem.search.intake import instant, scope_and_filter, scope_of
+from agentmem.search.results import AddResult, IndexingResult
+from agentmem.server.http import grant_of
+from agentmem.server.tokens import Grant
+from agentmem.server.wire import Operation, Signals, openapi, plain, read_request, write
+from agentmem.stores.jsonl import ImportReport
+from agentmem.stores.values import Source
+
+MOST = 1_000
+"""So many memories are listed at once."""
+Span = str | int | list[int]
+# ----------------------------------------------------------------------------
+# Calls that are not simply one of the memory's: each takes the memory, whose it is, and what is
+# said in the request.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """Who asks, whose memory is meant, and what that token allows."""
+
+    scope: Scope
+    grant: Grant
+    turns: Turns
+
+    @property
+    def names(self) -> dict[str, Any]:
+        return {name: getattr(self.scope, name) for name in Scope.__slots__}
+
+    def may_write(self, visibility: str) -> None:
+        """Refuse memories that everybody sees to who is no admin."""
+        if visibility == "system" and not self.grant.admin:
+            raise NotPermitted("Only an admin's token writes what everybody sees.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Memories, newest first; `cursor` is what the next page is asked with, or null."""
+
+    results: tuple[Memory, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """How many memories a call was about."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOpened:
+    """The messages to send, and what to say `done` with."""
+
+    id: str
+    messages: tuple[Mapping[str, Any], ...]
+    injected: bool
+    reference: str
+    citations: tuple[Mapping[str, Any], ...]
+    degradations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierUse:
+    """What one tier may cost and costs."""
+
+    tier: int
+    budget_tokens: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What is worth knowing now: the text, what it costs, by tier, and where it is from."""
+
+    text: str
+    tokens: int
+    budget_tokens: int
+    tiers: tuple[TierUse, ...]
+    sources: tuple[TierFate, ...]
+    degradations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """It is done."""
+
+    ok: bool = True
+
+
+def add(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    text: str | None = None,
+    messages: list[dict[str, Any]] | None = None,
+    document: Document | None = None,
+    chunks: list[str] | None = None,
+    id: str | None = None,  # noqa: A002 - the field's own name
+    kind: str = "fact",
+    url: str = "",
+    title: str = "",
+    session: str = "",
+    once: bool = False,
+    listen: bool = True,
+    visibility: Visibility = "private",
+    metadata: dict[str, Any] | None = None,
+    importance: float = 0.5,
+) -> AddResult:
+    """Remember a text, a conversation, a document, or a page cut already."""
+    whose.may_write(visibility)
+    said = [name for name, value in (("text", text), ("messages", messages),
+                                     ("document", document), ("chunks", chunks))
+            if value is not None]  # fmt: skip
+    if len(said) != 1:
+        raise InvalidInput(
+            "body", said, "holds not one thing to remember",
+            remedy="Give text, messages, document or chunks.",
+        )  # fmt: skip
+    common: dict[str, Any] = {
+        "visibility": visibility, "metadata": metadata or {}, **whose.names
+    }  # fmt: skip
+    if text is not None:
+        return memory.add_text(text, kind=kind, importance=importance, id=id, **common)
+    if messages is not None:
+        return memory.add_messages(messages, session=session, once=once, listen=listen, **common)
+    if document is not None:
+        return memory.add_document(document, **common)
+    return memory.add_chunks(chunks or [], url=url, title=title, **common)
+
+
+def list_memories(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    limit: int = 50,
+    cursor: str = "",
+    kinds: list[str] | None = None,
+    url: str | None = None,
+    session: str | None = None,
+    filters: dict[str, Any] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    superseded: bool = False,
+    forgotten: bool = False,
+) -> Listed:
+    """Memories, newest first; the answer's `cursor` asks for the next ones."""
+    limit = _at_most(limit)
+    reader, where = scope_and_filter(whose.names, filters)
+    at, last_id, seen = _read_cursor(cursor)
+    end = instant(until, "until")
+    selection = Selection(
+        reader=reader,
+        where=where,
+        kinds=None if kinds is None else tuple(kinds),
+        source_url=url,
+        session=session,
+        since=instant(since, "since"),
+        until=end if at is None else at + timedelta(microseconds=1),
+        superseded=superseded,
+        forgotten=forgotten,
+    )
+    found = list(memory.store.recent(selection, limit=limit + seen + 1))
+    if at is not None:
+        ids = [one.id for one in found]
+        found = found[ids.index(last_id) + 1 if last_id in ids else seen :]
+    page = found[:limit]
+    following = None
+    if len(found) > limit and page:
+        same = sum(one.created_at == page[-1].created_at for one in page)
+        more = seen if at == page[-1].created_at else 0
+        following = _write_cursor(page[-1], same + more)
+    return Listed(results=tuple(page), cursor=following)
+
+
+def _at_most(limit: int) -> int:
+    if not 1 <= limit <= MOST:
+        raise InvalidInput("limit", limit, f"is not from 1 to {MOST:,}")
+    return limit
+
+
+def _write_cursor(last: Memory, seen: int) -> str:
+    said = f"{last.created_at.isoformat()}|{seen}|{last.id}"
+    return base64.urlsafe_b64encode(said.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[datetime | None, str, int]:
+    if not cursor:
+        return None, "", 0
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        at, seen, last = base64.urlsafe_b64decode(padded).decode().split("|", 2)
+        found = datetime.fromisoformat(at), last, int(seen)
+        if found[0].utcoffset() is None or not 0 <= found[2] <= 1_000_000:
+            raise ValueError(cursor)
+    except ValueError:
+        raise InvalidInput(
+            "cursor", cursor, "is none that was given", remedy="Begin without one."
+        ) from None
+    return found
+
+
+def delete(memory: MemoryManager, whose: Whose, *, memory_id: str) -> Counted:
+    """Take a memory out of every read; it is kept until it is erased."""
+    count = memory.delete(memory_id, **whose.names)
+    if not count:
+        raise RecordNotFound(memory_id)
+    return Counted(count=count)
+
+
+def list_sources(memory: MemoryManager, whose: Whose) -> tuple[Source, ...]:
+    """The pages and documents that are remembered."""
+    return memory.store.upkeep.sources(whose.scope)
+
+
+def index_file(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    name: str,
+    content: str = "",
+    base64_content: str = "",
+    title: str = "",
+) -> IndexingResult:
+    """Remember a file that is sent: its text, or its bytes in base64 (HTML, Markdown, PDF …)."""
+    data: str | bytes = content
+    if base64_content:
+        try:
+            data = base64.b64decode(base64_content, validate=True)
+        except ValueError:
+            raise InvalidInput("base64_content", "…", "is not base64") from None
+    url = name if "://" in name else f"file:///{name.lstrip('/')}"
+    return memory.sources.index_page(data, url, title or name, **whose.names)
+
+
+def index_url(memory: MemoryManager, whose: Whose, *, url: str) -> IndexingResult:
+    """Fetch a page and remember it; addresses of private networks are refused."""
+    return memory.sources.index_url(url, **whose.names)
+
+
+def contexts(memory: MemoryManager, whose: Whose, *, limit: int = 20) -> tuple[Snapshot, ...]:
+    """The newest contexts that were built, newest first, without long texts."""
+    return trace_of(memory).list(limit=_at_most(limit), scope=whose.scope, texts=False)
+
+
+def context(memory: MemoryManager, whose: Whose, *, context_id: str) -> Snapshot:
+    """Everything about one context: what was looked at, what was sent and why; `last` too."""
+    return explain(memory, context_id, scope=whose.scope)
+
+
+def context_why(memory: MemoryManager, whose: Whose, *, context_id: str, memory_id: str) -> Why:
+    """Why a memory was in a context, or was not."""
+    return explain_memory(memory, memory_id, context_id, scope=whose.scope)
+
+
+def context_replay(
+    memory: MemoryManager, whose: Whose, *, context_id: str, settings: dict[str, Any]
+) -> Replay:
+    """A context decided again with other settings, such as `top_k`; nothing is searched."""
+    return replay_context(memory, settings, context_id, scope=whose.scope)
+
+
+def preview(memory: MemoryManager, whose: Whose, *, query: str, model: str = "") -> Snapshot | None:
+    """The context that a question would get now; nothing of it is kept."""
+    return inspect_context(memory, query, model=model, scope=whose.scope).snapshot
+
+
+def results(memory: MemoryManager, whose: Whose, *, limit: int = 20) -> tuple[Memory, ...]:
+    """The newest tool results that are kept."""
+    selection = Selection(reader=whose.scope, kinds=("tool_result",))
+    return memory.store.recent(selection, limit=_at_most(limit))
+
+
+def keep_result(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    name: str,
+    output: Any,
+    arguments: dict[str, Any] | None = None,
+    error: str = "",
+    model: str = "",
+) -> Mapping[str, Any]:
+    """Keep a tool's result whole; gives what to tell the model in its place."""
+    working = working_for(memory, scope=whose.scope, model=model, config=LoopConfig())
+    kept = working.keep(name, arguments, output, error=error)
+    return {"id": kept.id, "content": kept.content, "tokens": kept.tokens, "whole": kept.whole}
+
+
+def read_result(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    result_id: str,
+    range: Span | None = None,  # noqa: A002 - the name the memory's tool has for it
+    lines: Span | None = None,
+    grep: str | None = None,
+    json_path: str | None = None,
+    offset: int = 0,
+    limit_tokens: int = 1_000,
+) -> ReadPage:
+    """One page of a tool result: by characters, by lines, by a pattern or by a JSON path."""
+    working = working_for(memory, scope=whose.scope, model="", config=LoopConfig())
+    working.describe(result_id)  # what is not there is not there, rather than explained
+    return working.read(
+        result_id, range=range, lines=lines, grep=grep, json_path=json_path, offset=offset,
+        limit_tokens=limit_tokens,
+    )  # fmt: skip
+
+
+def assemble(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    task: str = "",
+    signals: Signals | None = None,
+    token_budget: int = 8_000,
+    activity: str = "general",
+    model: str = "",
+) -> Assembled:
+    """What is worth knowing for a task, within a token budget, in tiers."""
+    found = memory.living.assemble_context(
+        token_budget, signals=signals or (), activity=activity, task=task, model=model,
+        **whose.names,
+    )  # fmt: skip
+    tiers = tuple(
+        TierUse(tier=tier, budget_tokens=budget, tokens=found.tier_tokens.get(tier, 0))
+        for tier, budget in found.tier_budgets.items()
+    )
+    return Assembled(
+        text=found.text, tokens=found.tokens, budget_tokens=found.budget_tokens, tiers=tiers,
+        sources=tuple(fate for fate in found.fates if fate.outcome != "dropped"),
+        degradations=found.degradations,
+    )  # fmt: skip
+
+
+def predict(
+    memory: MemoryManager, whose: Whose, *, signals: Signals | None = None, limit: int = 10
+) -> tuple[Prediction, ...]:
+    """The memories most probably needed in this situation, with a confidence."""
+    return memory.living.predict(signals or (), _at_most(limit), **whose.names)
+
+
+def resolve(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    contradiction_id: str,
+    resolution: Literal["a_wins", "b_wins", "both_valid", "merged"],
+    note: str = "",
+    text: str = "",
+) -> Resolved:
+    """Say which of two memories is true; with `merged`, `text` may say what holds of both."""
+    if text and resolution != "merged":
+        raise InvalidInput("text", text, "goes with `merged` alone")
+    resolved = memory.living.resolve(contradiction_id, resolution, note=note, **whose.names)
+    if text:
+        both = (resolved.contradiction.a, resolved.contradiction.b)
+        kept = next((one for one in both if one.superseded_by is None), both[1])
+        memory.update(kept.id, text, **whose.names)
+    return resolved
+
+
+def stats(memory: MemoryManager, whose: Whose, *, last: str = "") -> StatsReport:
+    """Figures of the contexts and of what is remembered; `last` is how far back (`24h`, `7d`)."""
+    return collect_stats(
+        memory,
+        now=memory.clock.now(),
+        last=read_span(last) if last else None,
+        scope=_everybody(whose.scope, whose.grant),
+    )
+
+
+def _everybody(scope: Scope, grant: Grant) -> Scope | None:
+    """No scope, which is everybody's, for an admin who names nobody."""
+    return None if grant.admin and scope == Scope() else scope
+
+
+def users(memory: MemoryManager, whose: Whose) -> list[dict[str, Any]]:
+    """Whose memories there are, and how many."""
+    whose.grant.require_admin()
+    return [{"user_id": user, "memories": count} for user, count in memory.users().items()]
+
+
+def doctor(memory: MemoryManager, whose: Whose) -> DoctorReport:
+    """How the server's environment and store are."""
+    whose.grant.require_admin()
+    return examine(memory, now=memory.clock.now())
+
+
+def upkeep(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    task: Literal["verify", "sync", "vacuum", "reembed", "flush"],
+) -> Mapping[str, Any]:
+    """Look after the store as a whole."""
+    whose.grant.require_admin()
+    if task == "flush":
+        return {"result": memory.flush(30.0)}
+    return {"result": getattr(memory.upkeep, task)()}
+
+
+def import_lines(
+    memory: MemoryManager, whose: Whose, *, lines: str, own_words: bool = False
+) -> ImportReport:
+    """Add what an export wrote, as the caller's own; what is there already is skipped."""
+    handle, name = tempfile.mkstemp(suffix=".jsonl")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(lines)
+        return memory.upkeep.import_jsonl(name, own_words=own_words, **whose.names)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+# ----------------------------------------------------------------------------
+# Turns: one call gives what to send, another is told the answer.
+
+
+class Turns:
+    """The turns this process opened and was not told the end of; the oldest give way."""
+
+    def __init__(self, most: int = 4_096) -> None:
+        self._open: OrderedDict[str, tuple[Scope, Turn]] = OrderedDict()
+        self._most = most
+
+    def put(self, scope: Scope, turn: Turn) -> None:
+        self._open[turn.snapshot_id or turn.message_id] = (scope, turn)
+        while len(self._open) > self._most:
+            with suppress(KeyError):
+                self._open.popitem(last=False)
+
+    def take(self, scope: Scope, turn_id: str) -> Turn | None:
+        found = self._open.get(turn_id)
+        if found is None or found[0] != scope:
+            return None
+        self._open.pop(turn_id, None)
+        return found[1]
+
+
+def open_turn(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    messages: list[dict[str, Any]],
+    model: str = "",
+    tools: list[dict[str, Any]] | None = None,
+    config: LoopConfig | None = None,
+    message_id: str = "",
+    trim: bool = False,
+    signals: Signals | None = None,
+) -> TurnOpened:
+    """Open a turn: the messages to send to the model, with what memory knows among them."""
+    turn = memory.turn(
+        messages, model=model, tools=tools, scope=whose.scope, config=config,
+        message_id=message_id or memory.ids.new(), trim=trim, signals=signals or (),
+    )  # fmt: skip
+    whose.turns.put(whose.scope, turn)
+    return TurnOpened(
+        id=turn.snapshot_id or turn.message_id,
+        messages=tuple(turn.messages),
+        injected=turn.injected,
+        reference=turn.block_text,
+        citations=tuple(plain(one) for one in turn.citations),
+        degradations=tuple(turn.degradations),
+    )
+
+
+def end_turn(
+    memory: MemoryManager,
+    whose: Whose,
+    *,
+    turn_id: str,
+    answer: str = "",
+    usage: dict[str, Any] | None = None,
+    duration_ms: float | None = None,
+    error: str = "",
+) -> Done:
+    """Tell a turn its answer: both sides are remembered in the background."""
+    turn = whose.turns.take(whose.scope, turn_id)
+    if turn is not None:
+        turn.done(answer, usage=usage, duration_ms=duration_ms, error=error)
+        return Done()
+    # Another worker opened it: its trace says what was asked.
+    trace = memory.runtime.trace
+    asked = trace.get(turn_id, scope=whose.scope)
+    if asked.outcome is not None:
+        return Done()
+    outcome = Outcome(answer=answer, usage=usage or {}, duration_ms=duration_ms, error=error)
+    trace.complete(asked.id, outcome, scope=whose.scope)
+    now = memory.clock.now()
+    said = (("user", asked.query), ("assistant", answer))
+    memory.runtime.indexer.enqueue_messages(
+        [{"role": r, "content": c, "created_at": now.isoformat()} for r, c in said if c.strip()],
+        session=session_of(whose.scope, now),
+        scope=whose.scope,
+        trace=asked.id,
+    )
+    return Done()
+
+
+# ----------------------------------------------------------------------------
+# The table.
+
+
+def _on(method: str, path: str, call: str | Callable[..., Any], skip: str = "") -> Operation:
+    return Operation(method=method, path=path, call=call, skip=tuple(skip.split()))
+
+
+_NOT_SAID = "settings model spend"
+OPERATIONS = (
+    _on("POST", "/v1/memories", add),
+    _on("GET", "/v1/memories", list_memories),
+    _on("DELETE", "/v1/memories", "delete_all"),
+    _on("GET", "/v1/memories/{memory_id}", "get"),
+    _on("PATCH", "/v1/memories/{memory_id}", "update", "data"),
+    _on("DELETE", "/v1/memories/{memory_id}", delete),
+    _on("GET", "/v1/memories/{memory_id}/history", "history"),
+    _on("POST", "/v1/memories/{memory_id}/supersede", "supersede"),
+    _on("POST", "/v1/memories/{memory_id}/erase", "erase"),
+    _on("POST", "/v1/memories/{memory_id}/bring_back", "living.bring_back"),
+    _on("POST", "/v1/erase", "erase_all"),
+    _on("POST", "/v1/search", "search", "limit"),
+    _on("POST", "/v1/turns", open_turn),
+    _on("POST", "/v1/turns/{turn_id}/done", end_turn),
+    _on("GET", "/v1/preferences", "preferences.get_all"),
+    _on("POST", "/v1/preferences", "preferences.add"),
+    _on("DELETE", "/v1/preferences", "preferences.clear"),
+    _on("DELETE", "/v1/preferences/{preference_id}", "preferences.remove"),
+    _on("POST", "/v1/preferences/{preference_id}/undo", "preferences.undo"),
+    _on("GET", "/v1/sources", list_sources),
+    _on("DELETE", "/v1/sources", "sources.remove_by_source_url"),
+    _on("GET", "/v1/sources/chunks", "sources.search_by_source_url"),
+    _on("POST", "/v1/sources/pages", "sources.index_page"),
+    _on("POST", "/v1/sources/urls", index_url),
+    _on("POST", "/v1/sources/files", index_file),
+    _on("GET", "/v1/contexts", contexts),
+    _on("POST", "/v1/contexts", preview),
+    _on("GET", "/v1/contexts/{context_id}", context),
+    _on("GET", "/v1/contexts/{context_id}/why", context_why),
+    _on("POST", "/v1/contexts/{context_id}/replay", context_replay),
+    _on("GET", "/v1/results", results),
+    _on("POST", "/v1/results", keep_result),
+    _on("GET", "/v1/results/{result_id}", read_result),
+    _on("GET", "/v1/contradictions", "living.contradictions"),
+    _on("GET", "/v1/contradictions/{contradiction}", "living.contradiction"),
+    _on("POST", "/v1/contradictions/{contradiction_id}/resolve", resolve),
+    _on("POST", "/v1/consolidations", "living.consolidate", _NOT_SAID),
+    _on("GET", "/v1/consolidations", "living.journal"),
+    _on("POST", "/v1/consolidations/{journal_id}/undo", "living.undo"),
+    _on("POST", "/v1/learn", "living.learn", _NOT_SAID),
+    _on("GET", "/v1/facts", "living.history_of"),
+    _on("POST", "/v1/signals", "living.signal"),
+    _on("POST", "/v1/prefetch", "living.prefetch"),
+    _on("POST", "/v1/predict", predict),
+    _on("POST", "/v1/assemble", assemble),
+    _on("POST", "/v1/import", import_lines),
+    _on("GET", "/v1/stats", stats),
+    _on("GET", "/v1/users", users),
+    _on("GET", "/v1/doctor", doctor),
+    _on("POST", "/v1/upkeep/{task}", upkeep),
+    _on("POST", "/context/assemble", assemble),
+    _on("POST", "/context/predict", predict),
+    _on("POST", "/consolidate", "living.consolidate", _NOT_SAID),
+    _on("POST", "/contradictions/{contradiction_id}/resolve", resolve),
+)
+
+
+def routes(operations: Sequence[Operation]) -> list[Route]:
+    """A route for each operation."""
+    return [Route(one.path, _endpoint(one), methods=[one.method]) for one in operations]
+
+
+def _endpoint(operation: Operation) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        door = request.app.state.door
+        said = await read_request(operation, request)
+        async with asyncio.timeout(door.limits.request_seconds or None):
+            found = await door.memory.run(
+                run, operation, door.memory.manager, grant_of(request), said, door.turns
+            )
+        return Response(found, media_type="application/json")
+
+    return answer
+
+
+def run(
+    operation: Operation,
+    memory: MemoryManager,
+    grant: Grant,
+    said: dict[str, Any],
+    turns: Turns,
+) -> bytes:
+    """Make the call for who asks, and write what it gives."""
+    asked = {name: said.pop(name) for name in Scope.__slots__ if said.get(name) is not None}
+    for name in Scope.__slots__:
+        said.pop(name, None)
+    scope = grant.narrowed(scope_of(asked))
+    if said.get("filters"):  # a user named in there is who reads, too
+        scope = grant.narrowed(_both(scope, scope_and_filter({}, said["filters"])[0]))
+    whose = Whose(scope=scope, grant=grant, turns=turns)
+    if callable(operation.call):
+        found = operation.call(memory, whose, **said)
+    else:
+        target: Any = memory
+        *parts, name = operation.call.split(".")
+        for part in parts:
+            target = getattr(target, part)
+        found = getattr(target, name)(**said, **whose.names)
+    return write(found, bare=operation.bare)
+
+
+def _both(scope: Scope, named: Scope) -> Scope:
+    """Both scopes as one; where they differ, the one named later."""
+    return Scope(**{n: getattr(named, n) or getattr(scope, n) for n in Scope.__slots__})
+
+
+async def export(request: Request) -> Response:
+    """What the caller sees, one JSON object a line, as `agentmem import` reads it."""
+    door = request.app.state.door
+    grant = grant_of(request)
+    known = {n: v for n, v in request.query_params.items() if n in Scope.__slots__}
+    scope = grant.narrowed(scope_of(known))
+    reader = _everybody(scope, grant)
+    names = {} if reader is None else {n: getattr(reader, n) for n in Scope.__slots__}
+    handle, name = tempfile.mkstemp(suffix=".jsonl")
+    os.close(handle)
+    path = Path(name)
+    stream = door.rates.streaming(grant.id)
+    stream.__enter__()
+    try:
+        await door.memory.run(door.memory.manager.upkeep.export_jsonl, path, **names)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        stream.__exit__(None, None, None)
+        raise
+
+    def lines() -> Iterator[bytes]:
+        try:
+            with path.open("rb") as file:
+                while block := file.read(65_536):
+                    yield block
+        finally:
+            path.unlink(missing_ok=True)
+            stream.__exit__(None, None, None)
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+async def describe(request: Request) -> Response:
+    """The description of this API."""
+    return JSONResponse(description())
+
+
+@cache
+def description() -> dict[str, Any]:
+    """OpenAPI of the table."""
+    return openapi(OPERATIONS)

@@ -1,0 +1,229 @@
+"""The application: every door on one memory, as one ASGI app.
+
+Another room mounts its own routes with `create_app(..., routes=…, lifespans=…)`;
+behind the guard `grant_of(request)` says what the token of a request allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from agentmem.agent.adapters.turn import TurnKeeper
+from agentmem.base.errors import AgentMemError, StoreClosed
+from agentmem.memory.facade import AsyncMemoryManager
+from agentmem.memory.manager import MemoryManager
+from agentmem.server import api, compat, page
+from agentmem.server.http import (
+    Guard,
+    Limits,
+    Metrics,
+    Rates,
+    error_response,
+    from_http,
+    grant_of,
+)
+from agentmem.server.proxy import Proxy, Upstream
+from agentmem.server.tokens import Tokens
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[Any]]
+
+OPEN_PATHS = ("/healthz", "/readyz", *page.OPEN_PATHS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """What every route needs: the memory, the tokens, the limits and what is counted."""
+
+    memory: AsyncMemoryManager
+    tokens: Tokens
+    limits: Limits
+    rates: Rates
+    metrics: Metrics
+    turns: api.Turns
+    auth: bool = True
+
+
+def door_of(request: Request) -> Door:
+    """The door that a request came through."""
+    door: Door = request.app.state.door
+    return door
+
+
+def create_app(
+    memory: MemoryManager,
+    *,
+    auth: bool = True,
+    hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    upstream: Upstream | None = None,
+    routes: Sequence[BaseRoute] = (),
+    lifespans: Sequence[Lifespan] = (),
+    close: bool = False,
+) -> Starlette:
+    """The app around `memory`; `routes` come before its own, `lifespans` are entered around it.
+
+    Without `auth` everybody is an admin. With an `upstream` it answers as a
+    provider of models, too. With `close` the memory is closed when the app stops.
+    """
+    limits = limits or Limits()
+    door = Door(
+        memory=AsyncMemoryManager(memory),
+        tokens=Tokens(memory.store.settings, clock=memory.clock),
+        limits=limits,
+        rates=Rates(limits),
+        metrics=Metrics(),
+        turns=api.Turns(),
+        auth=auth,
+    )
+
+    proxy = Proxy(upstream, TurnKeeper(memory)) if upstream is not None else None
+    mcp = McpRoute(memory)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if close:
+                stack.push_async_callback(door.memory.close)
+            if proxy is not None:
+                stack.push_async_callback(proxy.close)
+            await stack.enter_async_context(mcp.ready())
+            for one in lifespans:
+                await stack.enter_async_context(one(app))
+            yield
+
+    app = Starlette(
+        routes=[*routes, *(proxy.routes() if proxy else ()), Route("/mcp", mcp), *_own_routes()],
+        lifespan=lifespan,
+        exception_handlers={AgentMemError: _say_error, HTTPException: _say_http},
+        middleware=[
+            Middleware(
+                Guard,
+                tokens=door.tokens,
+                limits=limits,
+                rates=door.rates,
+                metrics=door.metrics,
+                auth=auth,
+                hosts=hosts,
+                open_paths=OPEN_PATHS,
+                page_paths=page.PAGE_PATHS,
+            )
+        ],
+    )
+    app.state.door = door
+    return app
+
+
+class McpRoute:
+    """The Model Context Protocol at `/mcp`, for whoever the token of a request is of.
+
+    Its package takes longer to import than the rest of the server together, so that is done by
+    the first request; one task enters and leaves what the protocol needs around it.
+    """
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._memory = memory
+        self._wanted, self._over = asyncio.Event(), asyncio.Event()
+        self._door: asyncio.Future[Any] | None = None
+
+    @asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        """What must be entered while requests are answered."""
+        self._wanted, self._over = asyncio.Event(), asyncio.Event()
+        self._door = asyncio.get_running_loop().create_future()
+        staying = asyncio.create_task(self._stay(self._door))
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._wanted.set()
+            await staying
+
+    async def _stay(self, door: asyncio.Future[Any]) -> None:
+        await self._wanted.wait()
+        if self._over.is_set():
+            return
+        try:
+            made = await asyncio.to_thread(self._make)
+        except AgentMemError as error:
+            door.set_exception(error)
+            return
+        async with made.run():
+            door.set_result(made)
+            await self._over.wait()
+
+    def _make(self) -> Any:
+        from agentmem.server.mcp import HttpDoor, make_server
+
+        server = make_server(self._memory, lambda request: grant_of(request).scope)
+        return HttpDoor(server, hosts=("localhost",))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request; the guard has looked at its Host and Origin already."""
+        if self._door is None:
+            raise StoreClosed("The server is not started.")
+        self._wanted.set()
+        door = await asyncio.shield(self._door)
+        given = [(n, v) for n, v in scope["headers"] if n not in (b"host", b"origin")]
+        await door({**scope, "headers": [*given, (b"host", b"localhost")]}, receive, send)
+
+
+def _own_routes() -> list[BaseRoute]:
+    return [
+        Route("/healthz", _health),
+        Route("/readyz", _ready),
+        Route("/metrics", _metrics),
+        Route("/openapi.json", api.describe),
+        Route("/v1/export", api.export),
+        *page.routes(),
+        *api.routes((*api.OPERATIONS, *compat.OPERATIONS)),
+    ]
+
+
+async def _say_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AgentMemError)  # noqa: S101 - it is registered for these
+    return error_response(error)
+
+
+async def _say_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these
+    return error_response(from_http(error))
+
+
+async def _health(request: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def _ready(request: Request) -> Response:
+    """The store can be read."""
+    memory = door_of(request).memory
+    try:
+        await memory.run(memory.manager.store.feed.seq)
+    except (AgentMemError, OSError):
+        return error_response(StoreClosed("The store cannot be read."))
+    return JSONResponse({"status": "ready"})
+
+
+async def _metrics(request: Request) -> Response:
+    """Figures for Prometheus, of this worker and of the store."""
+    door = door_of(request)
+    grant_of(request).require_admin()
+    stats = await door.memory.run(door.memory.manager.store.upkeep.stats, None)
+    gauges = {
+        "agentmem_memories": stats.chunks,
+        "agentmem_store_bytes": stats.bytes,
+        "agentmem_streams": door.rates.open_streams,
+        **{f"agentmem_jobs_{state}": count for state, count in sorted(stats.jobs.items())},
+    }
+    return PlainTextResponse("\n".join(door.metrics.lines(gauges)) + "\n")

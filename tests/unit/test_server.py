@@ -1,0 +1,51 @@
+"""The server: who may ask, what is answered, and how errors are said."""
+
+from __future__ import annotations
+
+import pytest
+
+import agentmem
+from agentmem.base import errors
+from agentmem.base.errors import AgentMemError, InvalidScope, RecordNotFound
+from agentmem.base.types import Scope
+from agentmem.server.http import STATUS, status_of
+from agentmem.server.tokens import Tokens
+
+TREE = {
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, AgentMemError)
+}
+
+
+def test_every_error_has_a_status_and_every_status_an_error() -> None:
+    assert set(STATUS) == TREE
+    assert all(400 <= status <= 599 for status in STATUS.values())
+
+
+def test_an_error_of_a_kind_nobody_listed_has_the_status_of_the_one_above() -> None:
+    class Odd(RecordNotFound):
+        pass
+
+    assert status_of(Odd("x")) == 404
+
+
+def test_a_token_is_kept_as_a_digest_and_opens_until_it_is_revoked() -> None:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        tokens = Tokens(memory.store.settings)
+        token, grant = tokens.make(scope=Scope(user_id="ann"), name="laptop")
+        assert tokens.find(token) == grant
+        assert tokens.list() == (grant,)
+        kept = memory.store.settings.get("server_tokens") or ""
+        assert token.rsplit("_", 1)[1] not in kept
+        for wrong in ("", "x", token[:-1], token + "x", f"amem_{grant.id}_", "amem__\ud800"):
+            assert tokens.find(wrong) is None
+        assert tokens.revoke(grant.id) == grant
+        assert tokens.find(token) is None
+        with pytest.raises(RecordNotFound):
+            tokens.revoke(grant.id)
+
+
+def test_a_token_for_nobody_is_not_made() -> None:
+    with agentmem.open(":memory:", embedder=None) as memory, pytest.raises(InvalidScope):
+        Tokens(memory.store.settings).make()
