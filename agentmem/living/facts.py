@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Memory
+from agentmem.data import patterns_of
 from agentmem.living.conflicts import (
     ATTRIBUTES,
     DEFINITE,
@@ -28,7 +29,6 @@ from agentmem.living.conflicts import (
     weekday_number,
 )
 from agentmem.text.detect import of_project
-from agentmem.text.patterns import patterns_of
 from agentmem.text.regions import (
     Span,
     code_spans,

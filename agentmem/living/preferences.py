@@ -15,13 +15,13 @@ from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
+from agentmem.data import patterns_of
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.detect import DetectedPreference, is_need, of_project
 from agentmem.text.messages import text_of
-from agentmem.text.patterns import patterns_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,7 +21,7 @@ from agentmem.base.checks import require_choice, require_count, require_text, re
 from agentmem.base.errors import InvalidMessage
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import Message
-from agentmem.text.patterns import patterns_of
+from agentmem.data import patterns_of
 from agentmem.text.statements import (
     Clause,
     Embed,
