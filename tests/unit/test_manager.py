@@ -844,3 +844,16 @@ def test_what_is_shown_in_a_terminal_is_short(memory: agentmem.MemoryManager) ->
         assert len(repr(shown)) < 300
         assert type(shown).__name__ in repr(shown)
     assert "green tea" in repr(hits)
+
+
+def test_the_first_chunks_of_a_page_are_given_where_a_limit_is_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence {n} says something. " * 60 for n in range(4))
+    memory.add(Document(text=text, url="https://a.example/page"), user_id="ann")
+    found = memory.sources.search_by_source_url("https://a.example/page", user_id="ann")
+    assert len(found) > 2
+    some = memory.sources.search_by_source_url("https://a.example/page", limit=2, user_id="ann")
+    assert [one.id for one in some] == [one.id for one in found][:2]
+    with pytest.raises(errors.InvalidInput):
+        memory.sources.search_by_source_url("https://a.example/page", limit=-1, user_id="ann")
