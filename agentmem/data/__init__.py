@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
+from functools import cached_property, lru_cache
 from typing import Any
+
+from agentmem.base.lazy import LazyPattern
 
 
 def read_bytes(name: str) -> bytes:
@@ -34,3 +38,59 @@ def read_lists(name: str) -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             lines.append(line)
     return lists
+
+
+# ----------------------------------------------------------------------------
+# Patterns and rules that are kept as data: `{NAMES}` in them stand for words and pieces.
+#
+# A file has `words` (alternatives between bars, the longest matched first), `pieces` of
+# expressions, `patterns`, and tables of `rules`. Nothing is read before it is used.
+
+
+_NAME = re.compile(r"\{([A-Z_]+)\}")
+
+
+def either(words: str) -> str:
+    """A group that matches any of the words, which are separated by `|` or line breaks."""
+    options = [word.strip() for word in words.replace("\n", "|").split("|")]
+    return "(?:" + "|".join(sorted(filter(None, options), key=lambda w: -len(w))) + ")"
+
+
+class Patterns:
+    """The patterns of one file of `agentmem.data`, each an attribute under its name."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._pieces: dict[str, str] = {}
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What the file holds."""
+        found: dict[str, Any] = read_json(self._file)
+        return found
+
+    def __getattr__(self, name: str) -> LazyPattern:
+        if name.startswith("_") or name not in self.told["patterns"]:
+            raise AttributeError(f"{self._file} has no pattern {name!r}")
+        made = LazyPattern(self.expand(self.told["patterns"][name]))
+        self.__dict__[name] = made
+        return made
+
+    def piece(self, name: str) -> str:
+        """A list of words or a piece of an expression, as an expression."""
+        if name not in self._pieces:
+            words = self.told["words"].get(name)
+            self._pieces[name] = (
+                self.expand(self.told["pieces"][name]) if words is None else either(words)
+            )
+        return self._pieces[name]
+
+    def expand(self, template: str) -> str:
+        """`template` with every name in it replaced by what it stands for."""
+        return _NAME.sub(lambda found: self.piece(found[1]), template)
+
+
+@lru_cache(maxsize=8)
+def patterns_of(file: str) -> Patterns:
+    """The patterns of a file, read once."""
+    return Patterns(file)

@@ -64,54 +64,14 @@ class Value:
     raw: float = 0.0
 
 
-_SECONDS = {
-    "ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3, "msec": 1e-3,
-    "us": 1e-6, "µs": 1e-6, "microsecond": 1e-6, "microseconds": 1e-6,
-    "ns": 1e-9, "nanosecond": 1e-9, "nanoseconds": 1e-9,
-    "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0,
-    "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0,
-    "h": 3600.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "hours": 3600.0,
-    "day": 86400.0, "days": 86400.0, "week": 604800.0, "weeks": 604800.0,
-    "wk": 604800.0, "wks": 604800.0, "fortnight": 1209600.0,
-    "month": 2629746.0, "months": 2629746.0,
-    "year": 31556952.0, "years": 31556952.0, "yr": 31556952.0, "yrs": 31556952.0,
-    "decade": 315569520.0, "decades": 315569520.0,
-}  # fmt: skip
-_BYTES = {
-    "b": 1.0, "byte": 1.0, "bytes": 1.0, "kb": 1024.0, "kib": 1024.0, "kilobytes": 1024.0,
-    "mb": 1024.0**2, "mib": 1024.0**2, "megabyte": 1024.0**2, "megabytes": 1024.0**2,
-    "gb": 1024.0**3, "gib": 1024.0**3, "gigabyte": 1024.0**3, "gigabytes": 1024.0**3,
-    "tb": 1024.0**4, "tib": 1024.0**4, "terabyte": 1024.0**4, "terabytes": 1024.0**4,
-}  # fmt: skip
-_METRES = {
-    "mm": 1e-3, "millimeter": 1e-3, "millimeters": 1e-3, "millimetres": 1e-3,
-    "cm": 1e-2, "centimeter": 1e-2, "centimeters": 1e-2, "centimetres": 1e-2,
-    "meter": 1.0, "meters": 1.0, "metre": 1.0, "metres": 1.0,
-    "km": 1e3, "kilometer": 1e3, "kilometers": 1e3, "kilometre": 1e3, "kilometres": 1e3,
-    "mile": 1609.344, "miles": 1609.344, "mi": 1609.344, "ft": 0.3048, "foot": 0.3048,
-    "feet": 0.3048, "inch": 0.0254, "inches": 0.0254, "yard": 0.9144, "yards": 0.9144,
-}  # fmt: skip
-_GRAMS = {
-    "mg": 1e-3, "g": 1.0, "gram": 1.0, "grams": 1.0, "kg": 1e3, "kgs": 1e3, "kilo": 1e3,
-    "kilos": 1e3, "kilogram": 1e3, "kilograms": 1e3, "lb": 453.592, "lbs": 453.592,
-    "pound": 453.592, "pounds": 453.592, "ton": 1e6, "tons": 1e6, "tonne": 1e6, "tonnes": 1e6,
-    "oz": 28.3495, "ounce": 28.3495, "ounces": 28.3495,
-}  # fmt: skip
-_MONEY = {
-    "dollar": "usd", "dollars": "usd", "usd": "usd", "bucks": "usd", "$": "usd", "euro": "eur",
-    "euros": "eur", "eur": "eur", "€": "eur", "gbp": "gbp", "£": "gbp", "sterling": "gbp",
-    "yen": "jpy", "jpy": "jpy", "¥": "jpy", "rupees": "inr", "inr": "inr", "₹": "inr",
-    "francs": "chf", "chf": "chf",
-}  # fmt: skip
-_SCALES = {
-    "k": 1e3, "thousand": 1e3, "m": 1e6, "mm": 1e6, "mn": 1e6, "million": 1e6, "millions": 1e6,
-    "b": 1e9, "bn": 1e9, "billion": 1e9, "billions": 1e9, "trillion": 1e12, "tn": 1e12,
-    "hundred": 1e2, "thousands": 1e3, "dozen": 12.0,
-}  # fmt: skip
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-    " fifteen sixteen seventeen eighteen nineteen"
-)
+_WORDS = read_json("conflict_words.json")
+_SECONDS: dict[str, float] = _WORDS["seconds"]
+_BYTES: dict[str, float] = _WORDS["bytes"]
+_METRES: dict[str, float] = _WORDS["metres"]
+_GRAMS: dict[str, float] = _WORDS["grams"]
+_MONEY: dict[str, str] = _WORDS["money"]
+_SCALES: dict[str, float] = _WORDS["scales"]
+_ONES = _WORDS["ones"]
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 SMALL_NUMBERS = {word: float(value) for value, word in enumerate(_ONES.split())} | {
     word: 10.0 * (value + 2) for value, word in enumerate(_TENS.split())
@@ -283,61 +243,21 @@ def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-NEGATORS = _split(
-    "not no never none nobody nothing nowhere neither nor without cannot cant dont doesnt didnt"
-    " isnt arent wasnt werent wont wouldnt shouldnt couldnt hasnt havent hadnt noone lacks lack"
-    " lacking lacked stopped stops quit"
-)
+NEGATORS = _split(_WORDS["negators"])
 CLAUSE_BREAKS = _split("but however while whereas although though yet")
 ALL = _split("all every each always everyone everybody everything both entirely fully whole")
 FEW = _split("few rarely seldom sometimes occasionally hardly partly partially barely")
 
 # Said of a state that began: the statement knows that it was otherwise before.
-CHANGE_WORDS = _split(
-    "now nowadays currently switched switching migrated migrating upgraded downgraded replaced"
-    " renamed became relocated changed raised lowered increased decreased reduced extended"
-    " postponed rescheduled updated bumped transitioned superseded anymore got"
-)
-CHANGE_VERBS = _split(
-    "switched migrated upgraded downgraded replaced renamed became relocated changed raised"
-    " lowered increased decreased reduced extended postponed rescheduled updated bumped"
-    " transitioned moved superseded switching migrating moving"
-)
+CHANGE_WORDS = _split(_WORDS["change_words"])
+CHANGE_VERBS = _split(_WORDS["change_verbs"])
 PAST_WORDS = _split("previously formerly originally earlier once used-to")
 
 # Small words that are compared only for being opposites: "into" and "out of".
-PARTICLES = _split(
-    "on off up down out into onto above below inside outside before after over under always"
-    " all every rarely seldom increased decreased increase decrease raised lowered raise lower"
-    " upgraded downgraded upgrade downgrade take give takes gives allow allows allowed permit"
-    " permits permitted require requires required need needs use uses run runs keep keeps"
-)
+PARTICLES = _split(_WORDS["particles"])
 
 # Words that carry no meaning of their own beside the rest of a sentence.
-FILLERS = _split(
-    "a an the this that these those there here it its is are was were be been being am do does did"
-    " has have had having will would shall should can could may might must of to in on at by for"
-    " from with as into onto upon about and or so very really just also too then than i me my mine"
-    " we us our ours you your yours he him his she her hers they them their theirs who which what"
-    " whom whose when where how why if because since until during per via s t re ll ve d m"
-    " please actually basically simply quite rather still already again some any other another"
-    " such own same up out off over under down away around please currently now today approximately"
-    " roughly nearly almost exactly only least most more less at one's there's within set go goes"
-    " going went gone get gets got take takes took come comes came make makes made keep keeps kept"
-    " let lets use uses used using run runs running ran set sets put puts putting give gives gave"
-    " allow allows allowed permits permit equals equal stand stands happen happens occur occurs"
-    " require requires required need needs needed amount amounts anymore longer previously formerly"
-    " originally earlier once know known say says said note noted confirmed believe think thinks"
-    " remember reminder fyi btw ok okay yes well new total currently per each every all always"
-    " both everyone everybody everything someone somebody anyone anybody nobody noone"
-    " switch switched switching migrate migrated migrating upgrade upgraded downgrade downgraded"
-    " replace replaced rename renamed become became relocate relocated change changed raise"
-    " raised lower lowered increase increased decrease decreased reduce reduced extend extended"
-    " postpone postponed reschedule rescheduled update updated bump bumped transition transitioned"
-    " move moved moving supersede superseded entirely fully whole few rarely seldom sometimes"
-    " occasionally hardly partly partially barely rather instead time times"
-    " used-to starting lasts lasted"
-)
+FILLERS = _split(_WORDS["fillers"])
 
 FIRST_PERSON = _split("i me my mine we us our ours")
 PERSONS = {
@@ -347,10 +267,7 @@ PERSONS = {
     **dict.fromkeys(_split("she her hers"), "she"),
     **dict.fromkeys(_split("they them their theirs"), "they"),
 }
-GENERIC_ACRONYMS = _split(
-    "api url http https db cpu ram id ui ci cd pr sql json xml html css rest sdk cli os ip dns ttl"
-    " sla kpi faq pdf csv vat tv pc it hr qa"
-)
+GENERIC_ACRONYMS = _split(_WORDS["generic_acronyms"])
 PHRASES = {
     ("pull", "request"): "pr",
     ("pull", "requests"): "pr",
@@ -367,42 +284,18 @@ PHRASES = {
     ("package", "manager"): "package-manager",
 }
 # Verbs whose subject is the one value of their object: one person leads a team.
-LEADING_VERBS = _split(
-    "leads led heads headed owns manages managed maintains maintained chairs chaired runs founded"
-    " invented wrote directed won composed painted discovered designed hosts reviews approves"
-)
+LEADING_VERBS = _split(_WORDS["leading_verbs"])
 POSSESSIVES = _split("my our your his her its their")
 
-AUXILIARIES = _split(
-    "is are was were be been am do does did has have had will would shall should can could may"
-    " might must isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't won't"
-    " can't cannot"
-)
+AUXILIARIES = _split(_WORDS["auxiliaries"])
 
 # Verbs after which one value excludes another: nobody lives in two cities.
-SINGLE_VERBS = _split(
-    "live lives lived living reside resides resided work works worked working born belong belongs"
-    " belonged located hosted named called based founded died married defaults report reports"
-    " reported owned maintained managed led invented written directed headquartered stored"
-    " licensed deployed moved graduated created developed painted composed held assigned approved"
-    " lies grew sleeps built designed discovered runs ran set capped configured points point"
-    " listens listen implemented drives returns return outputs produces emits prefers prefer"
-    " writes weighs begins starts ends closes opens expires"
-)
+SINGLE_VERBS = _split(_WORDS["single_verbs"])
 # Participles after which many values hold at once: sold in one country and in another.
-MANY_PARTICIPLES = _split(
-    "sold used available found seen spoken liked known supported offered worn visited loved"
-    " tested needed wanted played eaten read watched shared interested allowed installed"
-)
+MANY_PARTICIPLES = _split(_WORDS["many_participles"])
 PLACES = _split("in at on from under behind by inside near with via to into through")
 # Verbs with many objects at once: liking tea says nothing about coffee.
-MANY_VERBS = _split(
-    "use uses used using like likes liked love loves know knows speak speaks visit visited have has"
-    " had support supports eat eats play plays own owns read reads see sees saw want wants need"
-    " needs contain contains include includes enjoy enjoys hate hates study studies studied buy"
-    " bought write writes wrote watch watches watched made make makes try tried learn learned"
-    " depends depend requires collects"
-)
+MANY_VERBS = _split(_WORDS["many_verbs"])
 VERBS = (
     SINGLE_VERBS
     | MANY_VERBS
@@ -421,45 +314,18 @@ VERBS = (
 )
 
 # Nouns that name an attribute with one value at a time.
-ATTRIBUTES = _split(
-    "name database db language framework capital owner author lead leader manager ceo cto boss"
-    " editor deadline status region host provider address email mail phone number password branch"
-    " default theme license licence os city country birthplace job role title size price cost"
-    " color colour birthday age height weight limit timeout port version budget salary headquarters"
-    " hq supervisor mentor wife husband spouse partner mother father dentist doctor landlord"
-    " president mayor founder director chair maintainer reviewer approver location venue office"
-    " room floor destination origin nationality religion hometown profession occupation employer"
-    " school university diagnosis cause winner champion source currency timezone locale format"
-    " encoding protocol algorithm strategy policy rate frequency interval duration length width"
-    " capacity threshold quota maximum minimum cap url domain endpoint id username nickname"
-    " codename model engine runtime backend frontend cache queue broker scheduler registry"
-    " date day month year hour schedule cadence breed species plan tier level favorite favourite"
-    " opponent publisher genre shell browser compiler linter formatter"
-)
+ATTRIBUTES = _split(_WORDS["attributes"])
 DEFINITE = _split("main primary default current favorite favourite only official preferred first")
 
 # Words that tell two things of one sort apart; one of them on one side alone is another thing.
-SPECIFIERS = _split(
-    "staging production prod dev development test testing local remote free premium paid"
-    " enterprise basic weekend weekday internal external first second third fourth last next"
-    " previous left right upload download read write minimum maximum min max soft hard input output"
-    " secondary backup replica mobile desktop web ios android client server frontend backend"
-    " public private guest admin monthly weekly daily yearly annual quarterly hourly morning"
-    " evening afternoon night north south east west northern southern eastern western summer winter"
-    " spring autumn junior senior adult child children beta alpha nightly canary legacy old former"
-    " another other second-hand outbound inbound incoming outgoing idle peak burst average median"
-    " mean connect connection request response retry session day night"
-)
+SPECIFIERS = _split(_WORDS["specifiers"])
 
 
 # ----------------------------------------------------------------------------
 # A sentence as tokens: words, and numbers, dates, times and versions as they are written.
 
 
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
-)
+_MONTH = _WORDS["month"]
 _YEAR = r"(?:19|20)\d\d"
 _TOKEN = re.compile(
     rf"""
@@ -558,94 +424,9 @@ def read_date(token: Token) -> Value | None:
 # Which words mean the same or the opposite: a small table, stems, and un-, in-, dis-, -less.
 
 
-_OPPOSITES = """
-on off|enable disable|enabled disabled|open close|open closed|open shut|start stop|begin end
-start finish|true false|yes no|allow forbid|allow deny|allow block|allow prohibit|allow ban
-permitted forbidden|allowed forbidden|allowed prohibited|allowed banned|accept reject
-accept refuse|accept decline|approve reject|approve deny|pass fail|succeed fail|success failure
-win lose|won lost|increase decrease|rise fall|grow shrink|raise lower|up down|high low
-higher lower|tall short|long short|big small|large small|large little|big little|huge tiny
-wide narrow|thick thin|deep shallow|heavy light|fast slow|quick slow|quickly slowly|fast slowly
-rapidly slowly|early late|earlier later|before after|first last|hot cold|warm cool|warm cold
-wet dry|clean dirty|full empty|hard soft|hard easy|difficult easy|difficult simple
-complex simple|strong weak|rich poor|cheap expensive|cheap costly|good bad|good poor
-better worse|best worst|happy sad|happy unhappy|love hate|like dislike|like hate|enjoy hate
-enjoy dislike|healthy sick|healthy ill|alive dead|young old|new old|ancient modern|loud quiet
-noisy quiet|noisy silent|loud silent|light dark|bright dark|bright dim|black white|day night
-public private|internal external|inside outside|indoors outdoors|indoor outdoor|in out
-above below|over under|top bottom|front back|left right|north south|east west|near far
-ascending descending|sync async|synchronous asynchronous|manual automatic|manually automatically
-optional mandatory|optional required|optional compulsory|temporary permanent|static dynamic
-mutable immutable|safe dangerous|safe unsafe|secure vulnerable|legal illegal|active inactive
-active idle|active dormant|online offline|present absent|married single|married divorced
-guilty innocent|remember forget|arrive leave|arrive depart|enter exit|enter leave|push pull
-buy sell|borrow lend|give take|send receive|add remove|insert remove|include exclude
-create delete|create destroy|build destroy|keep discard|keep delete|keep remove|save delete
-hire fire|upgrade downgrade|import export|activate deactivate|encrypt decrypt
-encrypted plaintext|lock unlock|attach detach|mount unmount|connect disconnect|install uninstall
-subscribe unsubscribe|visible hidden|visible invisible|show hide|singular plural|major minor
-maximum minimum|max min|most least|more less|more fewer|many few|always never|always rarely
-often rarely|often seldom|frequently rarely|common rare|sink float|sit stand|sitting standing
-asleep awake|sleep wake|laugh cry|smile frown|walk run|climb descend|ascend descend|lift drop
-fill empty|wear remove|boy girl|man woman|male female|stable unstable|support lack
-broken working|broken fixed|resolved open|resolved unresolved|solved unsolved|merged unmerged
-draft final|deprecated supported|obsolete current|vegetarian carnivore|vegan carnivore
-agree disagree|confirm deny|prove refute|cause prevent|help harm|improve worsen|improve degrade
-beneficial harmful|effective ineffective|toxic harmless|positive negative|optimistic pessimistic
-polite rude|kind cruel|brave cowardly|calm nervous|sunny cloudy|sunny rainy|dry rainy
-crowded empty|crowded deserted|busy idle|busy free|occupied vacant|available unavailable
-possible impossible|sharp blunt|smooth rough|straight curly|straight crooked|tight loose
-raw cooked|fresh stale|fresh rotten|ripe unripe|sweet bitter|sweet sour|whole broken
-single multiple|serial parallel|sequential parallel|horizontal vertical|internal public
-client server|monolith microservices|tabs spaces|centralized decentralized
-centralised decentralised|sober drunk|retired employed|employed unemployed|insert extract
-assemble disassemble|pour remove|freeze melt|float fall|toward away|towards away|ahead behind
-forward backward|forwards backwards|clockwise counterclockwise|blocking nonblocking
-stateless stateful|signed unsigned|opt-in opt-out|encouraged discouraged|recommended discouraged
-strict lenient|strict relaxed|refundable nonrefundable|paid free|paid unpaid|into out|onto off
-free costly|full-time part-time|remote onsite|remote office|single-threaded multithreaded
-heads tails|accurate inaccurate|correct wrong|right wrong|correct incorrect|valid invalid
-proven disproven|finished ongoing|complete incomplete|finished unfinished|done pending
-completed pending|delivered pending|shipped pending
-"""
+_OPPOSITES = "\n".join(_WORDS["opposites"])
 
-_SYNONYMS = """
-expire expiry expiration|write written implement implemented author wrote
-height tall high|width wide|depth deep
-weight weigh heavy|employee staff worker|inhabitant resident population people|buyer purchaser
-salary pay wage earn earns earning|teacher instructor|pupil student|movie film|sickness illness
-boyfriend partner|colleague coworker|teammate|laptop notebook|memory ram|processor cpu|disk drive
-graduated graduate degree|birthplace born|hometown|website site webpage|password passphrase
-credential|token|message msg|notification alert|ticket issue|customer client|vendor supplier
-provider|schedule timetable|appointment|revenue turnover|budget|staffing|hire recruit|dismiss fire
-latency delay|throughput|bandwidth|crash|outage downtime|uptime availability|replica|node|cluster
-pod|container|dependency package|endpoint route|function method|test spec|lint linter
-database db|name named called|retention retain keep kept|pr prs|postgres postgresql psql
-kubernetes k8s|javascript js|typescript ts|golang go-lang|main primary principal|big large huge
-small little tiny|fast quick rapid|begin start commence|end finish conclude|buy purchase
-car automobile auto|boss manager supervisor|kid child children kids|people person human persons
-man guy gentleman men|woman lady women|boy boys|girl girls|house home|apartment flat
-repo repository|config configuration settings setting|application app|environment env
-production prod|development dev|authentication auth login|parameter param argument|maximum max
-minimum min|limit cap ceiling quota|timeout time-out|size length|price cost costs fee
-deadline due-date due|meeting meet call sync standup|release ship launch
-deploy deployment rollout|live reside dwell|job occupation profession|lawyer attorney
-doctor physician|film movie|photo picture|email e-mail mail|phone telephone|color colour
-favorite favourite|license licence|center centre|organisation organization company firm
-wife spouse|bicycle bike bicyclist|cut slice chop dice|speak talk|run jog|sofa couch|shop store
-street road|sea ocean|stone rock|jump leap hop|rabbit bunny|near close-by|look watch|dad father
-mom mother mum|team squad crew|error failure bug|fix repair|folder directory|file document
-allow permit let|forbid prohibit ban disallow|refuse decline reject|need require|own possess
-choose select pick|show display|hide conceal|delete remove erase|create make build|stop halt
-enabled activated|disabled deactivated|headquarters hq|birthday birthdate|rent lease
-salary pay wage|cloth clothes clothing|weekly week|daily day|monthly month
-yearly annual annually year|request query req|second sec|user customer client-user
-engineer developer programmer|server machine|located situated based|founded established
-invented created|stay remain|hard difficult|simple easy|rate throughput|interval period
-frequency cadence|retry retries|vacation holiday|soda pop|cab taxi|store save|write written
-language lang|framework library|reply answer respond|bank shore|lead leader head
-headed led run-by|owner owned owns|maintainer maintained maintains
-"""
+_SYNONYMS = "\n".join(_WORDS["synonyms"])
 
 _STEMMED_TOO = 2
 
@@ -740,33 +521,7 @@ def opposite(one: str, other: str) -> bool:
 # left out of `EXCLUSIVE` and serve only to find the key of a fact.
 
 
-_SORTS = """
-database: postgres postgresql mysql mariadb sqlite oracle mssql sqlserver cockroachdb mongodb
-    couchdb dynamodb cassandra firestore
-cache: redis memcached valkey
-cloud: aws gcp azure hetzner digitalocean heroku ovh
-ci: jenkins circleci travis buildkite teamcity
-package-manager: npm yarn pnpm pip poetry pipenv uv conda
-editor: vscode vim neovim emacs pycharm intellij sublime nano zed
-os: windows macos linux ubuntu debian fedora freebsd
-queue: rabbitmq kafka sqs nats pulsar
-orchestrator: kubernetes nomad ecs
-web-framework: django flask fastapi rails laravel express
-frontend-framework: react vue angular svelte
-test-runner: pytest unittest jest mocha vitest
-indentation: tabs spaces
-units: metric imperial
-shell: bash zsh fish powershell
-browser: chrome firefox safari edge brave
-version-control: git mercurial svn perforce
-code-host: github gitlab bitbucket gitea
-runtime: node nodejs deno bun jvm
-language: python javascript typescript java kotlin rust go ruby php scala elixir haskell swift
-    c++ c#
-payment-provider: stripe paypal adyen braintree
-color: red blue green yellow orange purple pink brown black white grey gray
-frequency: hourly daily weekly biweekly fortnightly monthly quarterly yearly annually
-"""
+_SORTS = "\n".join(_WORDS["sorts"])
 
 
 def _read(text: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_messages, require_text
@@ -14,22 +15,13 @@ from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
 from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
+from agentmem.data import patterns_of
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.clean import clean_line
-from agentmem.text.detect import (
-    BRIEF,
-    LANGUAGE,
-    LEVEL,
-    LONG,
-    TONE,
-    DetectedPreference,
-    either,
-    is_need,
-    of_project,
-)
+from agentmem.text.detect import DetectedPreference, is_need, of_project
 from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
@@ -582,141 +574,22 @@ def _polarity(memory: Memory) -> Polarity:
 # Which statements are about the same thing, and what a newer one replaces.
 
 
-# Settings of which one holds at a time, by the words for their values.
-_SETTINGS: tuple[tuple[str, LazyPattern], ...] = tuple(
-    (
-        name,
-        LazyPattern(
-            r"(?:use |using |the |with |to use |indent(?:ing)? with |write |answer |in |my )*"
-            rf"{either(words)}(?: (?:for|in|over|on|instead|everywhere|when|only|to)\b.*)?\Z"
-        ),
-    )
-    for name, words in (
-        (
-            "indentation",
-            "tabs|spaces|tab indentation|indent with tabs|indent with spaces|indentation",
-        ),
-        (
-            "theme",
-            "dark mode|light mode|dark theme|light theme|dark themes|light themes|dark backgrounds",
-        ),
-        ("units of temperature", "celsius|fahrenheit|kelvin"),
-        (
-            "units",
-            "metric|imperial|si units|kilometers|kilometres|miles|metric units|imperial units",
-        ),
-        ("clock", "24-hour|12-hour|24 hour|12 hour|24h|12h|am/pm|military time"),
-        (
-            "spelling",
-            "british spelling|american spelling|uk spelling|british english|american english",
-        ),
-        ("quotes in code", "single quotes|double quotes"),
-        ("seat", "window seat|window seats|aisle seat|aisle seats|middle seat"),
-    )
-)
-# Tastes that exclude each other only when one is preferred.
-_TASTES: tuple[tuple[str, LazyPattern], ...] = tuple(
-    (name, LazyPattern(rf"(?:the )?{either(words)}\Z"))
-    for name, words in (
-        ("hot drink", "tea|coffee"),
-        ("pet", "cats|dogs|cat|dog"),
-        ("operating system", "linux|windows|macos|mac|macs|ubuntu"),
-        ("phone", "android|iphone|ios|iphones|android phones"),
-        ("editor", "vim|neovim|emacs|vs code|vscode|nano|sublime|intellij|pycharm"),
-    )
-)
-_STYLES: tuple[tuple[str, LazyPattern], ...] = (
-    ("answers: emojis", LazyPattern(r"\b(?:emojis?|emoticons?|smileys)\b")),
-    (
-        "answers: language",
-        LazyPattern(rf"\b(?:in|to|use|speak|only|switch to) {LANGUAGE}\b|^{LANGUAGE}\b"),
-    ),
-    (
-        "answers: length",
-        LazyPattern(
-            rf"\b(?:{BRIEF}|{LONG}|(?:under|below|most|than|to|"
-            rf"about|around) \w+ (?:words|sentences|lines|paragraphs?))"
-            rf"\b"
-        ),
-    ),
-    ("answers: lists", LazyPattern(r"\b(?:bullet\w*|bulleted lists?|numbered lists?|lists)\b")),
-    ("answers: tone", LazyPattern(rf"\b(?:{TONE}|tone)\b")),
-    (
-        "answers: jargon",
-        LazyPattern(
-            r"\b(?:jargon|technical terms|plain english|plain language|"
-            r"simple language|simple terms|layman's terms)\b"
-        ),
-    ),
-)
-_DIET = LazyPattern(
-    r"\b(?:vegan|vegetarian|pescatarian|flexitarian|carnivore|omnivore|"
-    r"plant-based|keto|paleo|kosher|halal"
-    r"|low-carb|mediterranean)\b"
-)
-_LEVEL = LazyPattern(
-    rf"\b(?:{LEVEL}|new|newish|experienced|familiar|unfamiliar|proficient|"
-    rf"fluent|skilled|versed|knowledgeable|competent|good|great|bad|terrible|"
-    rf"decent|advanced|inexperienced|rusty|experience|background|knowledge|"
-    rf"degree|expertise)\b"
-)
-_LEVEL_OF = LazyPattern(r"\b(?:in|with|at|to|of|about|on|using|as)\b (.+)")
-# "I prefer tea over coffee"; what is compared is short, so that a long text is read once.
-_COMPARED = LazyPattern(
-    r"\b(?:prefer(?:red)?(?: to)?|rather|like|love|choose|pick|take|favou?r) "
-    r"(.{1,200}?) (?:over|rather than|instead of|than|more than) (.+)"
-)
-_COMPARED_TO = LazyPattern(
-    r"\bprefer ((?!to\b)(?:[\w'-]+ ){0,2}(?!\w+ing\b)[\w'-]+) to (?!the\b)([\w' -]+)"
-)
-_PREFERRED = LazyPattern(
-    r"\b(?:prefer|rather|only use|always use|exclusively use|switched to|mainly use|mostly use)\b"
-)
-_TOKEN = LazyPattern(r"[^\W_][\w'+#.-]*")
-_EMPTY = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "my",
-        "our",
-        "any",
-        "all",
-        "some",
-        "of",
-        "to",
-        "in",
-        "on",
-        "with",
-        "for",
-        "by",
-        "at",
-        "very",
-        "really",
-        "using",
-        "use",
-        "being",
-        "it",
-        "that",
-        "and",
-        "or",
-        "from",
-        "as",
-        "about",
-        "when",
-        "is",
-        "are",
-        "be",
-        "do",
-        "i",
-        "you",
-        "your",
-        "me",
-        "please",
-        "always",
-        "never",
-    ]
-)
+P = patterns_of("preferences.json")
+
+
+@lru_cache(maxsize=4)
+def _named(group: str) -> tuple[tuple[str, LazyPattern], ...]:
+    """Things of which one holds at a time (`settings`, `styles`; of `tastes` where one is
+    preferred), by the words for their values."""
+    told = P.told["keys"][group].items()
+    return tuple((name, LazyPattern(P.expand(template))) for name, template in told)
+
+
+@lru_cache(maxsize=1)
+def _empty() -> frozenset[str]:
+    return frozenset(P.told["keys"]["empty"].split())
+
+
 _KEY_WORDS = 6
 
 
@@ -774,23 +647,23 @@ def subject_key(preference: DetectedPreference) -> str:
         return "answers: level"
     if slot == "favourite":
         return f"favourite: {_words(subject) or 'thing'}"
-    if slot in ("diet", "state", "role") and _DIET.search(subject):
+    if slot in ("diet", "state", "role") and P.key_diet.search(subject):
         return "diet"
-    if slot in ("level", "role") and _LEVEL.search(subject):
-        of = _LEVEL_OF.search(subject)
+    if slot in ("level", "role") and P.key_level.search(subject):
+        of = P.key_level_of.search(subject)
         return f"level: {_words(of[1]) if of else 'general'}"
-    for name, pattern in _SETTINGS:
+    for name, pattern in _named("settings"):
         if pattern.match(subject):
             return name
     if preference.type == "style":
-        for name, pattern in _STYLES:
+        for name, pattern in _named("styles"):
             if pattern.search(said):
                 return name
-    compared = _COMPARED.search(said) or _COMPARED_TO.search(said)
+    compared = P.key_compared.search(said) or P.key_compared_to.search(said)
     if compared:
         return "choice: " + " | ".join(sorted(_words(side) for side in compared.groups()))
-    if _PREFERRED.search(said):
-        for name, pattern in _TASTES:
+    if P.key_preferred.search(said):
+        for name, pattern in _named("tastes"):
             if pattern.match(subject):
                 return name
     if slot in ("role", "field", "condition", "trait", "state", "language", "not-name", "level"):
@@ -844,12 +717,12 @@ def _said(content: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    return (match[0].strip(".'") for match in _TOKEN.finditer(text))
+    return (match[0].strip(".'") for match in P.key_token.finditer(text))
 
 
 def _words(text: str) -> str:
     """The words that carry `text`, without number, order kept; enough to tell subjects apart."""
-    kept = [_singular(word) for word in _tokens(text) if word not in _EMPTY]
+    kept = [_singular(word) for word in _tokens(text) if word not in _empty()]
     return " ".join(kept[:_KEY_WORDS])
 
 

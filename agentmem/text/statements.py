@@ -78,9 +78,19 @@ class Clause:
 def own_words(text: str) -> str:
     """`text` in lower case, offsets kept, without what somebody else may have said.
 
-    Quotations and inline code become `BLANK`s; quoted lines, code blocks,
-    marked-up blocks and what a message hands over ("Translate this: …")
-    become line breaks.
+    As `own_text`; what a message hands over ("Translate this: …") becomes line breaks too.
+    """
+    plain = own_text(text)
+    if mail := _MAIL_HEAD.search(plain):
+        plain = cover(plain, [(mail.start(), len(plain))], "\n")
+    return cover(plain, _handed_over(plain), "\n")
+
+
+def own_text(text: str) -> str:
+    """`text` in lower case, offsets kept, without quotations, code and markup.
+
+    Quotations and inline code become `BLANK`s, which may still be the object of a
+    statement; quoted lines, code blocks and marked-up blocks become line breaks.
     """
     code = code_spans(text)
     blocks = [span for span in code if "\n" in text[span[0] : span[1]]]
@@ -89,10 +99,7 @@ def own_words(text: str) -> str:
     plain = cover(text, blocks, "\n")
     plain = cover(plain, [*inline, *quotation_spans(cover(plain, inline, BLANK))], BLANK)
     # "İ" is the one letter that grows when lowered.
-    plain = plain.replace("’", "'").replace("\u02bc", "'").replace("İ", "I").lower()
-    if mail := _MAIL_HEAD.search(plain):
-        plain = cover(plain, [(mail.start(), len(plain))], "\n")
-    return cover(plain, _handed_over(plain), "\n")
+    return plain.replace("’", "'").replace("\u02bc", "'").replace("İ", "I").lower()
 
 
 def _handed_over(plain: str) -> Iterator[tuple[int, int]]:

@@ -649,7 +649,7 @@ def test_the_command_that_takes_learning_back_can_be_copied(
     assert printed[0] == "cache: We use Redis 7.  (new fact)"
     command = shlex.split(printed[-1].removeprefix("Take it back with: "))
     monkeypatch.setenv("AGENTMEM_STORE", str(tmp_path / "another.db"))
-    assert "Deleted: 2 memories" in cli(*command[1:]).out
+    assert "Deleted: 2 memories" in cli(*command[1:]).out  # the fact, and the profile's line
     assert not (tmp_path / "another.db").exists()
 
 
