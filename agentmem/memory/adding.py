@@ -122,10 +122,10 @@ class Adding(Base):
             result = self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
         else:
             result = self._put_named(memory)
-        from agentmem.text.detect import in_first_person, is_need
+        from agentmem.text.detect import in_first_person
 
         own = kind == "fact" and visibility == "private" and not result.unchanged
-        if own and (in_first_person(text) or is_need(text)):
+        if own and in_first_person(text):
             self._listen([memory], maker.scope)
         return result
 
