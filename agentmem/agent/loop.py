@@ -608,6 +608,21 @@ class LoopRun:
             await awaited(self.on_status(Status(step=step, text=text, data=data)))
 
 
+class LoopOptions(Whose, total=False):
+    """What `run_agent_loop` may be told, for the call that passes it on."""
+
+    tools: Sequence[Any]
+    messages: Sequence[Any]
+    pages: Sequence[Page]
+    scope: ScopeLike | None
+    config: LoopConfig | None
+    signals: Sequence[Signal | tuple[str, str]]
+    on_status: Callable[[Status], Awaitable[None] | None] | None
+    on_chunk: Callable[[str], Awaitable[None] | None] | None
+    signal: Any
+    model_options: Mapping[str, Any] | None
+
+
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
@@ -655,7 +670,7 @@ def run_agent_loop_sync(
     *,
     memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
-    **options: Any,
+    **options: Unpack[LoopOptions],
 ) -> AgentLoopResult:
     """`run_agent_loop` for scripts without an event loop."""
     try:

@@ -3,7 +3,7 @@
 query → search → choose → fill → render → inject    `build_context`, while the caller waits
 model                                               the caller's, between `messages` and `done`
 reply                                               `Turn.done`: what is kept of an answer
-background                                          trace, usage, indexing: queued by `done` as `Lazy`
+background                                          trace, usage, indexing, queued by `done`
 """
 
 from __future__ import annotations

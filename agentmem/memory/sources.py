@@ -89,12 +89,12 @@ class Sources:
             languages=languages,
         )
 
-    def search_by_source_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
+    def search_by_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
         """Every chunk of a page, in its order."""
         found = self._memory.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
         return Memories(found)
 
-    def remove_by_source_url(self, url: str, **whose: Unpack[Whose]) -> int:
+    def remove_by_url(self, url: str, **whose: Unpack[Whose]) -> int:
         """Delete every chunk of a page."""
         scope = scope_of(whose)
         return self._memory.store.remove_by_source_url(

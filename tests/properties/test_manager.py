@@ -154,7 +154,7 @@ def test_a_page_indexed_again_is_one_page(first: str, second: str, times: int, f
                         results = [future.result() for future in work]
                     changed = number == 0 or pages[0] != pages[1]
                     assert sum(not result.unchanged for result in results) == int(changed)
-                    chunks = memory.sources.search_by_source_url("https://a.example/p")
+                    chunks = memory.sources.search_by_url("https://a.example/p")
                     joined = "\n\n".join(chunk.text for chunk in chunks)
                     assert joined.split() == page.split()
 

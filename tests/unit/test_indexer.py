@@ -47,7 +47,7 @@ def indexer(memory: MemoryManager) -> Iterator[Indexer]:
 
 
 def texts(memory: MemoryManager, url: str = URL, **whose: str) -> list[str]:
-    return [m.text for m in memory.sources.search_by_source_url(url, **whose)]
+    return [m.text for m in memory.sources.search_by_url(url, **whose)]
 
 
 def test_a_page_is_added_then_known_then_replaced(memory: MemoryManager, indexer: Indexer) -> None:
@@ -165,7 +165,7 @@ def test_bytes_may_be_a_pdf_and_binary_ones_are_given_up_at_once(
     memory: MemoryManager, indexer: Indexer
 ) -> None:
     assert indexer.index_page(make_pdf("The harbour opens at six."), URL).status == "added"
-    (chunk,) = memory.sources.search_by_source_url(URL)
+    (chunk,) = memory.sources.search_by_url(URL)
     assert chunk.heading_path == ("Page 1",)
     assert "not text" in indexer.index_page(b"\x89PNG\0\0", URL).error
     assert indexer.enqueue_page(b"\x89PNG\0\0", URL)
@@ -411,7 +411,7 @@ def test_an_address_is_fetched_and_remembered(memory: MemoryManager, indexer: In
         )  # fmt: skip
         (text,) = texts(memory, server.url("/page"))
         assert "permit" in text
-        assert memory.sources.search_by_source_url(server.url("/page"))[0].origin == "web"
+        assert memory.sources.search_by_url(server.url("/page"))[0].origin == "web"
         assert indexer.index_url(server.url(), allow_private=True).status == "unchanged"
         missing = indexer.index_url(server.url("/status?code=404"), allow_private=True)
         assert (missing.status, "404" in missing.error) == ("failed", True)
