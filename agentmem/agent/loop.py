@@ -46,7 +46,7 @@ from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
 from agentmem.text.clean import clean_line
-from agentmem.text.messages import Reply, read_usage, text_of
+from agentmem.text.messages import ModelAnswer, read_usage, text_of
 
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Host
@@ -312,7 +312,7 @@ class LoopRun:
     async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
         base = list(turn.messages if turn is not None else given)
         # The first call may find out that the model takes no tools.
-        reply: Reply | None = await self._first(turn, base)
+        reply: ModelAnswer | None = await self._first(turn, base)
         schemas = [tool.definition() for tool in self.tools]
         runner = ToolRunner(
             self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
@@ -340,7 +340,7 @@ class LoopRun:
         self.steps.pop()
         return reply.text, "limit"
 
-    async def _first(self, turn: Turn | None, base: list[Any]) -> Reply:
+    async def _first(self, turn: Turn | None, base: list[Any]) -> ModelAnswer:
         """The first reply; a model that refuses tools is asked again without those of memory."""
         schemas = [tool.definition() for tool in self.tools]
         try:
@@ -388,7 +388,7 @@ class LoopRun:
         schemas: Sequence[Mapping[str, Any]],
         *,
         tools_off: bool = False,
-    ) -> Reply:
+    ) -> ModelAnswer:
         self.iterations += 1
         self.sent = self._fit(turn, [*base, *self.steps], schemas)
         await self._say("model", f"asking {self.model.name or 'the model'}", round=self.iterations)
@@ -415,7 +415,7 @@ class LoopRun:
             self.usage[key] = self.usage.get(key, 0) + tokens
         return reply
 
-    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> Reply:
+    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> ModelAnswer:
         """The model's reply to what is packed; a rate limit is waited for a few times."""
         for attempt in range(1, RETRIES + 2):
             self.heard = []

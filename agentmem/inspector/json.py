@@ -13,19 +13,19 @@ from agentmem.base.errors import InvalidInput
 from agentmem.prompt.snapshot import Looked, Outcome, Part, Snapshot, to_fields
 
 
-class Model(BaseModel):
+class JsonPart(BaseModel):
     """A part of a document: no field that is not listed."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
-class Document(Model):
+class JsonDocument(JsonPart):
     """What a command prints with `--json`."""
 
     schema_: str = Field(alias="schema", description="Name and version, such as agentmem.stats/1.")
 
 
-class ScopeModel(Model):
+class ScopeModel(JsonPart):
     """Whose memory."""
 
     user_id: str | None = None
@@ -34,7 +34,7 @@ class ScopeModel(Model):
     run_id: str | None = None
 
 
-class PartModel(Model):
+class PartModel(JsonPart):
     """How much of the window one component took."""
 
     name: str
@@ -42,7 +42,7 @@ class PartModel(Model):
     items: int
 
 
-class LookedModel(Model):
+class LookedModel(JsonPart):
     """One thing that was offered to a context, and its fate."""
 
     id: str = Field(description="The memory's id, or the message's for history.")
@@ -68,7 +68,7 @@ class LookedModel(Model):
     fixed: bool = Field(False, description="No setting would have changed its fate.")
 
 
-class OutcomeModel(Model):
+class OutcomeModel(JsonPart):
     """What came back from the model."""
 
     answer: str = ""
@@ -80,7 +80,7 @@ class OutcomeModel(Model):
     error: str = ""
 
 
-class SnapshotModel(Model):
+class SnapshotModel(JsonPart):
     """Everything about one built context."""
 
     version: int
@@ -109,7 +109,7 @@ class SnapshotModel(Model):
     total_found: int = 0
 
 
-class StatusModel(Model):
+class StatusModel(JsonPart):
     """The state of a memory."""
 
     memories: int
@@ -124,7 +124,7 @@ class StatusModel(Model):
     last_context_at: datetime | None
 
 
-class InspectDocument(Document):
+class InspectDocument(JsonDocument):
     """`agentmem inspect --json`: the context that would be built now."""
 
     query: str
@@ -133,13 +133,13 @@ class InspectDocument(Document):
     degradations: list[str]
 
 
-class ExplainDocument(Document):
+class ExplainDocument(JsonDocument):
     """`agentmem explain --json`: one past context."""
 
     context: SnapshotModel
 
 
-class DifferenceModel(Model):
+class DifferenceModel(JsonPart):
     """One value that differs; null where one side has none."""
 
     name: str
@@ -147,7 +147,7 @@ class DifferenceModel(Model):
     after: Any = None
 
 
-class MemoryDifferenceModel(Model):
+class MemoryDifferenceModel(JsonPart):
     """One memory whose fate or score differs; null where it was not looked at."""
 
     id: str
@@ -155,7 +155,7 @@ class MemoryDifferenceModel(Model):
     after: LookedModel | None
 
 
-class DiffDocument(Document):
+class DiffDocument(JsonDocument):
     """`agentmem explain --diff OTHER --json`."""
 
     before_id: str
@@ -167,7 +167,7 @@ class DiffDocument(Document):
     memories: list[MemoryDifferenceModel]
 
 
-class WhyDocument(Document):
+class WhyDocument(JsonDocument):
     """`agentmem explain --why MEMORY_ID --json`."""
 
     memory_id: str
@@ -178,14 +178,14 @@ class WhyDocument(Document):
     details: list[str]
 
 
-class ChangeModel(Model):
+class ChangeModel(JsonPart):
     """One thing whose fate would be another."""
 
     before: LookedModel
     after: LookedModel
 
 
-class ReplayDocument(Document):
+class ReplayDocument(JsonDocument):
     """`agentmem explain --if NAME=VALUE --json`."""
 
     snapshot_id: str
@@ -196,7 +196,7 @@ class ReplayDocument(Document):
     notes: list[str]
 
 
-class MonitorDocument(Document):
+class MonitorDocument(JsonDocument):
     """One line of `agentmem monitor --json`."""
 
     kind: Literal["context", "response"]
@@ -204,14 +204,14 @@ class MonitorDocument(Document):
     changed: list[str] = Field(description="+ID and -ID for memories, else what differs by name.")
 
 
-class TypeUseModel(Model):
+class TypeUseModel(JsonPart):
     """Tokens and items of one package type."""
 
     tokens: int
     items: int
 
 
-class ComponentModel(Model):
+class ComponentModel(JsonPart):
     """One component of a prompt."""
 
     tokens: int
@@ -219,14 +219,14 @@ class ComponentModel(Model):
     by_type: dict[str, TypeUseModel]
 
 
-class BudgetWarningModel(Model):
+class BudgetWarningModel(JsonPart):
     """Something the caller may want to act on."""
 
     code: str
     text: str
 
 
-class BudgetModel(Model):
+class BudgetModel(JsonPart):
     """What a prompt uses of a window."""
 
     window_tokens: int
@@ -241,7 +241,7 @@ class BudgetModel(Model):
     warnings: list[BudgetWarningModel]
 
 
-class DroppedModel(Model):
+class DroppedModel(JsonPart):
     """One package that would not be sent."""
 
     id: str
@@ -253,7 +253,7 @@ class DroppedModel(Model):
     sent_tokens: int
 
 
-class SizesModel(Model):
+class SizesModel(JsonPart):
     """What one of each was taken to cost, in tokens."""
 
     system: int
@@ -264,7 +264,7 @@ class SizesModel(Model):
     tool_schema: int
 
 
-class BudgetDocument(Document):
+class BudgetDocument(JsonDocument):
     """`agentmem budget --json`: a dry run."""
 
     model: str
@@ -280,7 +280,7 @@ class BudgetDocument(Document):
     notes: list[str]
 
 
-class SpreadModel(Model):
+class SpreadModel(JsonPart):
     """How a number was distributed; null when there was none."""
 
     count: int
@@ -289,7 +289,7 @@ class SpreadModel(Model):
     high: float | None
 
 
-class ShareModel(Model):
+class ShareModel(JsonPart):
     """What one component took of all tokens sent."""
 
     name: str
@@ -297,7 +297,7 @@ class ShareModel(Model):
     share: float
 
 
-class KindModel(Model):
+class KindModel(JsonPart):
     """What became of the candidates of one kind."""
 
     kind: str
@@ -309,7 +309,7 @@ class KindModel(Model):
     relevance: float | None = Field(description="Mean score of those that went in.")
 
 
-class ModelFiguresModel(Model):
+class ModelFiguresModel(JsonPart):
     """One model's contexts."""
 
     model: str
@@ -321,14 +321,14 @@ class ModelFiguresModel(Model):
     absolute: float | None = Field(description="Mean size of that.")
 
 
-class TallyModel(Model):
+class TallyModel(JsonPart):
     """How often something was said."""
 
     text: str
     count: int
 
 
-class SlotModel(Model):
+class SlotModel(JsonPart):
     """One stretch of time."""
 
     begins: datetime
@@ -336,7 +336,7 @@ class SlotModel(Model):
     usage: float | None
 
 
-class ContextFiguresModel(Model):
+class ContextFiguresModel(JsonPart):
     """Figures over the contexts of the period."""
 
     contexts: int
@@ -359,7 +359,7 @@ class ContextFiguresModel(Model):
     slots: list[SlotModel]
 
 
-class QueueModel(Model):
+class QueueModel(JsonPart):
     """Work in the background."""
 
     waiting: int
@@ -370,7 +370,7 @@ class QueueModel(Model):
     last_error: str
 
 
-class StatsDocument(Document):
+class StatsDocument(JsonDocument):
     """`agentmem stats --json`."""
 
     at: datetime
@@ -388,7 +388,7 @@ class StatsDocument(Document):
     location: str
 
 
-class ExampleModel(Model):
+class ExampleModel(JsonPart):
     """One memory of a finding; secrets and personal data are masked."""
 
     id: str
@@ -398,7 +398,7 @@ class ExampleModel(Model):
     project: str | None = Field(None, description="Whose it is when a project shares it.")
 
 
-class FindingModel(Model):
+class FindingModel(JsonPart):
     """One sort of trouble."""
 
     name: str
@@ -408,7 +408,7 @@ class FindingModel(Model):
     remedy: str = Field(description="The command that mends it; empty when there is nothing to.")
 
 
-class AuditDocument(Document):
+class AuditDocument(JsonDocument):
     """`agentmem audit --json`."""
 
     at: datetime
@@ -418,7 +418,7 @@ class AuditDocument(Document):
     notes: list[str]
 
 
-class CheckModel(Model):
+class CheckModel(JsonPart):
     """One thing that was looked at."""
 
     name: str
@@ -427,7 +427,7 @@ class CheckModel(Model):
     remedy: str
 
 
-class DoctorDocument(Document):
+class DoctorDocument(JsonDocument):
     """`agentmem doctor --json`."""
 
     at: datetime
@@ -436,7 +436,7 @@ class DoctorDocument(Document):
     checks: list[CheckModel]
 
 
-MODELS: dict[str, type[Document]] = {
+MODELS: dict[str, type[JsonDocument]] = {
     "inspect": InspectDocument,
     "budget": BudgetDocument,
     "explain": ExplainDocument,

@@ -20,7 +20,7 @@ from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
-    from agentmem.inspector.look import Event, Inspection, Status
+    from agentmem.inspector.look import Event, Inspection, MemoryStatus
     from agentmem.inspector.replay import Difference, Replay, SnapshotDiff, Why
 
 
@@ -348,7 +348,7 @@ def _outcome_line(snapshot: Snapshot) -> str:
     return ", ".join(said) or "answered"
 
 
-def _status(status: Status, pen: Pen, width: int) -> list[str]:
+def _status(status: MemoryStatus, pen: Pen, width: int) -> list[str]:
     said = [f"{status.memories:,} memories", f"{status.bytes / 1e6:,.1f} MB"]
     said.append(status.embedder if status.embedder_ready else f"{status.embedder} (not ready)")
     if status.embedder_error:

@@ -11,7 +11,7 @@ from agentmem.living.preferences import PreferenceStore
 from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
 from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import Upkeep
+from agentmem.memory.upkeep import MemoryUpkeep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,19 +45,19 @@ def awaited(
     return run
 
 
-class AsyncUpkeep(Awaitable[Upkeep]):
+class AsyncUpkeep(Awaitable[MemoryUpkeep]):
     """`memory.upkeep`, awaited."""
 
-    get_stats = awaited(Upkeep.get_stats)
-    verify = awaited(Upkeep.verify)
-    sync = awaited(Upkeep.sync)
-    backup = awaited(Upkeep.backup)
-    vacuum = awaited(Upkeep.vacuum)
-    reembed = awaited(Upkeep.reembed)
-    export_jsonl = awaited(Upkeep.export_jsonl)
-    import_jsonl = awaited(Upkeep.import_jsonl)
-    import_from = awaited(Upkeep.import_from)
-    merge_from = awaited(Upkeep.merge_from)
+    get_stats = awaited(MemoryUpkeep.get_stats)
+    verify = awaited(MemoryUpkeep.verify)
+    sync = awaited(MemoryUpkeep.sync)
+    backup = awaited(MemoryUpkeep.backup)
+    vacuum = awaited(MemoryUpkeep.vacuum)
+    reembed = awaited(MemoryUpkeep.reembed)
+    export_jsonl = awaited(MemoryUpkeep.export_jsonl)
+    import_jsonl = awaited(MemoryUpkeep.import_jsonl)
+    import_from = awaited(MemoryUpkeep.import_from)
+    merge_from = awaited(MemoryUpkeep.merge_from)
 
 
 class AsyncSources(Awaitable[Sources]):

@@ -10,9 +10,9 @@ from agentmem.base.config import (
     BudgetConfig,
     Durability,
     LearnConfig,
+    MemorySettings,
     RecallConfig,
     ResultsConfig,
-    Settings,
     default_path,
 )
 from agentmem.base.errors import InvalidInput
@@ -22,7 +22,7 @@ from agentmem.search.embedders.base import DEFAULT, load_embedder
 from agentmem.search.retriever import Reranker
 from agentmem.stores.values import Restored
 
-_USUAL = Settings()
+_USUAL = MemorySettings()
 
 
 def open(  # noqa: A001 - `agentmem.open` is what users type
@@ -55,7 +55,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     `results` say what searches and turns do unless they are told otherwise; the
     rest is explained at `Settings`.
     """
-    checked = Settings(
+    checked = MemorySettings(
         recall=recall,
         budget=budget,
         learn=learn,

@@ -23,7 +23,7 @@ from agentmem.prompt.query import read_queries
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import show_quote
 from agentmem.text.detect import hear
-from agentmem.text.messages import Reply, text_of
+from agentmem.text.messages import ModelAnswer, text_of
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import STOP_WORDS, analyse, analyse_query, idf
 
@@ -597,13 +597,13 @@ class ExtractiveModel:
         tools_off: bool = False,
         on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
         response_format: Mapping[str, Any] | None = None,
-    ) -> Reply:
+    ) -> ModelAnswer:
         text = answer_from(messages)
         if on_chunk is not None:
             told = on_chunk(text)
             if told is not None:
                 await told
-        return Reply(text=text, model=self.name, finish_reason="stop")
+        return ModelAnswer(text=text, model=self.name, finish_reason="stop")
 
 
 def answer_from(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -746,7 +746,7 @@ Polarity = Literal["for", "against", "neutral"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecognisedStatement:
     """A recognised statement: what it is about stands from `start` to `end` of the sentence."""
 
     type: PreferenceType
@@ -828,7 +828,7 @@ _NO_ROLE = LazyPattern(
 )
 
 
-def checked(rule: Rule, match: re.Match[str]) -> Found | None:
+def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
     """What `match` found, or None when it is about this turn only or about nothing."""
     about = match["about"].strip()
     start, end = match.span("about")
@@ -836,7 +836,7 @@ def checked(rule: Rule, match: re.Match[str]) -> Found | None:
     if value and _OF_THIS.search(about):
         return None
     if value and not about:  # "My favourite is tea" is about tea
-        return Found(rule.type, rule.polarity, *match.span("value"), rule.confidence)
+        return RecognisedStatement(rule.type, rule.polarity, *match.span("value"), rule.confidence)
     if not _SOMETHING.search(about):
         return None
     if not rule.vague and _DEICTIC.match(about) and not _GENERIC_IT.match(about):
@@ -848,14 +848,14 @@ def checked(rule: Rule, match: re.Match[str]) -> Found | None:
         trimmed = _trim_role(about)
         if trimmed is None:
             return None
-        return Found(
+        return RecognisedStatement(
             kind, rule.polarity, start, start + len(match["about"]), rule.confidence, "role"
         )
     turned = _TURNED.match(about) or match[0].startswith("my least")
     polarity = "against" if rule.polarity == "for" and turned else rule.polarity
     if rule.type == "custom" and not rule.slot and _ABOUT_ANSWERS.search(about):
-        return Found("style", polarity, start, end, rule.confidence, rule.slot)
-    return Found(rule.type, polarity, start, end, rule.confidence, rule.slot)
+        return RecognisedStatement("style", polarity, start, end, rule.confidence, rule.slot)
+    return RecognisedStatement(rule.type, polarity, start, end, rule.confidence, rule.slot)
 
 
 def _trim_role(about: str) -> str | None:
@@ -1051,34 +1051,42 @@ _ORDER = LazyPattern(
 )
 
 
-def instruct(text: str, start: int, end: int, *, lasting: bool = False) -> Found | None:
+def instruct(
+    text: str, start: int, end: int, *, lasting: bool = False
+) -> RecognisedStatement | None:
     """What the clause at `start` asks of every answer; `lasting` after "From now on, …"."""
     about_oneself = text.startswith(("i ", "i'", "we "), start) and not lasting
     if about_oneself and not _ASKED.match(text, start, end):
         return None  # one instructs only through what one wants
     for pattern in (_LIKE_I_AM, _ELI5, _TREAT_ME):
         if match := pattern.match(text, start, end):
-            return Found("style", "neutral", *match.span("about"), 0.85, "level-of-answers")
+            return RecognisedStatement(
+                "style", "neutral", *match.span("about"), 0.85, "level-of-answers"
+            )
     if match := _PRONOUNS.match(text, start, end):
-        return Found("custom", "neutral", *match.span("about"), 0.85, "pronouns")
+        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.85, "pronouns")
     if match := _CALL_ME.match(text, start, end):
-        return Found("custom", "neutral", *match.span("about"), 0.95, "name")
+        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.95, "name")
     if match := _DONT_CALL_ME.match(text, start, end):
-        return Found("custom", "against", *match.span("about"), 0.8, "not-name")
+        return RecognisedStatement("custom", "against", *match.span("about"), 0.8, "not-name")
     for pattern in (_FORBIDDEN, _STYLED, _WISH):
         if (match := pattern.match(text, start, end)) and not _ONCE.search(match["about"]):
             less = pattern is _FORBIDDEN or match["about"].startswith(("use fewer ", "use less "))
-            return Found("style", "against" if less else "for", *match.span("about"), 0.8)
+            return RecognisedStatement(
+                "style", "against" if less else "for", *match.span("about"), 0.8
+            )
     if _BARE_END.search(text, max(start, end - 20), end) and (
         match := _BARE_FORM.match(text, start, end)
     ):
         less = match["about"].startswith(("no ", "zero ", "less ", "fewer "))
-        return Found("style", "against" if less else "for", *match.span("about"), 0.75)
+        return RecognisedStatement(
+            "style", "against" if less else "for", *match.span("about"), 0.75
+        )
     if match := _ALWAYS.match(text, start, end):
         if _PROVERBIAL.search(match["about"]):
             return None
         polarity: Polarity = "for" if match["how"] == "always" else "against"
-        return Found(_kind(match["about"]), polarity, *match.span("about"), 0.85)
+        return RecognisedStatement(_kind(match["about"]), polarity, *match.span("about"), 0.85)
     return _lasting_instruction(text, start, end, lasting)
 
 
@@ -1087,7 +1095,9 @@ def opens_lasting(text: str, start: int) -> bool:
     return bool(_DURABLE_HEAD.match(text, start))
 
 
-def _lasting_instruction(text: str, start: int, end: int, lasting: bool) -> Found | None:
+def _lasting_instruction(
+    text: str, start: int, end: int, lasting: bool
+) -> RecognisedStatement | None:
     """An order marked as lasting: "From now on, …", "… by default"."""
     head = _DURABLE_HEAD.match(text, start, end)
     position = head.end() if head else start
@@ -1096,7 +1106,7 @@ def _lasting_instruction(text: str, start: int, end: int, lasting: bool) -> Foun
     match = _ORDER.match(text, position, end)
     if not match:
         return None
-    return Found(_kind(match["about"]), "neutral", *match.span("about"), 0.85)
+    return RecognisedStatement(_kind(match["about"]), "neutral", *match.span("about"), 0.85)
 
 
 def _kind(order: str) -> PreferenceType:
@@ -1885,7 +1895,7 @@ _AS_A_SELF = LazyPattern(
 
 def state(
     text: str, start: int, end: int, *, shared: bool = False, plural: bool = False
-) -> Found | None:
+) -> RecognisedStatement | None:
     """What the predicate at `start` says of its speaker.
 
     `shared` when its "I" was left out, `plural` when its subject is "we", which
@@ -1900,7 +1910,7 @@ def state(
     return None
 
 
-def describe(text: str, start: int, end: int) -> Found | None:
+def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
     """What a clause with a subject other than "I" says of its speaker."""
     if text.startswith(("my ", "nothing ", "there's ", "there is ", "what i "), start):
         for known in (*_MY, *_EXTREMES):
@@ -1916,11 +1926,13 @@ def describe(text: str, start: int, end: int) -> Found | None:
     return None
 
 
-def introduce(text: str, start: int) -> Found | None:
+def introduce(text: str, start: int) -> RecognisedStatement | None:
     """What "As a …, I …" says its speaker is."""
     match = _AS_A.match(text, start)
     if match and is_role(match["about"]) and _AS_A_SELF.match(text, match.end()):
-        return Found(role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role")
+        return RecognisedStatement(
+            role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role"
+        )
     return None
 
 
@@ -2112,7 +2124,7 @@ def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] |
     match = None if sentence.asks else _GREETING_NAME.match(sentence.text)
     if match is None or not text[sentence.span(*match.span("about"))[0]].isupper():
         return None
-    found = Found("custom", "neutral", *match.span("about"), 0.7, "name")
+    found = RecognisedStatement("custom", "neutral", *match.span("about"), 0.7, "name")
     detected = _detected(text, sentence, found, start=match.start("lead"), end=match.end())
     return detected, match.end()
 
@@ -2148,7 +2160,13 @@ def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
 
 
 def _detected(
-    text: str, sentence: Sentence, found: Found, *, start: int, end: int, shared: bool = False
+    text: str,
+    sentence: Sentence,
+    found: RecognisedStatement,
+    *,
+    start: int,
+    end: int,
+    shared: bool = False,
 ) -> DetectedPreference:
     spoken = sentence.text
     trailing = _TRAILING.search(spoken, start, end)
@@ -2168,7 +2186,7 @@ def _detected(
     )
 
 
-def _subject(text: str, sentence: Sentence, found: Found, stop: int) -> str:
+def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
     """What the statement is about, without its reason or condition."""
     end = min(found.end, stop)
     while found.start < end and sentence.text[found.start] == " ":

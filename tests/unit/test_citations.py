@@ -11,7 +11,7 @@ import pytest
 from agentmem.base.errors import InvalidInput, InvalidText
 from agentmem.prompt.cite import (
     Citation,
-    Source,
+    FoundSource,
     cited_numbers,
     format_citations,
     number_sources,
@@ -21,11 +21,11 @@ from agentmem.prompt.cite import (
 
 CITATIONS = number_sources(
     [
-        Source(
+        FoundSource(
             source="web", url="https://example.com/a", title="Sky [blue]", date=date(2024, 5, 1)
         ),
-        Source(source="memory", memory_id="m1", title="Grass", quote="Grass is green."),
-        Source(source="memory", url="http://example.com/a#top", memory_id="m2"),
+        FoundSource(source="memory", memory_id="m1", title="Grass", quote="Grass is green."),
+        FoundSource(source="memory", url="http://example.com/a#top", memory_id="m2"),
     ]
 )
 
@@ -166,11 +166,11 @@ def test_the_same_page(one: str, other: str, same: bool) -> None:
 )
 def test_a_source_that_cannot_be_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Source(**bad)
+        FoundSource(**bad)
 
 
 def test_other_bad_input_is_refused() -> None:
-    assert Source(source="web", date=datetime(2024, 1, 1, tzinfo=UTC)).date is not None
+    assert FoundSource(source="web", date=datetime(2024, 1, 1, tzinfo=UTC)).date is not None
     with pytest.raises(InvalidText):
         resolve_citations(None, ())  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidInput, match="twice"):

@@ -9,7 +9,7 @@ import pytest
 
 import agentmem
 from agentmem.base.errors import InvalidInput
-from agentmem.prompt.block import Source, parse_context
+from agentmem.prompt.block import BlockSource, parse_context
 from agentmem.search.gate import (
     LANGUAGES,
     WORD_FEATURES,
@@ -47,7 +47,7 @@ def block(memory: agentmem.MemoryManager, text: str) -> str:
     return turn.block_text
 
 
-def knowledge(memory: agentmem.MemoryManager, text: str) -> tuple[Source, ...]:
+def knowledge(memory: agentmem.MemoryManager, text: str) -> tuple[BlockSource, ...]:
     """The sources of the block; the profile may stand."""
     shown = block(memory, text)
     return parse_context(shown).related_knowledge if shown else ()
