@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo node test test-deep check lint format types size bench clean
+.PHONY: help demo node test test-deep test-frameworks check lint format types size bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -30,6 +30,9 @@ test-deep: $(STAMP) ## ten times the examples, and the long tests
 node: ## Node 22 and the suites of the Model Context Protocol, into .node (for tests/unit/test_mcp.py)
 	@mkdir -p .node
 	@npm install --prefix .node --no-audit --no-fund node@22 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@0.15.0
+
+test-frameworks: $(STAMP) ## every framework's adapter with the real package, each in its own environment
+	@$(BIN)/nox $(if $(FRAMEWORK),-s $(FRAMEWORK))
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
@@ -60,5 +63,5 @@ bench: $(STAMP) ## measure, with ratios against a baseline (DATA=folder adds the
 		$(BIN)/python benchmarks/extractive.py --data $(DATA)/retrieval; }
 
 clean: ## remove the environment and every cache
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
+	@rm -rf $(VENV) .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentmem.agent.adapters.anthropic import wrap_anthropic
     from agentmem.agent.adapters.litellm import MemoryLogger
     from agentmem.agent.adapters.openai import wrap_openai
     from agentmem.agent.loop import AgentLoopResult, Status, run_agent_loop, run_agent_loop_sync
@@ -113,6 +114,7 @@ _WHERE = {
     "run_agent_loop": "agentmem.agent.loop",
     "run_agent_loop_sync": "agentmem.agent.loop",
     "tokenizer_for": "agentmem.tokens.counter",
+    "wrap_anthropic": "agentmem.agent.adapters.anthropic",
     "wrap_openai": "agentmem.agent.adapters.openai",
 }
 
@@ -124,6 +126,7 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "enhanced_search",
     "enhanced_search_sync",
     "wrap_openai",
+    "wrap_anthropic",
     "MemoryManager",
     "AsyncMemoryManager",
     "AddResult",

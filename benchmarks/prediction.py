@@ -7,8 +7,9 @@ with memories it needs; tasks come and go, one in five citations has nothing to 
 `--trace` replays JSON lines of {"at": ISO 8601, "signals": [{"kind": …, "value": …}], "cited":
 [ids]}. `--repo` replays a git history: the first file of a commit is the signal, what is known
 about the other files is what gets cited; files that import each other stand for each other. Every
-line is predicted before it is learned from. Baselines: the ten cited most often, and the ten cited
-last. What was never cited before cannot be predicted: that share is printed too.
+line is predicted before it is learned from. Baselines: a counter of what was cited together with
+each signal (ten lines, `Counted`), the ten cited most often, and the ten cited last. What was never
+cited before cannot be predicted: that share is printed too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import contextlib
 import json
 import random
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,11 +58,30 @@ def main() -> None:
         print(f"{name:<36} {value}")
 
 
+class Counted:
+    """The ten-line counter: what was cited most often under the same signals, then at all."""
+
+    def __init__(self) -> None:
+        self.under: dict[Signal, Counter[str]] = defaultdict(Counter)
+        self.often: Counter[str] = Counter()
+
+    def predict(self, signals: Sequence[Signal]) -> set[str]:
+        score = Counter({one: n / 1e6 for one, n in self.often.items()})
+        for signal in signals:
+            score.update(self.under[signal])
+        return {one for one, _ in score.most_common(TEN)}
+
+    def observe(self, signals: Sequence[Signal], cited: Sequence[str]) -> None:
+        self.often.update(cited)
+        for signal in signals:
+            self.under[signal].update(cited)
+
+
 def replay(
     steps: list[Step], *, quiet: bool, related: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     predictor = Predictor()
-    often: Counter[str] = Counter()
+    counted, often = Counted(), Counter[str]()
     last: dict[str, int] = {}
     found = Counter[str]()
     wanted = 0
@@ -77,10 +97,12 @@ def replay(
             wanted += len(cited)
             found["known"] += sum(memory_id in last for memory_id in cited)
             found["predicted"] += len(guesses & set(cited))
+            found["counted"] += len(counted.predict(signals) & set(cited))
             found["most often"] += len({m for m, _ in often.most_common(TEN)} & set(cited))
             newest = sorted(last, key=lambda memory_id: -last[memory_id])[:TEN]
             found["last"] += len(set(newest) & set(cited))
         predictor.observe(features, cited, now=at)
+        counted.observe(signals, cited)
         often.update(cited)
         last |= dict.fromkeys(cited, number)
         before = cited[:3]
@@ -90,6 +112,7 @@ def replay(
         "memories": len(often),
         "cited after the first tenth": wanted,
         "among the predicted 10": share.get("predicted", 0.0),
+        "among the 10 of a counter": share.get("counted", 0.0),
         "among the 10 cited most often": share.get("most often", 0.0),
         "among the 10 cited last": share.get("last", 0.0),
         "cited before, the most one can reach": share.get("known", 0.0),

@@ -3,9 +3,10 @@
     python examples/demo.py            both sessions, each in a process of its own
     python examples/demo.py --store F  the same, on a store you can look at afterwards
 
-Session one reads pages, hears a preference and answers from memory; a large tool result is kept
-by id and read on demand. Session two is a new process that knows all of it. The answers are made
-by the extractive model, which only quotes memory; where a model has to call tools, a scripted one
+Session one reads pages, hears what sam likes and keeps a large tool result by id. Session two is a
+new process that knows all of it: every question is asked with and without memory, somebody else
+asks the same and gets nothing of sam's, and what sam takes back is gone. The answers are made by
+the extractive model, which only quotes memory; where a model has to call tools, a scripted one
 stands in and says so.
 """
 
@@ -22,7 +23,6 @@ from typing import Any
 
 import agentmem
 from agentmem.inspector.render import render_budget
-from agentmem.prompt.cite import format_citations
 from agentmem.testing import ScriptedModel
 
 USER = "sam"
@@ -49,6 +49,13 @@ PAGES = (
 )
 
 
+QUESTIONS = (
+    "When do deploys go out?",
+    "How many rows does the ledger table have?",
+    "How do I knit a scarf?",
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--store", type=Path, help="where to keep the memory (default: nowhere)")
@@ -70,27 +77,19 @@ def main() -> None:
 
 
 def session_one(memory: agentmem.MemoryManager) -> None:
-    title("Session 1: pages are read, a preference is heard, questions are asked")
+    title("Session 1: pages are read, and sam says who he is")
     for page in PAGES:
         done = memory.sources.index_page(page["content"], page["url"], page["title"], user_id=USER)
         print(f"  indexed  {page['title']:<17} {done.status}, {done.chunks} chunks")
     again = memory.sources.index_page(RUNBOOK, PAGES[0]["url"], PAGES[0]["title"], user_id=USER)
     print(f"  again    {PAGES[0]['title']:<17} {again.status}")
-    memory.add("Bob's cat is called Deploy.", user_id="bob")
-    print("  and a memory of somebody else, which sam will never see")
-
-    said = ask(
-        memory,
-        "I'm a backend engineer and I prefer short answers. Why would last night's deploy fail?",
-    )
-    for preference in said.preferences:
-        print(f"  learned  {preference.text}  ({preference.type})")
-    print("\n  The one message that memory added to the prompt:\n")
-    indent(said.block)
-    if said.budget is not None:
-        print("\n  What the prompt costs:\n")
-        indent(render_budget(said.budget))
-    ask(memory, "How do I knit a scarf?")
+    tell(memory, "I'm a backend engineer, I'm vegan, and I prefer short answers.")
+    print("\n  The one message that memory adds to the prompt of the next question:\n")
+    turn = memory.turn([{"role": "user", "content": QUESTIONS[0]}], user_id=USER, dry=True)
+    indent(turn.block_text)
+    if turn.budget is not None:
+        print("\n  What that prompt costs:\n")
+        indent(render_budget(turn.budget))
     use_a_tool(memory)
 
 
@@ -126,25 +125,48 @@ def use_a_tool(memory: agentmem.MemoryManager) -> None:
 
 def session_two(memory: agentmem.MemoryManager) -> None:
     title("Session 2: a new process, the same memory")
-    for preference in memory.preferences.get_all(user_id=USER):
-        print(f"  knows    {preference.text}")
-    ask(memory, "When do deploys go out?")
-    ask(memory, "Which team does the ledger table belong to?")
-    ask(memory, "What did the job log say about a lock timeout?")
+    for question in QUESTIONS:
+        print(f"\n  sam              {question}")
+        print(f"  without memory   {answer(None, question).answer}")
+        found = answer(memory, question)
+        print(f"  with memory      {found.answer}")
+        for citation in found.citations:
+            print(f"                   [{citation.index}] {citation.label}: {citation.title}")
+    print(f"\n  bob              {QUESTIONS[0]}")
+    print(f"  with memory      {answer(memory, QUESTIONS[0], user='bob').answer}")
+    print("                   (what sam keeps is sam's)")
+
+    title("What is taken back is gone")
+    show_profile(memory)
+    tell(memory, "I'm no longer vegan.")
+    show_profile(memory)
     stats = memory.upkeep.get_stats(user_id=USER)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(stats.store.kinds.items()))
     print(f"\n  sam's memory: {kinds}")
 
 
-def ask(memory: agentmem.MemoryManager, question: str) -> agentmem.AgentLoopResult:
-    print(f"\n  sam      {question}")
-    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=USER)
-    print(f"  answer   {result.answer}")
-    if result.citations:
-        indent(format_citations(result.citations))
+def tell(memory: agentmem.MemoryManager, said: str) -> None:
+    print(f"\n  sam      {said}")
+    heard = answer(memory, said)
+    for preference in heard.preferences:
+        print(f"  learned  {preference.text}  ({preference.type})")
+    for preference in heard.taken_back:
+        print(f"  dropped  {preference.text}")
+
+
+def show_profile(memory: agentmem.MemoryManager) -> None:
+    held = [preference.text for preference in memory.preferences.get_all(user_id=USER)]
+    print(f"  every prompt of sam's says: {'; '.join(held)}")
+
+
+def answer(
+    memory: agentmem.MemoryManager | None, question: str, *, user: str = USER
+) -> agentmem.AgentLoopResult:
+    result = agentmem.run_agent_loop_sync(question, memory=memory, model="extractive", user_id=user)
     for problem in result.degradations:
         print(f"  degraded {problem}")
-    memory.flush()
+    if memory is not None:
+        memory.flush()
     return result
 
 

@@ -184,6 +184,11 @@ LEAST_OFFERED = 15
 WIDER = 5
 """So many times more are looked at when most of them are questions that were asked before."""
 
+SEARCH = "memory search "
+"""How a degradation begins when memory was not searched, or in vain."""
+PAUSED = "; nobody asks it for a while"
+"""How it ends when that opened the breaker."""
+
 How = Literal["searched", "cached", "fallback", "nothing"]
 
 
@@ -228,8 +233,9 @@ class Recaller:
         if attempt.value is not None:
             return attempt.value
         if attempt.refused:
-            return self._recent(scope, config, f"memory search is {attempt.problem}")
-        return Recalled(degradations=(f"memory search failed: {attempt.problem}",))
+            return self._recent(scope, config, f"{SEARCH}is {attempt.problem}")
+        opened = PAUSED if attempt.opened else ""
+        return Recalled(degradations=(f"{SEARCH}failed: {attempt.problem}{opened}",))
 
     def close(self) -> None:
         """Let go of the threads."""

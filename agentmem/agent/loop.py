@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from agentmem.agent.reading import READ_TOOL
 from agentmem.agent.runtime import DEFAULT_MODEL
 from agentmem.agent.tool_runner import ToolOutcome, ToolRunner
 from agentmem.agent.tools import Tool, as_tool
-from agentmem.agent.turn import Turn, require_named, session_of, working_for
+from agentmem.agent.turn import CallOutcome, Turn, require_named, session_of, working_for
 from agentmem.base.checks import require_messages
 from agentmem.base.config import EXTRACTIVE, LoopConfig, require_config
 from agentmem.base.errors import (
@@ -88,8 +89,9 @@ class AgentLoopResult:
     the model was sent last. `answer` is what the model wrote, byte for byte;
     `citations` are the sources it uses, of the web or of the memory as each
     says, `offered` all that it could have used. `dangling` are the numbers in
-    it that no source has, and `cleaned` is the answer without them. `why` says
-    what ended the loop.
+    it that no source has, and `cleaned` is the answer without them.
+    `preferences` are what the user said of themselves, `taken_back` what they
+    no longer hold to. `why` says what ended the loop.
     """
 
     answer: str
@@ -105,6 +107,7 @@ class AgentLoopResult:
     degradations: tuple[str, ...] = ()
     tool_calls: tuple[ToolOutcome, ...] = ()
     preferences: tuple[Preference, ...] = ()
+    taken_back: tuple[Preference, ...] = ()
     iterations: int = 0
     why: Why = "answered"
     sent: tuple[Message, ...] = ()
@@ -537,6 +540,7 @@ class LoopRun:
         began: float,
     ) -> None:
         if turn is not None:
+            turn.outcomes += map(_as_outcome, self.outcomes)
             for outcome in self.outcomes:
                 if outcome.ok and outcome.executed and not outcome.name.startswith("memory_"):
                     turn.note_call(outcome.name, outcome.arguments, result_id=outcome.result_id)
@@ -578,6 +582,7 @@ class LoopRun:
             degradations=(*(turn.degradations if turn is not None else ()), *self.degradations),
             tool_calls=tuple(self.outcomes),
             preferences=turn.preferences if turn is not None else (),
+            taken_back=turn.taken_back if turn is not None else (),
             iterations=self.iterations,
             why=why,
             sent=tuple(self.sent),
@@ -606,6 +611,17 @@ class LoopRun:
     async def _say(self, step: Step, text: str, **data: Any) -> None:
         if self.on_status is not None:
             await awaited(self.on_status(Status(step=step, text=text, data=data)))
+
+
+def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
+    reads = outcome.arguments.get("id", "") if outcome.name == READ_TOOL else ""
+    stands_in = outcome.result_id and outcome.result_id in outcome.content and not reads
+    return CallOutcome(
+        name=outcome.name,
+        ok=outcome.ok,
+        kept_as=outcome.result_id if stands_in and outcome.ok else "",
+        reads=reads if isinstance(reads, str) else "",
+    )
 
 
 class LoopOptions(Whose, total=False):

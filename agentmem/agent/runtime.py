@@ -441,12 +441,13 @@ class Runtime:
         said = learner.read(scope, payload["messages"])
         model = payload.get("model") or None
         if model is None:
-            learner.learn(scope, said)
+            learner.learn(scope, said, listen=False)  # the turn heard it
             return
         from agentmem.living.models import Spend
 
         spend = Spend(calls=int(payload["calls"]), tokens=int(payload["tokens"]))
-        for note in learner.learn(scope, said, model=model, spend=spend).notes:
+        learned = learner.learn(scope, said, model=model, spend=spend, listen=False)
+        for note in learned.notes:
             _log.info("While learning from a turn: %s", note)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 query → search → choose → fill → render → inject    `build_context`, while the caller waits
 model                                               the caller's, between `messages` and `done`
 reply                                               `Turn.done`: what is kept of an answer
-background                                          trace, usage, indexing, queued by `done`
+background                                          trace, usage, indexing: queued by `done`
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -264,6 +264,37 @@ def own_words(answer: str, shown: Collection[bytes]) -> str:
     return kept
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcome:
+    """One tool call: `kept_as` is the id of a result that was stood in for, `reads` the id of
+    the result that the call reads."""
+
+    name: str
+    ok: bool
+    kept_as: str = ""
+    reads: str = ""
+
+
+def count_calls(outcomes: Sequence[CallOutcome]) -> dict[str, int]:
+    """How many calls were made, succeeded, and were corrected later; how many results were kept
+    and read back. Nothing where no tool was called."""
+    own = [one for one in outcomes if not one.name.startswith("memory_")]
+    kept = {one.kept_as for one in own if one.kept_as}
+    read = {one.reads for one in outcomes if one.ok and one.reads}
+    if not own and not read:
+        return {}
+    return {
+        "made": len(own),
+        "succeeded": sum(one.ok for one in own),
+        "corrected": sum(
+            not one.ok and any(later.ok and later.name == one.name for later in own[at:])
+            for at, one in enumerate(own)
+        ),
+        "kept": len(kept | read),  # also results of earlier turns that are read in this one
+        "read_back": len(read),
+    }
+
+
 def require_named(memory: Host, scope: Scope, config: LoopConfig) -> None:
     """Refuse a turn that names no user, where the memory or the turn is to be strict."""
     if scope.user_id is None and (config.strict_scope or memory.settings.strict_scope):
@@ -357,6 +388,8 @@ class Turn:
         self._features: tuple[str, ...] = ()
         self._calls: list[Call] = []
         self._results: list[str] = []
+        self.outcomes: list[CallOutcome] = []
+        """What became of the tool calls of this turn, in their order."""
         try:
             if self.scope.user_id is None and not dry:
                 memory.runtime.warn_of_the_nameless()
@@ -547,6 +580,8 @@ class Turn:
             "working memory",
             lambda: self.working.keep(name, dict(arguments or {}), output, error=error),
         )
+        kept_as = "" if kept is None or kept.whole else kept.id
+        self.outcomes.append(CallOutcome(name=name, ok=not error, kept_as=kept_as))
         if not error:
             self.note_call(name, arguments or {}, result_id="" if kept is None else kept.id)
         if kept is not None:
@@ -596,6 +631,7 @@ class Turn:
             duration_ms=round(spent, 3),
             usage=plain(usage or {}),
             error=error,
+            calls=count_calls(self.outcomes),
         )
         self._try("trace", lambda: self._complete(outcome))
         self._try("token counts", lambda: self._observe(prompt_tokens or counts.get("prompt")))

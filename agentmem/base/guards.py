@@ -327,12 +327,14 @@ def _serve(lane: queue.SimpleQueue[Any]) -> None:
 class Attempt(Generic[T]):
     """What came of a guarded call: `value`, or the `problem` in words.
 
-    `refused` means that the breaker did not let the call be made.
+    `refused` means that the breaker did not let the call be made, `opened`
+    that this failure opened it.
     """
 
     value: T | None = None
     problem: str = ""
     refused: bool = False
+    opened: bool = False
 
     @property
     def ok(self) -> bool:
@@ -372,8 +374,8 @@ class CallGuard:
         try:
             value = self._lanes.run(call, timeout_seconds)
         except Exception as error:  # noqa: BLE001 - whatever failed, the answer goes on without it
-            self._report(decision.ticket, failed=True)
-            return Attempt(problem=f"{type(error).__name__}: {error}")
+            opened = self._report(decision.ticket, failed=True)
+            return Attempt(problem=f"{type(error).__name__}: {error}", opened=opened)
         except BaseException:
             self._report(decision.ticket, failed=True)
             raise
@@ -383,7 +385,8 @@ class CallGuard:
     def close(self) -> None:
         self._lanes.close()
 
-    def _report(self, ticket: int, *, failed: bool) -> None:
+    def _report(self, ticket: int, *, failed: bool) -> bool:
+        """Tell the breaker; whether that opened it."""
         with self._lock:
             before = self._breaker.state
             if failed:
@@ -392,8 +395,9 @@ class CallGuard:
                 )
             else:
                 self._breaker = succeed(self._breaker, ticket)
-            if self._breaker.state == "open" and before != "open":
-                self.openings += 1
+            opened = self._breaker.state == "open" and before != "open"
+            self.openings += opened
+        return opened
 
 
 # ----------------------------------------------------------------------------

@@ -216,7 +216,9 @@ COMMANDS = (
     ),
     *_section(
         "Connect", "connect",
+        connect="Connect a coding agent or another program to this memory.",
         mcp="Serve this memory to a program by the Model Context Protocol.",
+        hook="Take an event of a coding agent: show what is known, keep what is said.",
     ),
 )  # fmt: skip
 

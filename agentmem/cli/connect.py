@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from agentmem.cli.common import common_of, open_memory
+from agentmem.cli.common import (
+    Common,
+    argument,
+    common_of,
+    confirm,
+    one_line,
+    open_memory,
+    screen_of,
+    visible,
+)
+from agentmem.cli.hook import LIMIT_TOKENS
+
+if TYPE_CHECKING:
+    from agentmem.inspector.doctor import Check
+    from agentmem.server.programs import ProgramChange
 
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
     app.command()(mcp)
+    app.command()(connect)
+    app.command()(hook)
 
 
 @click.option(
@@ -29,3 +51,206 @@ def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
 
     with open_memory(ctx) as memory, suppress(KeyboardInterrupt):
         asyncio.run(serve_stdio(memory, common_of(ctx).scope, limit_tokens=limit_tokens))
+
+
+@argument(
+    "program", metavar="PROGRAM", help="claude-code, codex, cursor, claude-desktop or vscode."
+)
+@click.option("--here", is_flag=True, help="Only for the current folder, not for all you do.")
+@click.option("--no-hooks", is_flag=True, help="Only the server: nothing is shown or kept unasked.")
+@click.option("--undo", is_flag=True, help="Take the entries out again.")
+@click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def connect(
+    ctx: click.Context,
+    program: str,
+    *,
+    here: bool = False,
+    no_hooks: bool = False,
+    undo: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
+) -> None:
+    """Connect a program to this memory by its own configuration; the change is shown first.
+
+    It gets the server of `agentmem mcp` and, where it has hooks, `agentmem hook`. All else in the
+    files stays as it is. --store, --user and --project are written into the commands.
+    """
+    from dataclasses import replace
+
+    from agentmem.server.programs import program_of
+
+    at = screen_of(ctx)
+    meant = program_of(program, home=Path.home(), here=Path.cwd() if here else None)
+    if no_hooks:
+        meant = replace(meant, hooks=None)
+    options = options_of(common_of(ctx))
+    own = own_command()
+    changes = (
+        meant.disconnect()
+        if undo
+        else meant.connect([*own, "mcp", *options], [*own, "hook", *options])
+    )
+    changed = [change for change in changes if change.before != change.after]
+    diffs = {change.path: diff_of(change) for change in changed}
+    if at.json:
+        if changed and not dry_run:
+            confirm(at, "", yes=yes)
+    else:
+        for path, lines in diffs.items():
+            at.print([f"{one_line(str(path))}:", *(f"  {visible(line)}" for line in lines), ""])
+        if changed and not dry_run:
+            confirm(at, "Write this?", yes=yes)
+    if not dry_run:
+        for change in changed:
+            write(change)
+    if at.json:
+        files = [{"path": str(path), "diff": "\n".join(lines)} for path, lines in diffs.items()]
+        at.document({"program": program, "written": bool(changed) and not dry_run, "files": files})
+        return
+    at.print(_outcome(program, bool(changed), dry_run=dry_run, undo=undo))
+    if not undo:
+        for line in _advice(program, hooks=not no_hooks):
+            at.note(line)
+
+
+@argument("event", required=False, metavar="EVENT", help="A hook event as JSON; stdin otherwise.")
+@click.option(
+    "--limit-tokens", metavar="N", type=int, default=LIMIT_TOKENS, show_default=True,
+    help="The most tokens of what is printed, 2,500 at most.",
+)  # fmt: skip
+@click.option("--stop", is_flag=True, help="End the helper that stays for this store.")
+def hook(
+    ctx: click.Context,
+    event: str | None = None,
+    *,
+    limit_tokens: int = LIMIT_TOKENS,
+    stop: bool = False,
+) -> None:
+    """Take an event of a coding agent: print what memory knows, keep what was said.
+
+    A small helper stays beside the store, so that an agent does not wait, and ends by itself after
+    half an hour without events. Whatever goes wrong, the exit code is 0 and nothing is printed.
+    """
+    import socket
+
+    from agentmem.cli.hook import run, stop_helper
+
+    said = common_of(ctx)
+    if stop:
+        ended = said.path is not None and stop_helper(str(said.path.absolute()))
+        at = screen_of(ctx)
+        if at.json:
+            at.document({"stopped": ended})
+        else:
+            at.print("The helper ends." if ended else "There is no helper.")
+        return
+    if hasattr(socket, "AF_UNIX"):
+        run(store=said.store or "", scope=said.whose, limit_tokens=limit_tokens, event=event or "")
+        return
+    _answer_here(ctx, event or "", limit_tokens)
+
+
+def _answer_here(ctx: click.Context, event: str, limit_tokens: int) -> None:
+    """Answer without a helper, where there are no sockets for one."""
+    try:
+        from agentmem.server.hook import Hooks
+
+        with open_memory(ctx) as memory:
+            hooks = Hooks(memory)
+            told = event or sys.stdin.buffer.read()
+            answer = hooks.answer(told, common_of(ctx).scope, limit_tokens=limit_tokens)
+            hooks.close()
+        click.echo(answer, nl=False)
+    except Exception:  # noqa: BLE001 - an agent works on without its memory
+        return
+
+
+# -- inside ----------------------------------------------------------------------------
+
+
+def own_command() -> list[str]:
+    """How to start agentmem from anywhere, also from a program without this shell's PATH."""
+    import shutil
+
+    typed = Path(sys.argv[0])
+    if typed.stem == "agentmem" and typed.is_file() and os.access(typed, os.X_OK):
+        return [str(typed.absolute())]
+    found = shutil.which("agentmem")
+    # -P: agents work in folders of others, and nothing is imported from there
+    return [found] if found else [sys.executable, "-P", "-m", "agentmem"]
+
+
+def options_of(said: Common) -> list[str]:
+    """The shared options that say which memory is meant, as they are typed."""
+    path = said.path
+    store = [("store", str(path.absolute()))] if said.store and path is not None else []
+    names = [(name, getattr(said, name)) for name in ("user", "project", "agent", "run")]
+    return [part for name, value in (*store, *names) if value for part in (f"--{name}", value)]
+
+
+def diff_of(change: ProgramChange) -> list[str]:
+    """What would be changed in a file, a few lines around it."""
+    from difflib import unified_diff
+
+    before, after = (change.before or "").splitlines(), change.after.splitlines()
+    return list(unified_diff(before, after, lineterm="", n=2))[2:]
+
+
+def write(change: ProgramChange) -> None:
+    """Write a file whole; who may read it stays the same."""
+    from agentmem.stores.open_files import final_path, written_whole
+
+    target = final_path(change.path)
+    mode = target.stat().st_mode & 0o777 if target.exists() else None
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with written_whole(target) as file:
+        file.write(change.after)
+    if mode is not None:
+        target.chmod(mode)
+
+
+def _outcome(program: str, changed: bool, *, dry_run: bool, undo: bool) -> str:
+    if not changed:
+        return f"{program} is {'not' if undo else 'already'} connected: there is nothing to change."
+    if dry_run:
+        return "Nothing was written."
+    return f"{program} is {'no longer ' if undo else ''}connected."
+
+
+def _advice(program: str, *, hooks: bool) -> Iterator[str]:
+    import importlib.util
+
+    if importlib.util.find_spec("mcp") is None:
+        yield "The server needs a package: pip install 'agentmem-loop[mcp]'"
+    if program == "codex" and hooks:
+        yield "Codex asks once whether it may run the hooks: see /hooks there."
+    yield f"Start {program} anew to use it; `agentmem doctor` checks it."
+
+
+def examine_programs() -> Iterator[Check]:
+    """Whether the programs that are connected could start what stands in their configuration."""
+    import shutil
+
+    from agentmem.base.errors import AgentMemError
+    from agentmem.inspector.doctor import Check
+    from agentmem.server.programs import PROGRAMS, program_of
+
+    for name in PROGRAMS:
+        try:
+            program = program_of(name, home=Path.home())
+            command, hooked = program.command(), program.hooked()
+        except (AgentMemError, OSError, RuntimeError) as error:
+            yield Check(name=name, state="warn", found=f"its configuration cannot be read: {error}")
+            continue
+        if command is None:
+            continue
+        again = f"Run `agentmem connect {name}` again, or with --undo."
+        if shutil.which(command[0]) is None:
+            found = f"connected to {command[0]}, which is not there"
+            yield Check(name=name, state="fail", found=found, remedy=again)
+        elif not hooked:
+            yield Check(name=name, state="ok", found="connected, without hooks")
+        else:
+            hooks = "with hooks" if program.hooks is not None else "it has no hooks"
+            yield Check(name=name, state="ok", found=f"connected, {hooks}")

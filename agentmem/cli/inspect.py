@@ -330,10 +330,14 @@ def audit(ctx: click.Context) -> None:
     help="A litellm model name; `extractive` (the default) quotes what memory has.",
 )
 def doctor(ctx: click.Context, *, model: str | None = None) -> None:
-    """Check environment, models, store, indexes and jobs; exit code 1 when something failed.
+    """Check environment, models, store, indexes, jobs and connected programs.
 
-    The model is the one that `chat` and `ask` would use; it is not asked anything.
+    The exit code is 1 when something failed. The model is the one that `chat` and `ask` would
+    use; it is not asked anything.
     """
+    from dataclasses import replace
+
+    from agentmem.cli.connect import examine_programs
     from agentmem.inspector.doctor import examine
     from agentmem.inspector.render import render_doctor
 
@@ -346,6 +350,7 @@ def doctor(ctx: click.Context, *, model: str | None = None) -> None:
         name = "embedder" if about == "embedder" else "store"
         remedy = error.remedy or "Check the path, or restore a backup."
         found = examine(None, now=now, problem=error.message, remedy=remedy, name=name, model=asked)
+    found = replace(found, checks=(*found.checks, *examine_programs()))
     say(ctx, "doctor", found, render_doctor)
     raise click.exceptions.Exit(found.exit_code)
 

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import Records, text_of
 from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
+from agentmem.compat.records import Records, text_of
 from agentmem.search.intake import read_scope
 from agentmem.sources.indexer import names_of
 from agentmem.text.messages import get
@@ -174,8 +174,9 @@ class MemoryVectorStore(VectorStore):
         given: Sequence[str | None] = ids if ids is not None else [None] * len(listed)
         told = metadatas if metadatas is not None else [{} for _ in listed]
         keys = [key or self._records.memory.ids.new() for key in given]
-        for key, text, metadata in zip(keys, listed, told, strict=True):
-            self._records.put(key, text, {"document": dict(metadata)})
+        for key, was, text, metadata in zip(keys, given, listed, told, strict=True):
+            keep = self._records.put if was else self._records.add
+            keep(key, text, {"document": dict(metadata)})
         return keys
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:

@@ -8,13 +8,13 @@ see what stood before it, and of several writes of one key the last one counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import MOST, Records, thawed
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
+from agentmem.compat.records import MOST, Records, thawed
 
 try:
     from langgraph.store.base import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\x1f"
 _NEVER_SECONDS = 1_000 * 366 * 86_400.0
-_COMPARE = {
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda a, b: a == b,
     "$ne": lambda a, b: a != b,
     "$gt": lambda a, b: float(a) > float(b),

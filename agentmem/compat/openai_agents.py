@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import Records, thawed
 from agentmem.agent.adapters.replies import view_responses
 from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import ScopeLike
+from agentmem.compat.records import Records, thawed
 from agentmem.text.messages import get
 
 try:
@@ -151,7 +151,7 @@ class MemorySession:
 
     def _add(self, items: Sequence[Any]) -> None:
         for item, key in zip(items, self._records.memory.ids.take(len(items)), strict=True):
-            self._records.put(key, "", {"session": self.session_id, "item": dict(item)})
+            self._records.add(key, "", {"session": self.session_id, "item": dict(item)})
 
     def _pop(self) -> Any:
         stored = self._stored()

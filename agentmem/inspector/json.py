@@ -78,6 +78,7 @@ class OutcomeModel(JsonPart):
     duration_ms: float | None = None
     usage: dict[str, Any] = Field({}, description="As the provider sent it.")
     error: str = ""
+    calls: dict[str, int] = Field({}, description="Tool calls made, succeeded, corrected, …")
 
 
 class SnapshotModel(JsonPart):
@@ -334,6 +335,17 @@ class SlotModel(JsonPart):
     begins: datetime
     contexts: int
     usage: float | None
+    fallbacks: int = Field(description="Contexts for which memory was not searched, or in vain.")
+    breaker_openings: int
+
+
+class CallFiguresModel(JsonPart):
+    """Tool calls and what became of them; the rates are null where nothing could be counted."""
+
+    made: int
+    success_rate: float | None
+    correction_rate: float | None = Field(description="Failed calls that were put right.")
+    read_back_rate: float | None = Field(description="Kept results that were read.")
 
 
 class ContextFiguresModel(JsonPart):
@@ -355,6 +367,9 @@ class ContextFiguresModel(JsonPart):
     degradations: list[TallyModel]
     errors: int
     breaker_openings: int
+    fallbacks: int
+    fallback_rate: float | None
+    calls: CallFiguresModel
     cache_hits: int
     slots: list[SlotModel]
 

@@ -160,6 +160,15 @@ def pairs(pen: Pen, said: Sequence[tuple[str, str]], *, width: int) -> list[str]
     return lines
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 memory", "2,000 memories", "3 matches"."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+
+
 def heading(pen: Pen, left: str, right: str = "", *, width: int) -> list[str]:
     """A title, with something said at the right end where there is room."""
     left, right = pen.cut(left, width), pen.clean(right)

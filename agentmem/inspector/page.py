@@ -55,6 +55,7 @@ def render_page(report: StatsReport) -> str:
         (f"{report.bytes / 1e6:,.1f} MB", "store"),
         (f"{figures.cache_hits:,}", "cache hits"),
         (f"{figures.breaker_openings:,}", "breaker openings"),
+        (f"{100 * (figures.fallback_rate or 0.0):.1f} %", "without a search"),
         (f"{report.queue.waiting:,} / {report.queue.failed:,}", "jobs waiting / failed"),
     )
     body = [
@@ -69,6 +70,7 @@ def render_page(report: StatsReport) -> str:
         '<div class="charts">',
         _section("Contexts over time", _time_chart(figures.slots, "contexts")),
         _section("Usage over time", _time_chart(figures.slots, "usage")),
+        _section("Without a search, over time", _time_chart(figures.slots, "fallbacks")),
         _section("Where tokens go", _shares(figures.components)),
         _section("Kept of what was looked at", _kinds_chart(report)),
         "</div>",
@@ -95,7 +97,12 @@ def _section(title: str, inside: str) -> str:
 def _time_chart(slots: Sequence[Slot], what: str) -> str:
     if not slots:
         return "<p>Nothing is recorded.</p>"
-    values = [float(slot.contexts) if what == "contexts" else (slot.usage or 0.0) for slot in slots]
+    values = [
+        slot.fallbacks / max(1, slot.contexts)
+        if what == "fallbacks"
+        else float(getattr(slot, what) or 0)
+        for slot in slots
+    ]
     most = max(values)
     room = _HEIGHT - _BOTTOM - 14
     step = _WIDTH / len(slots)

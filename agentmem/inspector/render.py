@@ -13,8 +13,18 @@ from agentmem.base.checks import require_count
 from agentmem.inspector.audit import AuditReport
 from agentmem.inspector.budget import BudgetEstimate
 from agentmem.inspector.doctor import DoctorReport
-from agentmem.inspector.layout import Column, Pen, Style, hang, heading, pairs, table, width_of
-from agentmem.inspector.stats import Slot, Spread, StatsReport, Tally
+from agentmem.inspector.layout import (
+    Column,
+    Pen,
+    Style,
+    hang,
+    heading,
+    many,
+    pairs,
+    table,
+    width_of,
+)
+from agentmem.inspector.stats import CallFigures, Slot, Spread, StatsReport, Tally
 from agentmem.prompt.budget import Budget, Fate
 from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.text.clean import clean_line
@@ -589,7 +599,15 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
                 "—" if figures.relevance is None else f"{figures.relevance:.3f} on average",
             ),
             ("cache hits", f"{figures.cache_hits:,}"),
-            ("breaker", f"opened {figures.breaker_openings:,} times"),
+            ("breaker", f"opened {many(figures.breaker_openings, 'time')}"),
+            (
+                "fallbacks",
+                (
+                    f"{figures.fallbacks:,} of {many(figures.contexts, 'context')}"
+                    f"{_rate_text(figures.fallback_rate)}"
+                ),
+            ),
+            ("tool calls", _calls_text(figures.calls)),
             ("errors", f"{figures.errors:,}"),
         ],
         width=width,
@@ -754,6 +772,22 @@ def _period(report: StatsReport) -> str:
     return f"{figures.begins:%Y-%m-%d %H:%M} to {figures.ends:%Y-%m-%d %H:%M}"
 
 
+def _rate_text(rate: float | None) -> str:
+    return "" if rate is None else f" ({100 * rate:.1f} %)"
+
+
+def _calls_text(calls: CallFigures) -> str:
+    """Such as "12, 91.7 % succeeded, 100.0 % of the failed corrected"."""
+    said = [f"{calls.made:,}"]
+    for rate, of in (
+        (calls.success_rate, "succeeded"),
+        (calls.correction_rate, "of the failed corrected"),
+        (calls.read_back_rate, "of the kept results read"),
+    ):
+        said += [] if rate is None else [f"{100 * rate:.1f} % {of}"]
+    return ", ".join(said)
+
+
 def _sparks(slots: Sequence[Slot], pen: Pen, width: int) -> list[str]:
     marks = _PLAIN_SPARKS if pen.ascii_only else _SPARKS
     most = max(slot.contexts for slot in slots)
@@ -766,10 +800,15 @@ def _sparks(slots: Sequence[Slot], pen: Pen, width: int) -> list[str]:
         else " " * wide
         for slot in slots
     )
-    return [
+    lines = [
         pen.cut(f"contexts  {counts}  most {most:,}", width),
         pen.cut(f"usage     {full}  of 100 %", width),
     ]
+    if any(slot.fallbacks or slot.breaker_openings for slot in slots):
+        share = [slot.fallbacks / slot.contexts if slot.contexts else 0.0 for slot in slots]
+        fell = "".join((marks[max(1, round(8 * one))] if one else " ") * wide for one in share)
+        lines.append(pen.cut(f"fallbacks {fell}  of 100 %", width))
+    return lines
 
 
 def _components(report: StatsReport, pen: Pen, width: int) -> list[str]:

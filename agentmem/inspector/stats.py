@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from agentmem.agent.context import PAUSED, SEARCH
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Scope
 from agentmem.inspector.look import trace_of
-from agentmem.prompt.snapshot import Snapshot
+from agentmem.prompt.snapshot import Outcome, Snapshot
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 # Figures over many contexts: how full, what of, how good, how slow.
 
 
-PAUSED = "memory search is paused"
-"""How the degradation begins when the breaker was open."""
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
@@ -83,11 +82,25 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One stretch of time: how many contexts, and how full they were on average."""
+    """One stretch of time: how many contexts, how full they were on average, for how many of
+    them memory was not searched, and how often its breaker opened."""
 
     begins: datetime
     contexts: int
     usage: float | None
+    fallbacks: int = 0
+    breaker_openings: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFigures:
+    """Tool calls: how many succeeded, how many failed ones were put right in the same turn, and
+    how many of the kept results were read. `None` where there was nothing to count."""
+
+    made: int = 0
+    success_rate: float | None = None
+    correction_rate: float | None = None
+    read_back_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +123,9 @@ class ContextFigures:
     degradations: tuple[Tally, ...]
     errors: int
     breaker_openings: int
+    fallbacks: int
+    fallback_rate: float | None
+    calls: CallFigures
     cache_hits: int
     slots: tuple[Slot, ...]
 
@@ -142,7 +158,10 @@ def summarise(snapshots: Sequence[Snapshot], *, slots: int = 24) -> ContextFigur
         warnings=_tallies(text for one in ordered for text in one.warnings),
         degradations=_tallies(text for one in ordered for text in one.degradations),
         errors=sum(bool(outcome.error) for outcome in outcomes),
-        breaker_openings=_openings(ordered),
+        breaker_openings=len(_openings(ordered)),
+        fallbacks=sum(map(_fell_back, ordered)),
+        fallback_rate=_rate(sum(map(_fell_back, ordered)), len(ordered)),
+        calls=_calls(outcomes),
         cache_hits=sum(one.cached for one in ordered),
         slots=_slots(ordered, slots),
     )
@@ -223,10 +242,39 @@ def _tallies(texts: Iterable[str], most: int = 20) -> tuple[Tally, ...]:
     return tuple(Tally(text=text, count=count) for text, count in alike.most_common(most))
 
 
-def _openings(ordered: Sequence[Snapshot]) -> int:
-    """How often the breaker opened: contexts without a search after one that searched."""
-    paused = [any(text.startswith(PAUSED) for text in one.degradations) for one in ordered]
-    return sum(now and not before for before, now in zip([False, *paused], paused, strict=False))
+def _openings(ordered: Sequence[Snapshot]) -> set[str]:
+    """The contexts at which the breaker opened: the failure that did it, or, where that was not
+    recorded, the first one that was not searched for."""
+    found, closed = set(), True
+    for one in ordered:
+        said = [text for text in one.degradations if text.startswith(SEARCH)]
+        opens = any(text.endswith(PAUSED) for text in said)
+        paused = any(text.startswith(f"{SEARCH}is paused") for text in said)
+        if opens or (paused and closed):
+            found.add(one.id)
+        closed = not (opens or paused)
+    return found
+
+
+def _fell_back(one: Snapshot) -> bool:
+    """Whether memory was not searched for this context, or in vain."""
+    return any(text.startswith(SEARCH) for text in one.degradations)
+
+
+def _rate(some: int, all_: int) -> float | None:
+    return some / all_ if all_ else None
+
+
+def _calls(outcomes: Sequence[Outcome]) -> CallFigures:
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.calls)
+    return CallFigures(
+        made=total["made"],
+        success_rate=_rate(total["succeeded"], total["made"]),
+        correction_rate=_rate(total["corrected"], total["made"] - total["succeeded"]),
+        read_back_rate=_rate(total["read_back"], total["kept"]),
+    )
 
 
 def _slots(ordered: Sequence[Snapshot], count: int) -> tuple[Slot, ...]:
@@ -235,6 +283,7 @@ def _slots(ordered: Sequence[Snapshot], count: int) -> tuple[Slot, ...]:
     first, last = ordered[0].created_at, ordered[-1].created_at
     step = max((last - first) / count, timedelta(seconds=1))
     filled: list[list[Snapshot]] = [[] for _ in range(count)]
+    openings = _openings(ordered)
     for one in ordered:
         filled[min(count - 1, int((one.created_at - first) / step))].append(one)
     return tuple(
@@ -242,6 +291,8 @@ def _slots(ordered: Sequence[Snapshot], count: int) -> tuple[Slot, ...]:
             begins=first + at * step,
             contexts=len(ones),
             usage=spread([one.usage for one in ones]).mean,
+            fallbacks=sum(map(_fell_back, ones)),
+            breaker_openings=sum(one.id in openings for one in ones),
         )
         for at, ones in enumerate(filled)
     )

@@ -740,16 +740,18 @@ class Learner:
         model: Model | None = None,
         spend: Spend | None = None,
         dry_run: bool = False,
+        listen: bool = True,
     ) -> Learned:
         """Keep what these texts state, in the order they were said, all of it in one step.
 
+        What users say about themselves reaches their profile unless `listen` is off.
         When somebody else writes meanwhile, it is planned anew; a model is
         not asked again. What is new is compared with what it may contradict, in the
         background. A dry run changes nothing and says what would be learned.
         """
         ordered = sorted(said, key=lambda s: s.at)
         found, report = self._find(ordered, model, spend)
-        heard = () if dry_run else self._listen(scope, ordered)
+        heard = self._listen(scope, ordered) if listen and not dry_run else ()
         report = replace(report, dry_run=dry_run, heard=heard)
         for attempt in range(TRIES):
             try:

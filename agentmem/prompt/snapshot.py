@@ -73,7 +73,12 @@ LATE_STEPS = frozenset({"count", "plan", "trace"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came back from the model, once it is known."""
+    """What came back from the model, once it is known.
+
+    `calls` counts the tool calls of the turn: `made`, `succeeded`, `corrected`
+    (a failed one after which the same tool succeeded), results that were `kept`
+    and stood in for, and of those the ones `read_back`.
+    """
 
     answer: str = ""
     prompt_tokens: int | None = None
@@ -82,6 +87,7 @@ class Outcome:
     duration_ms: float | None = None
     usage: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     error: str = ""
+    calls: Mapping[str, int] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +384,8 @@ def outcome_to_fields(outcome: Outcome) -> dict[str, Any]:
 def outcome_from_fields(written: Mapping[str, Any]) -> Outcome:
     """The outcome `outcome_to_fields` wrote."""
     values = _known(Outcome, written)
-    return Outcome(**(values | {"usage": _frozen(values.get("usage") or {})}))
+    frozen = {name: _frozen(values.get(name) or {}) for name in ("usage", "calls")}
+    return Outcome(**(values | frozen))
 
 
 def pack(snapshot: Snapshot) -> Packed:

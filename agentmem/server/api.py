@@ -12,7 +12,7 @@ import base64
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -617,10 +617,9 @@ OPERATIONS = (
 )
 
 
-def routes() -> list[Route]:
-    """The routes of the table, and the two that stream."""
-    made = [Route(one.path, _endpoint(one), methods=[one.method]) for one in OPERATIONS]
-    return [*made, Route("/v1/export", export, methods=["GET"])]
+def routes(operations: Sequence[Operation]) -> list[Route]:
+    """A route for each operation."""
+    return [Route(one.path, _endpoint(one), methods=[one.method]) for one in operations]
 
 
 def _endpoint(operation: Operation) -> Callable[[Request], Any]:
@@ -631,7 +630,7 @@ def _endpoint(operation: Operation) -> Callable[[Request], Any]:
             found = await door.memory.run(
                 run, operation, door.memory.manager, grant_of(request), said, door.turns
             )
-        return Response(found, operation.status, media_type="application/json")
+        return Response(found, media_type="application/json")
 
     return answer
 
@@ -659,7 +658,7 @@ def run(
         for part in parts:
             target = getattr(target, part)
         found = getattr(target, name)(**said, **whose.names)
-    return write(found)
+    return write(found, bare=operation.bare)
 
 
 def _both(scope: Scope, named: Scope) -> Scope:

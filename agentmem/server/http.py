@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from agentmem.base import errors as e
 from agentmem.base.errors import AgentMemError
@@ -41,7 +41,7 @@ STATUS: Mapping[type[AgentMemError], int] = MappingProxyType(
     {
         AgentMemError: 500,
         e.InvalidInput: 422, e.InvalidText: 422, e.InvalidNumber: 422, e.InvalidMessage: 422,
-        e.InvalidScope: 422, e.InvalidFilter: 422,
+        e.InvalidScope: 422, e.InvalidFilter: 422, e.NamelessCaller: 422,
         e.BudgetError: 422, e.FixedContentTooLarge: 413, e.RequestTooLong: 413,
         e.BlockError: 422, e.RoleRefused: 422, e.MalformedBlock: 422,
         e.StoreError: 500, e.StoreClosed: 503, e.StoreBusy: 503, e.StoreFull: 507,
@@ -304,7 +304,9 @@ class Guard:
             known = _known(error)
             if status_of(known) >= 500:
                 _log.error("%s failed: %s", scope["method"], _where(error))
-            if not status:  # of half an answer, breaking off is all that can be said
+            if isinstance(known, e.NotAuthenticated) and self._wants_page(scope):
+                await RedirectResponse("/login", 303)(scope, receive, sending)
+            elif not status:  # of half an answer, breaking off is all that can be said
                 await error_response(known)(scope, receive, sending)
         finally:
             self._metrics.in_flight -= 1
@@ -324,6 +326,10 @@ class Guard:
         if not _under(path, self._open):
             self._rates.take(grant.id)
         await self._app(scope, self._reading(headers, receive), send)
+
+    def _wants_page(self, scope: Message) -> bool:
+        shown = scope["method"] == "GET" and not token_of(Headers(scope=scope))
+        return shown and _under(scope["path"], self._page)
 
     def _check(self, headers: Headers) -> None:
         size = sum(len(name) + len(value) for name, value in headers.raw)

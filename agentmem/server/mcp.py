@@ -29,7 +29,7 @@ from agentmem.prompt.build import BuiltBlock, OfferedSource, build_block
 from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
-from agentmem.text.secrets import holds_secret
+from agentmem.text.secrets import find_secrets, holds_secret
 
 try:
     from mcp import types
@@ -277,7 +277,7 @@ def _seen(looked: Looked, day: date) -> BlockSource:
 
 
 def _refuse_secrets(text: str) -> None:
-    if holds_secret(text):
+    if holds_secret(text) or find_secrets(text):
         raise InvalidInput(
             "text", "…", "holds a key or a password", remedy="Leave it out: it is not kept."
         )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
@@ -46,14 +46,19 @@ from agentmem.stores.rules import JournalEntry, Undone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One route: `call` is one of the above, or the name of a call of the memory."""
+    """One route: `call` is a function, or the name of a call of the memory.
+
+    Of somebody else's client, `adapt` turns what it says into what the call
+    takes, and what the call does not know is left aside. `bare` answers a list
+    as it is.
+    """
 
     method: str
     path: str
     call: str | Callable[..., Any]
     skip: tuple[str, ...] = ()
-    status: int = 200
-    name: str = ""
+    adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    bare: bool = False
 
 
 Signals = list[Signal | tuple[str, str]]
@@ -112,7 +117,8 @@ def request_model(operation: Operation) -> type[BaseModel]:
         said[name] = (hints[name], default)
     said |= dict.fromkeys(Scope.__slots__, (str | None, None))
     name = f"{operation.method.title()}{_title(operation.path)}"
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    extra: Literal["forbid", "ignore"] = "forbid" if operation.adapt is None else "ignore"
+    config = ConfigDict(extra=extra, arbitrary_types_allowed=True)
     made: type[BaseModel] = create_model(name, __config__=config, **said)
     return made
 
@@ -132,14 +138,16 @@ async def read_request(operation: Operation, request: Request) -> dict[str, Any]
     """What the request says: its path and query, or its path and body, as the call takes it."""
     model = request_model(operation)
     values: dict[str, Any] = {}
-    if operation.method in ("GET", "DELETE"):
+    if operation.method in ("GET", "DELETE") or operation.adapt is not None:
         values = _read_query(request, model)
-    else:
+    if operation.method not in ("GET", "DELETE") or operation.adapt is not None:
         raw = await request.body()
         read = read_json(raw) if raw.strip() else {}
         if not isinstance(read, dict):
             raise MalformedRequest("The body is no JSON object.")
-        values = read
+        values = {**values, **read}
+    if operation.adapt is not None:
+        values = operation.adapt(values)
     values = {**values, **request.path_params}
     try:
         # As JSON: lists become tuples and texts moments, but no text becomes a number.
@@ -231,14 +239,14 @@ def _one(name: str, value: Any) -> Any:
     return [say(x) if isinstance(x, str) else x for x in made] if isinstance(made, list) else made
 
 
-def write(found: Any) -> bytes:
-    """An answer: always an object, a list under `results`, a number under `count`."""
+def write(found: Any, *, bare: bool = False) -> bytes:
+    """An answer: an object, unless `bare`; a list under `results`, a number under `count`."""
     value = plain(found)
     if isinstance(value, bool) or value is None:
         value = {"ok": value is not False}
     elif isinstance(value, int):
         value = {"count": value}
-    elif isinstance(value, list):
+    elif isinstance(value, list) and not bare:
         value = {"results": value}
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 

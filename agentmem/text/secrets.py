@@ -262,6 +262,14 @@ def find_secrets(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((kind, secret) for secret, kind in found.items())
 
 
+def redact(text: str) -> str:
+    """`text` (its first 100,000 characters) without the keys and passwords in it."""
+    text = text[:LONGEST_TEXT]
+    for _, secret in sorted(find_secrets(text), key=lambda one: -len(one[1])):
+        text = text.replace(secret, REMOVED)
+    return without_keys(text)
+
+
 def mask_secrets(text: str, secrets: tuple[tuple[str, str], ...]) -> str:
     """`text` with every secret masked, longest first."""
     for _, secret in sorted(secrets, key=lambda one: -len(one[1])):

@@ -18,6 +18,13 @@ def kept(memory: MemoryManager, user: str = "ann") -> list[str]:
     return sorted(m.text for m in memory.get_all(user_id=user) if m.kind == "message")
 
 
+def counted(memory: MemoryManager, turn: Any) -> tuple[int | None, int | None]:
+    """The prompt and completion tokens that were traced of a turn."""
+    outcome = memory.runtime.trace.get(turn.snapshot_id, scope=turn.scope).outcome
+    assert outcome is not None
+    return outcome.prompt_tokens, outcome.completion_tokens
+
+
 def operations(spans: Any) -> set[str]:
     """The names of the memory operations that were traced, none with a text in it."""
     found = spans.get_finished_spans()

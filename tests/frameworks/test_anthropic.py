@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import agentmem
 from agentmem.base.errors import InvalidInput
-from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder
-from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 from tests.noted_memory import references
 from tests.servers.claude import ClaudeServer
 
@@ -78,8 +77,7 @@ def test_a_stream_gives_the_sdks_events_and_its_words_are_kept(
     assert final.content[0].text == ANSWER
     assert references(server.bodies[0]["messages"]) == 1
     assert kept(memory) == [KEPT, QUESTION]
-    outcome = memory.runtime.trace.get(turns[0].snapshot_id, scope=Scope(user_id="ann")).outcome
-    assert (outcome.prompt_tokens, outcome.completion_tokens) == (12, 5)
+    assert counted(memory, turns[0]) == (12, 5)
 
 
 def test_every_way_to_ask_opens_one_turn(memory: MemoryManager, server: ClaudeServer) -> None:
@@ -164,7 +162,7 @@ def test_what_is_no_client_is_refused(memory: MemoryManager) -> None:
 
 @pytest.fixture
 def tool(memory: MemoryManager) -> Any:
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     return MemoryTool(memory, "ann")
 
@@ -202,7 +200,7 @@ def test_the_tool_answers_as_the_sdks_own_file_tool_does(
     no folders of their own, and the SDK's stops at what the operating system says of them."""
     from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     root = tmp_path_factory.mktemp("files")
     twin = BetaLocalFilesystemMemoryTool(str(root))
@@ -215,8 +213,7 @@ def test_the_tool_answers_as_the_sdks_own_file_tool_does(
             except OSError:
                 break  # a file where a folder must be
             if command["command"] == "view" and "files and directories" in expected:
-                expected = _without_sizes(expected)
-                assert _without_sizes(run(ours, **command)) == expected
+                assert _without_sizes(run(ours, **command)) == _without_sizes(expected)
             else:
                 assert run(ours, **command) == expected
             for empty in sorted(folder.rglob("*"), reverse=True):
@@ -250,7 +247,7 @@ def test_a_path_that_leads_out_is_refused_by_every_command(tool: Any, path: str)
 
 
 def test_files_are_memories_of_one_scope(memory: MemoryManager, tool: Any) -> None:
-    from agentmem.agent.adapters.anthropic_memory import MemoryTool
+    from agentmem.compat.anthropic import MemoryTool
 
     run(tool, command="create", path="/memories/tea.md", file_text="Ann drinks green tea.\n")
     assert memory.search("which tea?", user_id="ann")[0].memory.metadata["key"]
@@ -263,7 +260,7 @@ def test_files_are_memories_of_one_scope(memory: MemoryManager, tool: Any) -> No
 
 
 def test_the_async_tool_does_the_same(memory: MemoryManager) -> None:
-    from agentmem.agent.adapters.anthropic_memory import AsyncMemoryTool
+    from agentmem.compat.anthropic import AsyncMemoryTool
 
     async def main() -> tuple[str, str]:
         tool = AsyncMemoryTool(memory, "ann", cache_control={"type": "ephemeral"})

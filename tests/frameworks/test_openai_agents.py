@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import agentmem
 from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder
-from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 from tests.noted_memory import references
 
 pytest.importorskip("agents.testing", reason="needs agentmem-loop[openai-agents]")
@@ -87,8 +87,7 @@ def test_a_streamed_run_gives_the_sdks_events_and_its_usage(memory: MemoryManage
     ours = asyncio.run(main(AgentsMemory(memory, scope="ann", on_turn=turns.append)))
     assert ours == plain
     assert kept(memory) == [KEPT, QUESTION]
-    trace = memory.runtime.trace.get(turns[0].snapshot_id, scope=turns[0].scope)
-    assert (trace.outcome.prompt_tokens, trace.outcome.completion_tokens) == (9, 4)
+    assert counted(memory, turns[0]) == (9, 4)
 
 
 def test_a_session_goes_with_it_and_holds_no_reference(memory: MemoryManager) -> None:

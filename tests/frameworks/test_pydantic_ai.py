@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentmem.memory.manager import MemoryManager
-from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 
 pytest.importorskip("pydantic_ai", reason="needs agentmem-loop[pydantic-ai]")
 
@@ -115,8 +115,7 @@ def test_usage_and_output_are_the_runs_own(memory: MemoryManager) -> None:
     ours = run(Agent(TestModel(custom_output_text=ANSWER), capabilities=[capability]), QUESTION)
     assert ours.output == plain.output
     assert memory.flush(30)
-    trace = memory.runtime.trace.get(turns[0].snapshot_id, scope=turns[0].scope)
-    assert trace.outcome.completion_tokens == ours.usage.output_tokens
+    assert counted(memory, turns[0])[1] == ours.usage.output_tokens
 
 
 def test_what_a_model_raises_is_raised_and_the_question_is_kept(memory: MemoryManager) -> None:

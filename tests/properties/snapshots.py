@@ -68,6 +68,7 @@ def outcomes() -> st.SearchStrategy[Outcome]:
         duration_ms=st.none() | st.floats(0, 10**6),
         usage=st.dictionaries(WORDS, JSON, max_size=1),
         error=WORDS,
+        calls=st.dictionaries(WORDS, NUMBERS, max_size=2),
     )
 
 

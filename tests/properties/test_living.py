@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentmem
 from agentmem.base.types import Memory, Scope, Usage
 from agentmem.living.consolidate import plan_consolidation
 from agentmem.living.facts import (
@@ -37,6 +38,7 @@ from agentmem.living.plans import (
     pair_of,
 )
 from agentmem.living.settle import plan_contradictions
+from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.counters import quarter_characters
 from tests.properties.living_samples import same_meaning
 from tests.properties.strategies import texts, units
@@ -329,3 +331,29 @@ def test_what_is_extracted_stands_in_the_text(text: str) -> None:
 def test_a_key_is_the_same_in_any_order_of_its_words(first: str, second: str) -> None:
     """L10 One key. The key of an attribute does not depend on the order its words are said in."""
     assert fact_key(f"{first} {second}") == fact_key(f"{second} {first}")
+
+
+@given(
+    st.sampled_from(("rent", "deadline", "retry limit", "budget")),
+    st.lists(st.integers(10, 99), min_size=2, max_size=2, unique=True),
+    st.sampled_from((0, 1, 60, 3_600, 86_400, 40 * 86_400)),
+    st.tuples(st.sampled_from(("text", "message")), st.sampled_from(("text", "message"))),
+)
+def test_of_two_values_that_stand_the_newer_is_shown_first(
+    key: str, values: list[int], seconds: int, ways: tuple[str, str]
+) -> None:
+    """P43 Newest first. Of two values of one key that both stand, the newer is shown before the
+    older."""
+    said = [f"My {key} is {value} at the office." for value in values]
+    clock = ManualClock()
+    with agentmem.open(":memory:", embedder=HashEmbedder(), clock=clock) as memory:
+        for text, way in zip(said, ways, strict=True):
+            memory.add(text if way == "text" else [{"role": "user", "content": text}], user_id="a")
+            clock.advance(1 + seconds)
+        with memory.turn(
+            [{"role": "user", "content": f"What is my {key} at the office?"}], user_id="a"
+        ) as turn:
+            shown = "\n".join(str(message["content"]) for message in turn.messages)
+    at = [shown.find(f" {value} ") for value in values]
+    assert at[1] >= 0
+    assert at[0] < 0 or at[1] < at[0]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,7 +14,13 @@ import agentmem
 from agentmem.base.types import Message
 from agentmem.living.preferences import KnownPreference, merge_preferences, subject_key
 from agentmem.testing import HashEmbedder, ManualClock
-from agentmem.text.detect import DetectedPreference, detect_preferences, hear, hear_messages
+from agentmem.text.detect import (
+    DetectedPreference,
+    detect_preferences,
+    hear,
+    hear_messages,
+    in_first_person,
+)
 from tests.properties.strategies import texts
 
 THINGS = (
@@ -271,14 +280,36 @@ def test_what_a_user_says_reaches_the_profile_by_every_way(own: tuple[str, str, 
     """P45 Every way in. What a user says about themselves stands in the profile whether it came in a turn, by add, by learn or in an import."""
     said: dict[str, str] = {"role": "user", "content": own[0] + "."}
     stood = []
-    for way in ("turn", "add", "learn"):
+    ways = ["turn", "add", "learn", "import", *(["text"] if in_first_person(own[0]) else [])]
+    for way in ways:
         with agentmem.open(":memory:", embedder=HashEmbedder(), clock=ManualClock()) as memory:
             if way == "turn":
                 with memory.turn([said], user_id="ana") as turn:
                     turn.done("Okay.")
-            elif way == "add":
-                memory.add([said], user_id="ana")
-            else:
+            elif way == "import":
+                with TemporaryDirectory() as folder:
+                    file = Path(folder, "conversations.json")
+                    file.write_text(json.dumps(chatgpt_export(said["content"])))
+                    memory.upkeep.import_from(file, "chatgpt", user_id="ana")
+            elif way == "learn":
                 memory.living.learn([said], user_id="ana")
+            else:
+                memory.add([said] if way == "add" else said["content"], user_id="ana")
             stood.append([p.text for p in memory.preferences.get_all(user_id="ana")])
-    assert stood == [[own[0]]] * 3
+    assert stood == [[own[0]]] * len(ways)
+
+
+def chatgpt_export(text: str) -> list[dict[str, object]]:
+    """One conversation of one message, as ChatGPT exports it."""
+    message = {
+        "id": "m1",
+        "author": {"role": "user"},
+        "create_time": 1_700_000_000.0,
+        "content": {"content_type": "text", "parts": [text]},
+    }
+    nodes = {
+        "root": {"id": "root", "message": None, "parent": None, "children": ["m1"]},
+        "m1": {"id": "m1", "message": message, "parent": "root", "children": []},
+    }
+    return [{"title": "A talk", "create_time": 1_700_000_000.0, "mapping": nodes,
+             "current_node": "m1", "conversation_id": "c1"}]  # fmt: skip

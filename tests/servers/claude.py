@@ -93,7 +93,7 @@ def _events(body: dict[str, Any], blocks: list[dict[str, Any]]) -> Iterator[dict
     start = {**_message(body, []), "stop_reason": None}
     yield {"type": "message_start", "message": start}
     for at, block in enumerate(blocks):
-        empty = {**block, **({"text": ""} if block["type"] == "text" else {"input": {}})}
+        empty = {**block, "text": ""} if block["type"] == "text" else {**block, "input": {}}
         yield {"type": "content_block_start", "index": at, "content_block": empty}
         if block["type"] == "text":
             for word in block["text"].split(" "):

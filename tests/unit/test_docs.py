@@ -16,6 +16,7 @@ import agentmem
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROPERTY = re.compile(r"^([A-Z]\d+) ([^.]+)\.")
+NEEDS = re.compile(r"<!-- needs ([\w.]+) -->")
 ROW = re.compile(r"^\| ([A-Z]\d+) \| ([^|]+) \|", re.MULTILINE)
 
 
@@ -29,6 +30,8 @@ def test_every_python_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for needed in NEEDS.findall(page.read_text(encoding="utf-8")):
+        pytest.importorskip(needed, reason=f"{page.name} is about {needed}, which is not installed")
     document = Sybil(parsers=[PythonCodeBlockParser()]).parse(page)
     for example in document.examples():
         example.evaluate()

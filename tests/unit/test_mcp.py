@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
@@ -20,8 +21,11 @@ import agentmem
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Scope
 from agentmem.prompt.block import parse_context
+from agentmem.server.app import create_app
 from agentmem.server.mcp import INSTRUCTIONS, NOTHING, Tools, make_server
+from agentmem.server.tokens import Tokens
 from tests.servers.mcp_suite import over_http, with_fixtures
+from tests.servers.serving import Serving
 from tests.unit.cli_running import ROOT, environment
 
 EXPECTED = ROOT / "tests" / "servers" / "mcp_expected.yml"
@@ -234,7 +238,7 @@ def test_over_http_each_request_sees_what_its_own_token_may_see(
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
-            httpx.AsyncClient(headers={"x-user": user}) as http,
+            httpx2.AsyncClient(headers={"x-user": user}) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             answer = await client.call_tool("search_memories", {"query": "boat"})
@@ -246,6 +250,33 @@ def test_over_http_each_request_sees_what_its_own_token_may_see(
         ana, bob = asyncio.run(ask(url, "ana")), asyncio.run(ask(url, "bob"))
     assert ("blue" in ana, "red" in ana) == (True, False)
     assert ("blue" in bob, "red" in bob) == (False, True)
+
+
+def test_the_server_answers_at_mcp_for_the_owner_of_the_token(
+    memory: agentmem.MemoryManager,
+) -> None:
+    from mcp.client.streamable_http import streamable_http_client
+
+    memory.add("Ana's boat is blue.", user_id="ana")
+    memory.add("Bob's boat is red.", user_id="bob")
+    token, _ = Tokens(memory.store.settings).make(scope=BOB)
+
+    async def ask(url: str) -> str:
+        async with (
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+        ):
+            return str((await client.call_tool("search_memories", {"query": "boat"})).content[0])
+
+    with Serving(create_app(memory)) as serving:
+        answer = asyncio.run(ask(serving.url))
+        assert ("blue" in answer, "red" in answer) == (False, True)
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        for headers in ({}, {"authorization": "Bearer amem_x_y"}):
+            refused = httpx.post(f"{serving.url}/mcp", json=asked, headers=headers)
+            assert refused.status_code == 401
+        with_token = {"authorization": f"Bearer {token}", "origin": "http://evil.example"}
+        assert httpx.post(f"{serving.url}/mcp", json=asked, headers=with_token).status_code == 403
 
 
 def test_the_command_serves_one_users_memory_on_stdin_and_stdout(tmp_path: Path) -> None:

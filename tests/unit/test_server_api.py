@@ -138,7 +138,7 @@ def test_a_list_is_walked_by_its_cursor_and_misses_nothing(
     seen: list[str] = []
     cursor = ""
     while True:
-        page = ann("GET", "/v1/memories", limit=4, **({"cursor": cursor} if cursor else {}))
+        page = ann("GET", "/v1/memories", limit=4, cursor=cursor)
         seen += [one["id"] for one in page["results"]]
         cursor = page["cursor"]
         if not cursor:
@@ -235,7 +235,11 @@ def test_contradictions_are_listed_and_resolved(
     assert ann("GET", f"/v1/contradictions/{found['id']}")["id"] == found["id"]
     ann("POST", f"/contradictions/{found['id']}/resolve", resolution="a wins", status=400)
     ann("POST", f"/contradictions/{found['id']}/resolve", resolution="a_wins", text="x", status=422)
-    said = {"resolution": "merged", "note": "asked", "text": "The API limit is 500 since May."}
+    said: dict[str, Any] = {
+        "resolution": "merged",
+        "note": "asked",
+        "text": "The API limit is 500 since May.",
+    }
     resolved = ann("POST", f"/contradictions/{found['id']}/resolve", **said)
     assert resolved["contradiction"]["state"] == "merged"
     assert ann("GET", "/v1/contradictions")["results"] == []
@@ -318,7 +322,7 @@ def test_no_token_no_answer(client: httpx.Client, memory: agentmem.MemoryManager
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"] == "Bearer"
         for wrong in (b"amem_00000000_x", b"\xc3\xa9", b"amem_"):
-            again = client.get(path, headers={"authorization": b"Bearer " + wrong})
+            again = client.get(path, headers={b"authorization": b"Bearer " + wrong})
             assert (again.status_code, again.text) == (401, refused.text)
     token, grant = Tokens(memory.store.settings).make(admin=True)
     headers = {"authorization": f"Token {token}"}

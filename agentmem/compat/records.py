@@ -37,15 +37,16 @@ class Records:
 
     def put(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
         """Keep `text` under `key`, in the place of what stood there."""
-        marks: dict[str, Any] = {**(data or {}), "key": key, "pinned": True}
-        if not self._findable:
-            marks[FORGOTTEN_AT] = self.memory.clock.now().isoformat()
-        if not text.strip():
-            text, marks[_BLANK] = f"({self.kind} without a word: {key})", text
         old = self.get(key)
-        if old is not None:
-            self.memory.update(old.id, text, metadata=marks, **self.whose)
+        if old is None:
+            self.add(key, text, data)
             return
+        text, marks = self._marked(key, text, data)
+        self.memory.update(old.id, text, metadata=marks, **self.whose)
+
+    def add(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        """Keep `text` under a key that is new."""
+        text, marks = self._marked(key, text, data)
         self.memory.add_text(
             text,
             kind=self.kind,
@@ -53,6 +54,16 @@ class Records:
             metadata=marks,
             **self.whose,
         )
+
+    def _marked(
+        self, key: str, text: str, data: Mapping[str, Any] | None
+    ) -> tuple[str, dict[str, Any]]:
+        marks: dict[str, Any] = {**(data or {}), "key": key, "pinned": True}
+        if not self._findable:
+            marks[FORGOTTEN_AT] = self.memory.clock.now().isoformat()
+        if not text.strip():
+            text, marks[_BLANK] = f"({self.kind} without a word: {key})", text
+        return text, marks
 
     def get(self, key: str) -> Memory | None:
         """What stands under `key`."""

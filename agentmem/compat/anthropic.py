@@ -10,9 +10,9 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.records import Records, text_of
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
+from agentmem.compat.records import Records, text_of
 
 try:
     from anthropic.tools import (

@@ -1,0 +1,564 @@
+"""The page: what the model was told and why, what is remembered, and the care of it.
+
+Templates and one script are in the package, nothing is fetched from elsewhere.
+Every view is read without JavaScript; htmx only refreshes a block of it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import parse_qsl, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from agentmem.base.errors import (
+    AgentMemError,
+    InvalidInput,
+    MalformedRequest,
+    NotPermitted,
+)
+from agentmem.base.filters import Selection
+from agentmem.base.types import Hit, Memory, Scope
+from agentmem.inspector.doctor import examine
+from agentmem.inspector.look import explain, replay_context, trace_of
+from agentmem.inspector.stats import collect_stats, read_span
+from agentmem.living.plans import Resolution
+from agentmem.memory.manager import MemoryManager
+from agentmem.prompt.snapshot import Snapshot
+from agentmem.server.http import (
+    add_cookie,
+    csrf_of,
+    error_fields,
+    grant_of,
+    make_session,
+    say,
+    session_grant,
+    session_of,
+    status_of,
+)
+from agentmem.server.tokens import Grant
+from agentmem.text.clean import drop_invisible
+
+HERE = Path(__file__).parent
+SHOWN = 50
+"""So many memories and contexts are on one page."""
+OPEN_PATHS = ("/login", "/static/")
+PAGE_PATHS = (
+    "/", "/contexts/", "/memories", "/memories/", "/people", "/contradictions", "/care", "/page/",
+    "/logout",
+)  # fmt: skip
+WHAT_IF = ("similarity_threshold", "top_k", "knowledge_budget")
+_CITED = re.compile(r"\[(\d{1,3})\]")  # [2]
+_KINDS = ("fact", "preference", "message", "page", "episode", "pattern", "workflow", "tool_result")
+
+Values = dict[str, Any]
+View = Callable[[MemoryManager, "PageRequest"], Values]
+
+
+class PageRequest:
+    """One request to the page: who asks, whose memory is looked at, and what was typed."""
+
+    def __init__(self, request: Request, said: Mapping[str, str]) -> None:
+        self.grant: Grant = grant_of(request)
+        self.said = said
+        self.params = request.path_params
+        self.partial = request.headers.get("hx-target", "")
+
+    def text(self, name: str) -> str:
+        return self.said.get(name, "").strip()
+
+    def scope(self, memory: MemoryManager) -> Scope:
+        """Whose memory is looked at: the token's; an admin chooses, at first who has the most."""
+        if not self.grant.admin:
+            return self.grant.scope
+        named = {f"{name}_id": self.text(name) or None for name in ("user", "project", "agent")}
+        if not any(named.values()) and "user" not in self.said and self.grant.scope == Scope():
+            named["user_id"] = next(iter(memory.users()), None)
+        return self.grant.narrowed(Scope(**named))
+
+    @property
+    def everybody(self) -> Scope | None:
+        """The scope for contexts: all of them for an admin who names nobody."""
+        if self.grant.admin and self.grant.scope == Scope() and not self.text("user"):
+            return None
+        asked = Scope(user_id=self.text("user") or None)
+        return self.grant.narrowed(asked) if self.grant.admin else self.grant.scope
+
+
+# ----------------------------------------------------------------------------
+# The views: each gives the values of its template.
+
+
+def live(memory: MemoryManager, asked: PageRequest) -> Values:
+    """Contexts as they happen."""
+    found = trace_of(memory).list(limit=SHOWN, scope=asked.everybody, texts=False)
+    return {"contexts": found, "users": _users(memory, asked)}
+
+
+def one_context(memory: MemoryManager, asked: PageRequest) -> Values:
+    """The exact message that was sent, each candidate's fate, and what other settings would do."""
+    snapshot = explain(memory, asked.params["context_id"], scope=asked.everybody)
+    settings = {name: str(snapshot.settings.get(name, "")) for name in WHAT_IF}
+    wanted = {name: asked.text(name) or settings[name] for name in WHAT_IF}
+    replayed, problem = None, ""
+    if any(name in asked.said for name in WHAT_IF):
+        try:
+            replayed = replay_context(memory, wanted, snapshot.id, scope=asked.everybody)
+        except InvalidInput as error:
+            problem = str(error)
+    knowledge = [seen for seen in snapshot.kept if seen.section == "knowledge"]
+    return {
+        "context": snapshot,
+        "numbers": {seen.id: at for at, seen in enumerate(knowledge, 1)},
+        "settings": settings,
+        "wanted": wanted,
+        "replayed": replayed,
+        "problem": problem,
+    }
+
+
+def memories(memory: MemoryManager, asked: PageRequest) -> Values:
+    """What is remembered: found by words and filters, or the newest."""
+    scope = asked.scope(memory)
+    kinds = (asked.text("kind"),) if asked.text("kind") else None
+    url = asked.text("source") or None
+    now = memory.clock.now()
+    since = now - read_span(asked.text("since")) if asked.text("since") else None
+    names = _names(scope)
+    contested = _contested(memory, names)
+    candidates: Mapping[str, Any] = {}
+    shown: list[tuple[Memory, Hit | None]]
+    if asked.text("q"):
+        found = memory.search(
+            asked.text("q"), top_k=SHOWN, kinds=kinds, url=url, since=since, explain=True, **names
+        )
+        shown = [(hit.memory, hit) for hit in found]
+        candidates = {one.id: one for one in found.candidates}
+    else:
+        selection = Selection(reader=scope, kinds=kinds, source_url=url, since=since)
+        shown = [(one, None) for one in memory.store.recent(selection, limit=SHOWN)]
+    if asked.text("contested"):
+        shown = [pair for pair in shown if pair[0].id in contested]
+    return {
+        "shown": shown,
+        "candidates": candidates,
+        "contested": contested,
+        "kinds": _KINDS,
+        "total": memory.store.count(Selection(reader=scope)),
+        "query": asked.text("q"),
+        "said": {n: asked.text(n) for n in ("q", "kind", "source", "since", "contested")},
+        **_whose(memory, asked, scope),
+    }
+
+
+def _contested(memory: MemoryManager, names: Mapping[str, Any]) -> dict[str, str]:
+    """The memories that an open contradiction is about, each with its id."""
+    found = memory.living.contradictions(**names)
+    return {side.id: one.id for one in found for side in (one.a, one.b)}
+
+
+def one_memory(memory: MemoryManager, asked: PageRequest) -> Values:
+    """One memory: what it says, said before, and what can be done with it."""
+    scope = asked.scope(memory)
+    found = memory.get(asked.params["memory_id"], **_names(scope))
+    links = memory.store.links.of(scope, found.id)
+    return {
+        "memory": found,
+        "versions": memory.history(found.id, **_names(scope)),
+        "contradiction": _contested(memory, _names(scope)).get(found.id),
+        "links": links,
+        **_whose(memory, asked, scope),
+    }
+
+
+def people(memory: MemoryManager, asked: PageRequest) -> Values:
+    """Users and projects, and the profile of one."""
+    scope = asked.scope(memory)
+    projects: dict[str, int] = {}
+    if asked.grant.admin:
+        for owner in memory.store.upkeep.owners():
+            if owner.project_id is not None:
+                projects.setdefault(owner.project_id, 0)
+        for name in projects:
+            shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
+            projects[name] = memory.store.count(shared)
+    counts = memory.users() if asked.grant.admin else {}
+    mine = memory.store.upkeep.stats(scope).chunks
+    return {
+        "counts": counts or {scope.user_id: mine},
+        "projects": projects,
+        "preferences": memory.preferences.get_all(**_names(scope)),
+        "kinds": memory.store.upkeep.stats(scope).kinds,
+        **_whose(memory, asked, scope),
+    }
+
+
+def contradictions(memory: MemoryManager, asked: PageRequest) -> Values:
+    """What cannot both be true, side by side."""
+    scope = asked.scope(memory)
+    every = memory.living.contradictions(open_only=False, **_names(scope))
+    return {
+        "open": [one for one in every if one.open],
+        "settled": [one for one in every if not one.open][-SHOWN:],
+        "resolutions": get_args(Resolution),
+        **_whose(memory, asked, scope),
+    }
+
+
+def care(memory: MemoryManager, asked: PageRequest) -> Values:
+    """Runs and their undo, the queue, the index, the disk, the health."""
+    scope = asked.scope(memory)
+    now = memory.clock.now()
+    report = examine(memory, now=now) if asked.grant.admin else None
+    return {
+        "runs": memory.living.journal(SHOWN, **_names(scope)),
+        "stats": collect_stats(memory, now=now, last=timedelta(days=7), scope=asked.everybody),
+        "report": report,
+        **_whose(memory, asked, scope),
+    }
+
+
+def _users(memory: MemoryManager, asked: PageRequest) -> list[str]:
+    return [user for user in memory.users() if user] if asked.grant.admin else []
+
+
+def _whose(memory: MemoryManager, asked: PageRequest, scope: Scope) -> Values:
+    """Whose memory it is, in words and as what links and forms carry."""
+    said = {"user": scope.user_id, "project": scope.project_id, "agent": scope.agent_id}
+    carried = {name: value for name, value in said.items() if value}
+    if not asked.grant.admin:
+        carried = {}
+    elif not carried:
+        carried = {"user": ""}
+    return {
+        "scope": scope,
+        "users": _users(memory, asked),
+        "carried": carried,
+        "carry": f"?{urlencode(carried)}" if carried else "",
+    }
+
+
+def _names(scope: Scope) -> dict[str, Any]:
+    return {name: getattr(scope, name) for name in Scope.__slots__}
+
+
+VIEWS: Mapping[str, tuple[str, str, View]] = {
+    "/": ("live.html", "Live", live),
+    "/contexts/{context_id}": ("context.html", "One context", one_context),
+    "/memories": ("memories.html", "Memories", memories),
+    "/memories/{memory_id}": ("memory.html", "One memory", one_memory),
+    "/people": ("people.html", "People", people),
+    "/contradictions": ("contradictions.html", "Contradictions", contradictions),
+    "/care": ("care.html", "Care", care),
+}
+
+
+# ----------------------------------------------------------------------------
+# What the forms do; each gives where to go on, and what was done.
+
+
+def edit(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Change what a memory says."""
+    memory.update(asked.params["id"], asked.text("text"), **names)
+    return f"/memories/{asked.params['id']}", "Changed. What it said before is in its history."
+
+
+def supersede(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Put a newer statement in its place."""
+    new = memory.supersede(asked.params["id"], asked.text("text"), **names)
+    return f"/memories/{new.id}", "This stands in its place now; the older one is kept."
+
+
+def forget(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Take it out of every read."""
+    memory.delete(asked.params["id"], **names)
+    return "/memories", "Forgotten: no read shows it. Its bytes stay until it is erased."
+
+
+def erase(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Remove its bytes."""
+    receipt = memory.erase(asked.params["id"], **names)
+    done = "from every file" if receipt.complete else "; the last bytes go when readers are done"
+    return "/memories", f"Erased {len(receipt.ids):,} memories {done}."
+
+
+def take_back(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Take a preference back."""
+    memory.preferences.undo(asked.params["id"], **names)
+    return "/people", "Taken back; what it had replaced holds again."
+
+
+def resolve(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Say which of two is true."""
+    wanted = asked.text("resolution")
+    if wanted not in get_args(Resolution):
+        raise InvalidInput("resolution", wanted, "is none", remedy=", ".join(get_args(Resolution)))
+    done = memory.living.resolve(
+        asked.params["id"], wanted, note=asked.text("note"), **names  # type: ignore[arg-type]  # just checked
+    )  # fmt: skip
+    return "/contradictions", f"Resolved. It can be undone under Care ({done.journal_id[-8:]})."
+
+
+def undo(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Take a run back."""
+    done = memory.living.undo(asked.params["id"], **names)
+    return "/care", f"Undone: {done.restored:,} memories are as they were."
+
+
+def consolidate(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+    """Merge, shorten and forget now."""
+    report = memory.living.consolidate(**names)
+    return "/care", f"Looked at {report.looked_at:,} memories; see the run below."
+
+
+ACTIONS: Mapping[str, Callable[[MemoryManager, PageRequest, Values], tuple[str, str]]] = {
+    "/page/memories/{id}/edit": edit,
+    "/page/memories/{id}/supersede": supersede,
+    "/page/memories/{id}/forget": forget,
+    "/page/memories/{id}/erase": erase,
+    "/page/preferences/{id}/undo": take_back,
+    "/page/contradictions/{id}/resolve": resolve,
+    "/page/runs/{id}/undo": undo,
+    "/page/consolidate": consolidate,
+}
+
+
+# ----------------------------------------------------------------------------
+# The routes.
+
+
+def routes() -> list[BaseRoute]:
+    """Every view, every form, and what they are made of."""
+    return [
+        *(Route(path, _viewer(*view), methods=["GET"]) for path, view in VIEWS.items()),
+        *(Route(path, _doer(act), methods=["POST"]) for path, act in ACTIONS.items()),
+        Route("/login", login, methods=["GET", "POST"]),
+        Route("/logout", logout, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=HERE / "static")),
+    ]
+
+
+def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
+    async def show(request: Request) -> Response:
+        door = request.app.state.door
+        asked = PageRequest(request, dict(request.query_params))
+        try:
+            values = await door.memory.run(view, door.memory.manager, asked)
+        except AgentMemError as error:
+            return _sorry(request, error)
+        values |= {"title": title, "said_done": _note_of(request), "at": request.url.path}
+        answer: Response = await door.memory.run(_render, request, template, values, asked.partial)
+        return answer
+
+    return show
+
+
+def _doer(
+    act: Callable[[MemoryManager, PageRequest, Values], tuple[str, str]],
+) -> Callable[[Request], Any]:
+    async def do(request: Request) -> Response:
+        door = request.app.state.door
+        try:
+            said = await _form(request)
+            asked = PageRequest(request, said)
+
+            def call() -> tuple[str, str, Values]:
+                memory = door.memory.manager
+                scope = asked.scope(memory)
+                return *act(memory, asked, _names(scope)), _whose(memory, asked, scope)["carried"]
+
+            where, note, carried = await door.memory.run(call)
+        except AgentMemError as error:
+            return _sorry(request, error)
+        # What was done is signed, so that no link can put words on the page.
+        signature = door.tokens.signed("note", note)[:16]
+        query = urlencode({**carried, "note": note, "sign": signature})
+        return RedirectResponse(f"{where}?{query}", 303)
+
+    return do
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """What a form says, if it is one that this session was given."""
+    raw = await request.body()
+    try:
+        said = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=50))
+    except ValueError:
+        raise MalformedRequest("The form cannot be read.") from None
+    given = said.pop("csrf", "")
+    wanted = csrf_of(request.app.state.door.tokens, session_of(request.headers))
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise NotPermitted("This form is not of this session.", remedy="Reload the page.")
+    return said
+
+
+def _note_of(request: Request) -> str:
+    note, sign = (request.query_params.get(name, "") for name in ("note", "sign"))
+    wanted = request.app.state.door.tokens.signed("note", note)[:16]
+    return note if note and hmac.compare_digest(sign.encode(), wanted.encode()) else ""
+
+
+def _sorry(request: Request, error: AgentMemError) -> Response:
+    values = {"title": "Not done", "error": error_fields(error), "said_done": "", "at": ""}
+    return _render(request, "error.html", values, "", status=status_of(error))
+
+
+def _render(
+    request: Request, template: str, values: Values, partial: str, *, status: int = 200
+) -> Response:
+    """A template as an answer; for htmx only the block it asks for."""
+    door = request.app.state.door
+    session = session_of(request.headers)
+    grant = getattr(request.state, "grant", None)
+    context = {
+        "now": door.memory.manager.clock.now(),
+        "csrf": csrf_of(door.tokens, session),
+        "signed_in": bool(session) and door.auth,
+        "admin": grant is not None and grant.admin,
+        **values,
+    }
+    page = templates().get_template(template)
+    if partial in page.blocks:
+        made = page.new_context(context)
+        return HTMLResponse("".join(page.blocks[partial](made)), status)
+    return HTMLResponse(page.render(context), status)
+
+
+async def login(request: Request) -> Response:
+    """Show a token once, and be known for half a day."""
+    door = request.app.state.door
+    if not door.auth:
+        return RedirectResponse("/", 303)
+    grant, problem = None, ""
+    if request.method == "POST":
+        said = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
+        door.rates.take("login")
+        grant = await door.memory.run(door.tokens.find, said.get("token", "").strip())
+        problem = "" if grant else "That token opens nothing."
+    elif "code" in request.query_params:
+        code = request.query_params["code"]
+        grant = await door.memory.run(session_grant, door.tokens, code)
+    if grant is None:
+        values = {"title": "Sign in", "problem": problem, "said_done": "", "at": "/login"}
+        return _render(request, "login.html", values, "", status=401 if problem else 200)
+    answer = RedirectResponse("/", 303)
+    add_cookie(answer, make_session(door.tokens, grant), secure=request.url.scheme == "https")
+    return answer
+
+
+async def logout(request: Request) -> Response:
+    """Forget the session."""
+    await _form(request)
+    answer = RedirectResponse("/login", 303)
+    add_cookie(answer, "", secure=request.url.scheme == "https")
+    return answer
+
+
+# ----------------------------------------------------------------------------
+# How values are shown.
+
+
+@cache
+def templates() -> Environment:
+    """The templates, which escape everything they are given."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "shown": shown, "ago": ago, "size": size, "bar": bar, "cited": cited, "say": say,
+        "short": short, "as_json": as_json, "score": score,
+    }  # fmt: skip
+    return made
+
+
+def shown(text: object) -> str:
+    """A stored text as it may be seen: nothing invisible in it."""
+    return drop_invisible(str(text))
+
+
+def short(text: object, limit: int = 200) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(shown(text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    return shown(json.dumps(dict(value), ensure_ascii=False, indent=2, default=str))
+
+
+def ago(moment: datetime | None, now: datetime) -> Markup:
+    """How long ago, with the exact moment on hover."""
+    if moment is None:
+        return Markup("–")
+    seconds = (now - moment).total_seconds()
+    exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+    for limit, unit, name in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
+        if abs(seconds) < limit:
+            said = f"{abs(seconds) / unit:.0f} {name}"
+            break
+    else:
+        said = f"{abs(seconds) / 86_400:.0f} d"
+    said = f"{said} ago" if seconds >= 0 else f"in {said}"
+    made = Markup('<time datetime="{}" title="{}">{}</time>')
+    return made.format(moment.isoformat(), exact, said)
+
+
+def size(count: float) -> str:
+    """Bytes in words."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def bar(parts: Sequence[Any]) -> Markup:
+    """The tokens of a context by part, drawn; in words for who does not see it."""
+    total = sum(part.tokens for part in parts) or 1
+    drawn, at = Markup(""), 0.0
+    piece = Markup(
+        '<rect x="{:.2f}" y="0" width="{:.2f}" height="10" class="part-{}"><title>{}</title></rect>'
+    )
+    for number, part in enumerate(parts):
+        wide = 100 * part.tokens / total
+        said = f"{part.name.replace('_', ' ')}: {part.tokens:,} tokens"
+        drawn += piece.format(at, wide, number % 6, said)
+        at += wide
+    words = ", ".join(f"{p.name.replace('_', ' ')} {p.tokens:,}" for p in parts) or "nothing"
+    frame = Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        'aria-label="Tokens: {}">{}</svg>'
+    )
+    return frame.format(words, drawn)
+
+
+def cited(answer: str, context: Snapshot) -> Markup:
+    """An answer whose [n] lead to the sources they cite."""
+    known = sum(seen.section == "knowledge" for seen in context.kept)
+    made, done, text = Markup(""), 0, shown(answer)
+    for match in _CITED.finditer(text):
+        if 1 <= int(match[1]) <= known:
+            made += escape(text[done : match.start()])
+            made += Markup('<a href="#source-{0}">[{0}]</a>').format(int(match[1]))
+            done = match.end()
+    return made + escape(text[done:])
