@@ -46,3 +46,12 @@ def offline() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", connect)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_left() -> Iterator[None]:
+    """End the database server that tests may have started."""
+    yield
+    from tests.servers.postgres import stop_shared
+
+    stop_shared()

@@ -17,6 +17,7 @@
     ├── StoreError
     │   ├── StoreClosed                       used after close()
     │   ├── StoreBusy (TimeoutError)          another writer held the file for too long
+    │   ├── StoreUnavailable (ConnectionError) the database cannot be reached now
     │   ├── StoreFull (OSError)               no room left on the device
     │   ├── StoreReadOnly (PermissionError)   the file or its folder cannot be written
     │   ├── StoreReplaced                     the file was deleted, moved or replaced while open
@@ -81,8 +82,8 @@ def shown(value: object) -> str:
         return f"{value[:SHOWN_CHARACTERS]!a}… ({len(value):,} characters)"
     try:
         text = ascii(value)
-    except ValueError:  # an int of more digits than Python agrees to print
-        text = f"a huge {type(value).__name__}"
+    except Exception:  # noqa: BLE001 - a huge int, a value nested too deeply, a foreign __repr__
+        text = f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= 2 * SHOWN_CHARACTERS else text[: 2 * SHOWN_CHARACTERS] + "…"
 
 
@@ -198,6 +199,10 @@ class StoreClosed(StoreError):
 
 class StoreBusy(StoreError, TimeoutError):
     """Another writer held the store for longer than the busy timeout."""
+
+
+class StoreUnavailable(StoreError, ConnectionError):
+    """The database server cannot be reached, or went away; the next call tries again."""
 
 
 class StoreFull(StoreError, OSError):

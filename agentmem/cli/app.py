@@ -139,7 +139,9 @@ class ListedCommand:
 
 def _section(section: str, module: str, **commands: str) -> tuple[ListedCommand, ...]:
     return tuple(
-        ListedCommand(name=name.rstrip("_"), module=module, section=section, help=text)
+        ListedCommand(
+            name=name.rstrip("_").replace("_", "-"), module=module, section=section, help=text
+        )
         for name, text in commands.items()
     )
 
@@ -213,6 +215,8 @@ COMMANDS = (
         import_="Add memories that `export` wrote.",
         backup="Copy the whole store while it is in use.",
         restore="Put a backup in the place of the store.",
+        migrate="Bring the tables of a database up to date.",
+        migrate_store="Copy a whole store into one of another kind.",
     ),
     *_section(
         "Connect", "connect",
@@ -381,8 +385,8 @@ INTRODUCTION = """\
 
 <!-- Written by `python -m agentmem.cli.app`; change the commands, not this page. -->
 
-`agentmem` works on one store, a file. Nothing is sent anywhere unless you name a model, an
-address or a web search.
+`agentmem` works on one store: a file, or a tenant of a PostgreSQL database. Nothing is sent
+anywhere else unless you name a model, an address or a web search.
 
 ```sh
 agentmem add Alice prefers Python for scripts
@@ -408,7 +412,8 @@ CONVENTIONS = """\
 
 Also from the environment: `AGENTMEM_EMBEDDER` (`minilm`; `none` searches by words alone),
 `NO_COLOR`, `COLUMNS`. The store is the file
-`memory.db` in your data folder unless `--store` or `AGENTMEM_STORE` names another.
+`memory.db` in your data folder unless `--store` or `AGENTMEM_STORE` names another, or a database:
+`postgresql://user@host/database?tenant=acme`.
 
 **Output.** People get lines, cut and coloured only on a terminal; a pipe gets whole ids and texts.
 Escape sequences and invisible characters of stored texts are never printed. With `--json` stdout

@@ -25,6 +25,7 @@ from agentmem.base.errors import (
 )
 from agentmem.inspector.layout import Pen, Style
 from agentmem.search.embedders.base import DEFAULT
+from agentmem.stores.rows import is_dsn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -290,10 +291,10 @@ class Common:
 
     @property
     def path(self) -> Path | None:
-        """The store's file; `None` when it is kept in this process."""
+        """The store's file; `None` when it is kept in this process or in a database."""
         from agentmem.base.config import default_path
 
-        if self.store == IN_PROCESS:
+        if self.store == IN_PROCESS or is_dsn(self.store):
             return None
         return Path(self.store).expanduser() if self.store else default_path()
 
@@ -340,7 +341,12 @@ def shared_options() -> list[click.Option]:
         )
 
     return [
-        named("--store", "AGENTMEM_STORE", "The store's file.", metavar="PATH"),
+        named(
+            "--store",
+            "AGENTMEM_STORE",
+            "The store's file, or postgresql://host/database.",
+            metavar="PATH",
+        ),
         named("--user", "AGENTMEM_USER", "Whose memory is meant."),
         named("--project", "AGENTMEM_PROJECT", "In which project."),
         named("--agent", "AGENTMEM_AGENT", "Of which agent."),
@@ -442,7 +448,8 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     path = said.path
     if path is not None and not path.exists():
         settings.setdefault("save_indexes", False)  # a search must not leave files behind
-    return open_store(path or IN_PROCESS, embedder=embedder, **settings)
+    elsewhere = said.store if is_dsn(said.store) else IN_PROCESS
+    return open_store(path or elsewhere, embedder=embedder, **settings)
 
 
 def history_path(said: Common) -> Path | None:

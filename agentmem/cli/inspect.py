@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.errors import AgentMemError, InvalidInput, StoreError, StoreFull
+from agentmem.base.errors import (
+    AgentMemError,
+    FileRefused,
+    FileUnreadable,
+    InvalidInput,
+    StoreError,
+    StoreFull,
+)
 from agentmem.cli.common import (
     LEAST_OF_AN_ID,
     AmbiguousId,
@@ -68,15 +75,24 @@ def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -
 @click.option("--query", "-q", default="", help="What the user would ask.")
 @click.option("--model", "-m", default="", help="Whose window and tokens.")
 @click.option("--top-k", type=int, help="How many memories at most.")
+@click.option(
+    "--messages",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="A whole conversation: a JSON list, or a request.",
+)
 @click.option("--exact", is_flag=True, help="Count tokens, not estimate.")
 def inspect(
     ctx: click.Context,
+    *,
     query: str = "",
     model: str = "",
     top_k: int | None = None,
+    messages: str | None = None,
     exact: bool = False,
 ) -> None:
     """Show the context that would be built now."""
+    said = read_messages(messages) if messages else []
     import_numpy_alone()
     from agentmem.base.config import LoopConfig, RecallConfig
     from agentmem.inspector.look import inspect_context
@@ -85,9 +101,46 @@ def inspect(
     config = None if top_k is None else LoopConfig(recall=RecallConfig(top_k=top_k))
     with open_memory(ctx) as memory:
         found = inspect_context(
-            memory, query, model=model, scope=common_of(ctx).scope, config=config, exact=exact
+            memory,
+            query,
+            model=model,
+            scope=common_of(ctx).scope,
+            config=config,
+            messages=said,
+            exact=exact,
         )
     say(ctx, "inspect", found, render_inspection)
+
+
+def read_messages(path: str) -> list[Any]:
+    """The messages in a file (`-` is the standard input): a list of them, one a line, or what is
+    sent to a provider, with the system prompt beside them where that is Anthropic's."""
+    import json
+
+    try:
+        with click.open_file(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileUnreadable(path, f"cannot be read: {error}", remedy="Name a JSON file.") from None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        try:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise FileRefused(
+                path, f"is not JSON ({error})", remedy='Write [{"role": "user", "content": "…"}].'
+            ) from None
+    system: list[Any] = []
+    if isinstance(found, dict) and "messages" in found:
+        if found.get("system"):
+            system = [{"role": "system", "content": found["system"]}]
+        found = found["messages"]
+    if not isinstance(found, list):
+        raise FileRefused(
+            path, "holds no list of messages", remedy='Write [{"role": "user", "content": "…"}].'
+        )
+    return [*system, *found]
 
 
 def import_numpy_alone() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentmem.base.errors import InvalidInput
+from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.time import relative_time
 from agentmem.base.types import Hit, Memory
 from agentmem.cli.common import (
@@ -551,8 +551,8 @@ def remove(
         back: tuple[Preference, ...] = ()
         if undo:
             back = memory.preferences.undo(meant, **whose_of(ctx))
-        else:
-            memory.preferences.remove(meant, **whose_of(ctx))
+        elif not memory.preferences.remove(meant, **whose_of(ctx)):
+            raise RecordNotFound(meant)
     if at.json:
         at.document({"removed": meant, "restored": [one.to_dict() for one in back]})
         return
@@ -746,13 +746,17 @@ def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
             ("Index files", len(receipt.index_files)),
         )
     ]
-    state = (
-        "yes: the bytes are in no file of the store"
-        if receipt.complete
-        else "not yet: another process still reads an older state; run it again, or `doctor`"
-    )
+    if receipt.remains:
+        state = "in every table, not yet on disk"
+    elif receipt.complete:
+        state = "yes: the bytes are in no file of the store"
+    else:
+        state = "not yet: another process still reads an older state; run it again, or `doctor`"
     moment = receipt.erased_at.isoformat(timespec="seconds")
-    return pairs(at.pen, [("Erased at", moment), *counted, ("Complete", state)], width=at.width)
+    left = [("Left to do", said) for said in receipt.remains]
+    return pairs(
+        at.pen, [("Erased at", moment), *counted, ("Complete", state), *left], width=at.width
+    )
 
 
 def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
@@ -766,5 +770,6 @@ def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
         "jobs": receipt.jobs,
         "index_files": list(receipt.index_files),
         "complete": receipt.complete,
+        "remains": list(receipt.remains),
         "erased_at": receipt.erased_at.isoformat(),
     }

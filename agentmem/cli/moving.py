@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -26,9 +26,12 @@ from agentmem.cli.common import (
     whose_of,
 )
 from agentmem.stores.open_files import new_bytes
+from agentmem.stores.rows import is_dsn
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
+    from agentmem.stores.postgres.connection import PostgresDatabase
+    from agentmem.stores.sqlite.store import SqliteStore
 
 
 STREAM = "-"
@@ -43,6 +46,8 @@ def register(app: click.Group) -> None:
     app.command("import")(import_memories)
     app.command()(backup)
     app.command()(restore)
+    app.command()(migrate)
+    app.command("migrate-store")(migrate_store)
 
 
 @argument("file", metavar="FILE", help="Where to; - is stdout.")
@@ -215,6 +220,76 @@ def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
     at.print(f"Restored: {done.memories:,} {'memory' if done.memories == 1 else 'memories'}")
     if done.set_aside is not None:
         at.note(f"What was there is in {one_line(str(done.set_aside))}; remove it when you like.")
+
+
+def migrate(ctx: click.Context) -> None:
+    """Bring the tables of a database up to date; a file is brought up to date when it is opened.
+
+    Do this as a role that may create tables, the extension `vector` and a role; whoever opens
+    the store afterwards needs no such rights. Several may do it at once.
+
+    For example: agentmem migrate --store postgresql://admin@db/memory
+    """
+    at = screen_of(ctx)
+    said = common_of(ctx)
+    if not is_dsn(said.store):
+        with open_memory(ctx) as memory:
+            version = memory.store.upkeep.stats().schema_version
+        before = after = version
+    else:
+        from agentmem.stores.postgres.store import migrate_dsn
+
+        before, after = migrate_dsn(str(said.store))
+    if at.json:
+        at.document({"from_version": before, "to_version": after})
+    elif before == after:
+        at.print(f"Nothing to do: the tables are of version {after}.")
+    else:
+        at.print(f"The tables went from version {before} to version {after}.")
+
+
+@argument("source", metavar="FROM", help="A store's file, or postgresql://host/database.")
+@argument("target", metavar="TO", help="An empty store of either kind.")
+def migrate_store(ctx: click.Context, source: str, target: str) -> None:
+    """Copy a whole store into an empty one: from a file to PostgreSQL, or back.
+
+    Everything goes: memories, vectors, history, traces, results, links, jobs, runs that can
+    be undone, settings. Broken off, the same command goes on where it stopped; at the end both
+    sides are read and compared. The source is only read.
+
+    For example: agentmem migrate-store memory.db postgresql://app@db/memory?tenant=acme
+    """
+    from agentmem.stores.transfer import PARTS, copy_store
+
+    at = screen_of(ctx)
+    if not is_dsn(source) and not Path(source).expanduser().is_file():
+        raise FileUnreadable(source, "is no store that is there", remedy="Name a store's file.")
+
+    def told(part: str, done: int, total: int) -> None:
+        at.note(f"{part}: {done:,} of {total:,}")
+
+    with ExitStack() as stack:
+        ends = [_end(stack, name) for name in (source, target)]
+        done = copy_store(*ends, progress=told)
+    if at.json:
+        at.document({"counts": done.counts, "resumed": done.resumed, "verified": True})
+        return
+    rows = sum(done.counts.values())
+    at.print(
+        f"Copied {done.counts['memories']:,} memories, {rows:,} rows in {len(PARTS)} parts; "
+        "both sides were read and are the same."
+    )
+
+
+def _end(stack: ExitStack, name: str) -> SqliteStore | PostgresDatabase:
+    """One end of a move, closed with the stack."""
+    if is_dsn(name):
+        from agentmem.stores.postgres.store import PostgresStore
+
+        return stack.enter_context(PostgresStore(name)).database
+    from agentmem.stores.sqlite.store import SqliteStore
+
+    return stack.enter_context(SqliteStore(Path(name).expanduser()))
 
 
 def import_foreign(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class MemoryPlugin(BasePlugin):
-    """`Runner(agent=…, plugins=[MemoryPlugin(memory)], …)`.
+    """`App(name=…, root_agent=…, plugins=[MemoryPlugin(memory)])`.
 
     The reference goes into the request alone: no session has it as an event.
     """

@@ -408,7 +408,7 @@ def _windows(memory: MemoryManager, now: datetime) -> Iterator[Check]:
             found=f"{model}: {tokens}, learned from a refusal"
             if known
             else f"{model}: not known, {tokens} assumed",
-            remedy="" if known else "Set LoopConfig(context_window=…) to its real size.",
+            remedy="" if known else "Set BudgetConfig(context_window=…) to its real size.",
         )
 
 

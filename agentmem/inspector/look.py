@@ -8,18 +8,20 @@ please.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.agent.trace import AtOnce, Trace
-from agentmem.base.checks import require_count, require_text
+from agentmem.base.checks import require_count, require_messages, require_text
 from agentmem.base.config import default_path
 from agentmem.base.errors import RecordNotFound, SnapshotNotFound, StoreError
 from agentmem.base.types import Scope
+from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.stores.values import NO_SCOPE, StoreStats
+from agentmem.text.messages import text_of
 
 if TYPE_CHECKING:
     from agentmem.base.config import LoopConfig
@@ -74,14 +76,17 @@ def inspect_context(
     model: str = "",
     scope: Scope = NO_SCOPE,
     config: LoopConfig | None = None,
+    messages: Sequence[Any] = (),
     exact: bool = True,
 ) -> Inspection:
     """What a turn with `query` would send now; nothing of it is kept.
 
     Without a query, the last one that this scope asked; without that, only
-    what goes into every context. Without `exact`, tokens are estimated unless
-    this process counts for the model already: loading a vocabulary takes as
-    long as all the rest together. The context's warnings say so.
+    what goes into every context. `messages` are a whole conversation, with its
+    system prompt, history and images; a query is then asked after them. Without
+    `exact`, tokens are estimated unless this process counts for the model
+    already: loading a vocabulary takes as long as all the rest together. The
+    context's warnings say so.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -89,11 +94,16 @@ def inspect_context(
     last = _last(memory, scope)  # before there is a runtime, whose trace has a worker
     if not exact:
         memory.runtime.estimate_tokens(model, ESTIMATED)
-    asked = query or (last.query if last else "")
-    messages = [{"role": "user", "content": asked or "…"}]
+    said = require_messages(messages)
+    asked = query or (last.query if last and not said else "")
+    if asked or not said:
+        said.append({"role": "user", "content": asked or "…"})
+    else:
+        question = Conversation(said).question
+        asked = "" if question is None else text_of(question)
     with ThreadPoolExecutor(1) as beside:  # counting reads the whole store, outside of Python
         counting = beside.submit(memory.store.upkeep.stats, scope)
-        turn = memory.turn(messages, model=model, scope=scope, config=config, dry=True)
+        turn = memory.turn(said, model=model, scope=scope, config=config, dry=True)
     return Inspection(
         query=asked,
         snapshot=turn.snapshot,

@@ -359,14 +359,15 @@ def _outcome_line(snapshot: Snapshot) -> str:
 
 
 def _status(status: MemoryStatus, pen: Pen, width: int) -> list[str]:
-    said = [f"{status.memories:,} memories", f"{status.bytes / 1e6:,.1f} MB"]
+    state = "degraded" if status.embedder_error or status.jobs_failed else "ok"
+    said = [f"STATUS {state}", many(status.memories, "memory"), f"{status.bytes / 1e6:,.1f} MB"]
     said.append(status.embedder if status.embedder_ready else f"{status.embedder} (not ready)")
     if status.embedder_error:
         said.append(f"embedder: {status.embedder_error}")
     if status.jobs_waiting:
-        said.append(f"{status.jobs_waiting:,} jobs waiting")
+        said.append(f"{many(status.jobs_waiting, 'job')} waiting")
     if status.jobs_failed:
-        said.append(f"{status.jobs_failed:,} jobs failed")
+        said.append(f"{many(status.jobs_failed, 'job')} failed")
     if status.last_context_at is not None:
         said.append(f"last context {_moment(status.last_context_at)}")
     dot = " | " if pen.ascii_only else " · "

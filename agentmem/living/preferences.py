@@ -6,10 +6,10 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
 
-from agentmem.base.checks import require_choice, require_text
+from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import EmbedderError, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
@@ -18,6 +18,7 @@ from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
+from agentmem.text.clean import clean_line
 from agentmem.text.detect import (
     BRIEF,
     LANGUAGE,
@@ -47,6 +48,7 @@ ALIKE, ALIKE_CHANGED = 0.5, 0.55
 """So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
 """A bare "scratch that" means the latest statement, if it is not older than this."""
+TITLE_CHARACTERS = 60
 LONGEST_RENEWAL = 1_000
 """Of a longer message no sentence is taken for the newer value of a statement."""
 _VALUES = ("number", "date", "version")
@@ -56,7 +58,11 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """One lasting statement of a user. `replaced` are ids of what it superseded."""
+    """One lasting statement of a user. `replaced` are ids of what it superseded.
+
+    `updated_at` is when it was said or last changed. `title` and `heading_path`
+    say where it stands in the profile, as a page's do.
+    """
 
     id: str
     text: str
@@ -64,6 +70,20 @@ class Preference:
     memory: Memory
     replaced: tuple[str, ...] = ()
     polarity: Polarity = "neutral"
+    changed_at: datetime | None = None
+
+    @property
+    def title(self) -> str:
+        """The memory's own title, else its first words."""
+        return self.memory.title or clean_line(self.text, limit_characters=TITLE_CHARACTERS)
+
+    @property
+    def heading_path(self) -> tuple[str, ...]:
+        return self.memory.heading_path or ("Preferences", self.type.capitalize())
+
+    @property
+    def updated_at(self) -> datetime:
+        return self.changed_at or self.memory.created_at
 
     def to_dict(self) -> dict[str, Any]:
         """The preference as JSON values."""
@@ -73,7 +93,10 @@ class Preference:
             "type": self.type,
             "polarity": self.polarity,
             "about": self.memory.metadata.get("key", ""),
+            "title": self.title,
+            "heading_path": list(self.heading_path),
             "since": self.memory.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
             "replaced": list(self.replaced),
         }
 
@@ -152,7 +175,7 @@ class PreferenceStore:
         kept: list[Preference] = []
         ended: list[Preference] = []
         by: list[str] = []
-        said = messages if isinstance(messages, Mapping | str) else list(messages)
+        said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
         for heard in hear_messages(said, embed=self._vectors, strip=strip):
             stated = self._settled(heard, scope)
@@ -207,14 +230,31 @@ class PreferenceStore:
     ) -> tuple[Preference, ...]:
         """The preferences that hold now, newest first: `MOST`, and needs however old they are."""
         _require_type(type)
-        found = (_preference(memory) for memory in self.current(scope_of(whose)))
-        return tuple(p for p in found if type is None or p.type == type)
-
-    def remove(self, preference_id: str, **whose: Unpack[Whose]) -> None:
-        """Take one preference back; what it had replaced stays replaced."""
         scope = scope_of(whose)
-        self._require(scope, preference_id)
-        self._memory.store.delete(scope, [preference_id], at=self._memory.clock.now())
+        found = (_preference(memory) for memory in self.current(scope))
+        return tuple(self._dated(scope, p) for p in found if type is None or p.type == type)
+
+    def _dated(self, scope: Scope, preference: Preference) -> Preference:
+        """The preference with when it was last changed, if it ever was."""
+        with suppress(RecordNotFound):  # taken back meanwhile
+            changes = self._memory.store.history(scope, preference.id)
+            if changes:
+                return replace(preference, changed_at=changes[-1].replaced_at)
+        return preference
+
+    def remove(self, preference_id: str, **whose: Unpack[Whose]) -> bool:
+        """Take one preference back; what it had replaced stays replaced.
+
+        Whether there was one: an id of nothing, of another user's preference or
+        of another memory changes nothing.
+        """
+        scope = scope_of(whose)
+        try:
+            self._require(scope, preference_id)
+        except RecordNotFound:
+            return False
+        now = self._memory.clock.now()
+        return bool(self._memory.store.delete(scope, [preference_id], at=now))
 
     def undo(self, preference_id: str, **whose: Unpack[Whose]) -> tuple[Preference, ...]:
         """Take one preference back and let what it had replaced hold again; gives those.

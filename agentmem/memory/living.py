@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from agentmem.base.checks import require_count, require_text
+from agentmem.base.checks import require_count, require_items, require_text
 from agentmem.base.types import Memory, Whose
 from agentmem.search.intake import Instant, instant, scope_of
 
@@ -116,7 +116,11 @@ class Living:
         """Let memories that were forgotten or put away be found again; `undo` takes it back."""
         from agentmem.living.consolidate import bring_back
 
-        ids = [memory_id] if isinstance(memory_id, str) else list(memory_id)
+        ids = (
+            [memory_id]
+            if isinstance(memory_id, str)
+            else require_items(memory_id, "memory_id", "ids")
+        )
         return bring_back(self._memory, scope_of(whose), ids)
 
     def contradictions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from agentmem.base.checks import require_path
 from agentmem.base.config import (
@@ -16,10 +17,11 @@ from agentmem.base.config import (
     default_path,
 )
 from agentmem.base.errors import InvalidInput
-from agentmem.base.protocols import Clock, Embedder
+from agentmem.base.protocols import Clock, Embedder, EmbedderId
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.embedders.base import DEFAULT, load_embedder
 from agentmem.search.retriever import Reranker
+from agentmem.stores.rows import is_dsn
 from agentmem.stores.values import Restored
 
 _USUAL = MemorySettings()
@@ -31,6 +33,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     embedder: str | Embedder | None = DEFAULT,
     clock: Clock | None = None,
     rerank: str | Reranker | None = None,
+    read_dsn: str | None = None,
     recall: RecallConfig = _USUAL.recall,
     budget: BudgetConfig = _USUAL.budget,
     learn: LearnConfig = _USUAL.learn,
@@ -48,12 +51,13 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     """The memory at `path`, or the one in the user's data folder.
 
     Nothing is created before the first write. `":memory:"` keeps everything in
-    this process. `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER",
-    "litellm:MODEL", …), an object with the `Embedder` protocol, or None for
-    search by words alone. `rerank` is "cross-encoder:FOLDER" or any callable that
-    scores memories from 0 to 1 for a question. `recall`, `budget`, `learn` and
-    `results` say what searches and turns do unless they are told otherwise; the
-    rest is explained at `Settings`.
+    this process, `"postgresql://user@host/database?tenant=acme"` in a database
+    server, whose replica at `read_dsn` is read where it is up to date.
+    `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER", "litellm:MODEL", …),
+    an object with the `Embedder` protocol, or None for search by words alone.
+    `rerank` is "cross-encoder:FOLDER" or any callable that scores memories from 0 to 1
+    for a question. `recall`, `budget`, `learn` and `results` say what searches and turns
+    do unless they are told otherwise; the rest is explained at `Settings`.
     """
     checked = MemorySettings(
         recall=recall,
@@ -79,6 +83,20 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
         raise InvalidInput(
             "rerank", rerank, "cannot be called", remedy="Pass a name or a callable."
         )
+    shared: dict[str, Any] = {
+        "embedder": chosen, "clock": clock, "settings": checked, "rerank": rerank,
+        "load_embedder": load_embedder,
+    }  # fmt: skip
+    if is_dsn(path):
+        from agentmem.search.postgres import PostgresSearch
+        from agentmem.stores.postgres.store import PostgresStore
+
+        store = PostgresStore(str(path), read_dsn=read_dsn, durability=checked.durability)
+        return MemoryManager(store, search=PostgresSearch(store), **shared)
+    if read_dsn is not None:
+        raise InvalidInput(
+            "read_dsn", read_dsn, "goes with a database only", remedy="Leave it out for a file."
+        )
     from agentmem.stores.sqlite.store import IN_MEMORY, SqliteStore
 
     file = None
@@ -90,12 +108,8 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
             )
     return MemoryManager(
         SqliteStore(file or IN_MEMORY, durability=checked.durability),
-        embedder=chosen,
-        clock=clock,
-        settings=checked,
         path=file,
-        rerank=rerank,
-        load_embedder=load_embedder,
+        **shared,
     )
 
 
@@ -119,5 +133,10 @@ def _usable(embedder: Embedder | None) -> Embedder | None:
         raise InvalidInput(
             "embedder", embedder, "is no embedder",
             remedy=f"Pass a name, or an object with id, {' and '.join(asked)}.",
+        )  # fmt: skip
+    if embedder is not None and not isinstance(getattr(embedder, "id", None), EmbedderId):
+        raise InvalidInput(
+            "embedder.id", getattr(embedder, "id", None), "is no EmbedderId",
+            remedy='Write id = EmbedderId(name="mine", version="1", dimensions=384).',
         )  # fmt: skip
     return embedder

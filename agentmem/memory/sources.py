@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from agentmem.base.checks import require_text
+from agentmem.base.checks import require_count, require_text
 from agentmem.base.types import Whose
 from agentmem.search.intake import scope_of
 from agentmem.search.results import FolderReport, IndexingResult, Memories
@@ -89,10 +89,14 @@ class Sources:
             languages=languages,
         )
 
-    def search_by_url(self, url: str, **whose: Unpack[Whose]) -> Memories:
-        """Every chunk of a page, in its order."""
+    def search_by_url(
+        self, url: str, *, limit: int | None = None, **whose: Unpack[Whose]
+    ) -> Memories:
+        """Every chunk of a page, or the first `limit` of them, in its order."""
+        if limit is not None:
+            require_count(limit, "limit")
         found = self._memory.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
-        return Memories(found)
+        return Memories(found[:limit])
 
     def remove_by_url(self, url: str, **whose: Unpack[Whose]) -> int:
         """Delete every chunk of a page."""

@@ -21,6 +21,7 @@ from typing import Any, overload
 from unicodedata import normalize
 
 from agentmem.base.checks import require_text
+from agentmem.base.errors import InvalidMessage
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import BEGIN_LINE
 from agentmem.prompt.block import STUB, ContextBlock
@@ -249,6 +250,8 @@ _REST_OF_LINE = compile_late(r"[ \t]*\n?")
 _OPENING_FENCE = compile_late(r"[ \t>]*(?:`{3,}|~{3,})[^\n`]*\n")
 _CLOSING_FENCE = compile_late(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*(?:\n|\Z)")
 _BEGIN_LETTERS = "".join(_LETTER.findall(BEGIN_LINE.format(boundary="")))
+DEEPEST = 100
+"""No message is nested deeper; what is, is refused before Python's own limit is met."""
 _SKIPPED_KEYS = ("role", "type", "id", "name", "tool_call_id", "tool_use_id", "call_id")
 
 
@@ -294,13 +297,20 @@ def strip(
     return kept
 
 
-def _strip_value(value: Any, known: Collection[bytes]) -> Any:
+def _strip_value(value: Any, known: Collection[bytes], depth: int = 0) -> Any:
     if isinstance(value, str):
         return _strip_text(value, known)
+    if depth > DEEPEST and isinstance(value, Mapping | list | tuple):
+        raise InvalidMessage(
+            "message", value, f"is nested deeper than {DEEPEST}", remedy="Flatten it."
+        )
     if isinstance(value, Mapping):
-        return {k: v if k in _SKIPPED_KEYS else _strip_value(v, known) for k, v in value.items()}
+        return {
+            k: v if k in _SKIPPED_KEYS else _strip_value(v, known, depth + 1)
+            for k, v in value.items()
+        }
     if isinstance(value, list | tuple):
-        stripped = [_strip_value(item, known) for item in value]
+        stripped = [_strip_value(item, known, depth + 1) for item in value]
         return [new for new, old in zip(stripped, value, strict=True) if not _emptied(new, old)]
     return value
 

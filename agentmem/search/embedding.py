@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 FITTED = frozenset({"wordllama", "minilm"})
 """Embedders whose scale is part of the fitted weights."""
 BATCH = 64
+ABOUT_ONE = 1e-3
 KEPT_QUERIES = 256
 
 Progress = Callable[[int, int], None]
@@ -394,7 +395,7 @@ def ask_documents(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float3
         raise EmbedderFailed(
             f"The embedder {embedder.id} gave vectors of shape {vectors.shape}, or not numbers."
         )
-    return vectors
+    return unit(vectors)
 
 
 def ask_query(embedder: Embedder, text: str) -> NDArray[np.float32]:
@@ -409,7 +410,19 @@ def ask_query(embedder: Embedder, text: str) -> NDArray[np.float32]:
         raise EmbedderFailed(f"The embedder failed: {error}") from error
     if vector.shape != (embedder.id.dimensions,) or not np.isfinite(vector).all():
         raise EmbedderFailed(f"The embedder {embedder.id} gave a vector of shape {vector.shape}.")
-    return vector
+    return unit(vector)
+
+
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`vectors` brought to the length 1 that scores are made for; most have it, and one of
+    zeros stays."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    if (np.abs(lengths - 1) <= ABOUT_ONE).all():
+        return vectors
+    made: NDArray[np.float32] = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return made
 
 
 def _probes() -> list[str]:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentmem.agent.turn import Turn, own_words, session_of, working_for
-from agentmem.base.config import BudgetConfig, LearnConfig, LoopConfig
 from agentmem.base.errors import MalformedBlock
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
@@ -280,15 +279,13 @@ class Hooks:
             unanswered = self._turns.pop(event.session, None)
         if unanswered is not None:
             self._later.put(unanswered.done)
-        room = max(0, limit_tokens - _FRAME_TOKENS)
+        usual, room = self.memory.settings.loop, max(0, limit_tokens - _FRAME_TOKENS)
         while True:
-            config = LoopConfig(
-                budget=BudgetConfig(
-                    knowledge=room * 3 // 5, preferences=room // 5, working=room // 5
-                ),
-                learn=LearnConfig(nightly=False),
-                framing="single",
+            budget = replace(
+                usual.budget, knowledge=room * 3 // 5, preferences=room // 5, working=room // 5
             )
+            learn = replace(usual.learn, nightly=False)
+            config = replace(usual, budget=budget, learn=learn, framing="single")
             turn = self.memory.turn(
                 [{"role": "user", "content": prompt}], scope=scope, config=config
             )  # fmt: skip
@@ -314,7 +311,7 @@ class Hooks:
         output = strip(self._redact(event.output)).strip()
         if ours or event.tool in _FILE_TOOLS or not (output or event.error):
             return
-        working = working_for(self.memory, scope=scope, model="", config=LoopConfig())
+        working = working_for(self.memory, scope=scope, model="", config=self.memory.settings.loop)
         working.keep(
             event.tool, self._redacted(event.arguments), output, error=self._redact(event.error)
         )

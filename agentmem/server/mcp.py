@@ -19,7 +19,6 @@ from pydantic import Field, ValidationError
 
 from agentmem.agent.tools import Tool, as_tool
 from agentmem.agent.turn import working_for
-from agentmem.base.config import LoopConfig
 from agentmem.base.errors import AgentMemError, InvalidInput, MissingExtra, RecordNotFound
 from agentmem.base.types import Memory, Origin, Scope
 from agentmem.inspector.look import trace_of
@@ -223,7 +222,9 @@ class Tools:
     # -- inside ------------------------------------------------------------------------
 
     def _working(self) -> Any:
-        return working_for(self.memory, scope=self.scope, model="", config=LoopConfig())
+        return working_for(
+            self.memory, scope=self.scope, model="", config=self.memory.settings.loop
+        )
 
     def _block(self, sources: Sequence[BlockSource]) -> str:
         """All of the sources, the longest ones shortened until there is room for each."""

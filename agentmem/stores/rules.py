@@ -189,6 +189,8 @@ REVISED = (
 )  # fmt: skip
 """The fields a revision may change, beside metadata and usage."""
 _COUNTS = ("retrieved", "cited", "ignored")
+KEPT_RUNS = 100
+"""Of one owner and kind; older ones can no longer be undone."""
 ADDED = "added"
 """Where an item tells of a memory that was not there before."""
 Item = dict[str, Any]

@@ -101,7 +101,8 @@ class Receipt:
 
     It is false when another process was still reading an older state; the
     rest is then done at the next open, `sync` or `erase`. `derived` are those
-    of `ids` that nobody named: they were made of what was.
+    of `ids` that nobody named: they were made of what was. `remains` says what
+    is left to do on disk where the store cannot do it, as in a database server.
     """
 
     ids: tuple[str, ...]
@@ -114,6 +115,7 @@ class Receipt:
     index_files: tuple[str, ...]
     complete: bool
     erased_at: datetime
+    remains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -700,6 +702,11 @@ def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> 
     return flags
 
 
+def flags_of(memory: Memory) -> int:
+    """Whether a memory is deleted, superseded, forgotten or cold, as bits."""
+    return _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
+
+
 def place_of(memory: Memory) -> int:
     """Where a row stands in its strand; rows without a position come last."""
     return NO_POSITION if memory.position is None else memory.position
@@ -715,6 +722,12 @@ def unpack_terms(data: bytes) -> dict[str, Any]:
         "length": length,
         "text_flags": flags >> TEXT_FLAGS_SHIFT,
     }
+
+
+def index_head(data: bytes) -> dict[str, int]:
+    """The flags, without those of the text, and the length that a blob tells of."""
+    _, flags, *_, length, _ = _HEAD.unpack_from(data)
+    return {"flags": flags & 0xFF, "length": length}
 
 
 def to_index_rows(

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.apps.app import App
 from google.adk.events.event import Event
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
@@ -67,7 +68,7 @@ def ask(
     """The events of a run for each question, and the session afterwards."""
 
     async def main() -> tuple[list[Event], Any]:
-        runner = InMemoryRunner(agent=agent, app_name="port", plugins=plugins)
+        runner = InMemoryRunner(app=App(name="port", root_agent=agent, plugins=plugins))
         session = await runner.session_service.create_session(app_name="port", user_id=user)
         config = RunConfig(streaming_mode=StreamingMode.SSE) if streamed else RunConfig()
         events: list[Event] = []

@@ -30,6 +30,7 @@ from tests.entries import make_entry
 from tests.properties.erasure_model import DEED, ERASURE, Life, bytes_of
 from tests.properties.store_model import (
     MemoryMachine,
+    PostgresMachine,
     SqliteMachine,
     StoreMachine,
     fresh_folder,
@@ -41,12 +42,13 @@ from tests.unit.store_samples import ANN, NOW, entry, everything, fill
 from tests.unit.test_store_crash import Acknowledged, after_the_cut, check
 
 
-@pytest.mark.parametrize("machine", [SqliteMachine, MemoryMachine])
+@pytest.mark.parametrize("machine", [SqliteMachine, MemoryMachine, PostgresMachine])
 def test_any_sequence_of_operations_agrees_with_a_dictionary(
     machine: type[StoreMachine],
 ) -> None:
     """P23 Model. Any sequence of add, update, supersede, delete, erase, search, sync, reopen agrees with a plain dictionary, for every store."""
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=20))
+    most = settings().max_examples // machine.slower
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=20, max_examples=most))
 
 
 @contextmanager

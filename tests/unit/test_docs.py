@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import socket
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 import agentmem
+from tests.reference_page import render
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -30,11 +33,15 @@ def test_every_python_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    for needed in NEEDS.findall(page.read_text(encoding="utf-8")):
-        pytest.importorskip(needed, reason=f"{page.name} is about {needed}, which is not installed")
     document = Sybil(parsers=[PythonCodeBlockParser()]).parse(page)
-    for example in document.examples():
-        example.evaluate()
+    with warnings.catch_warnings():
+        for needed in NEEDS.findall(page.read_text(encoding="utf-8")):
+            warnings.simplefilter("ignore")  # a framework may warn of itself
+            pytest.importorskip(
+                needed, reason=f"{page.name} needs {needed}, which is not installed"
+            )
+        for example in document.examples():
+            example.evaluate()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
@@ -69,6 +76,12 @@ def test_every_public_name_is_in_the_docs() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     missing = [name for name in agentmem.__all__ if not re.search(rf"\b{name}\b", text)]
     assert not missing
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others spell signatures otherwise")
+def test_the_reference_is_fresh() -> None:
+    written = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert written == render(), "python -m tests.reference_page > docs/reference.md"
 
 
 def test_tests_cannot_reach_the_network() -> None:

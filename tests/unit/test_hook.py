@@ -310,4 +310,5 @@ def test_the_command_never_fails(
             nobody.bind("memory.db.hook")
         finally:
             os.chdir(here)
-    assert hook(store, event, *options, AGENTMEM_HOOK_WAIT_SECONDS="0.1") == ""
+    soon = {"AGENTMEM_HOOK_WAIT_SECONDS": "0.1", "AGENTMEM_HOOK_IDLE_SECONDS": "0.1"}
+    assert hook(store, event, *options, **soon) == ""

@@ -863,3 +863,16 @@ def test_preferences_are_awaited_too() -> None:
             return [one.text for one in await memory.preferences.get_all(user_id="sam")]
 
     assert asyncio.run(keep()) == ["I prefer tea over coffee"]
+
+
+def test_the_first_chunks_of_a_page_are_given_where_a_limit_is_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence {n} says something. " * 60 for n in range(4))
+    memory.add(Document(text=text, url="https://a.example/page"), user_id="ann")
+    found = memory.sources.search_by_url("https://a.example/page", user_id="ann")
+    assert len(found) > 2
+    some = memory.sources.search_by_url("https://a.example/page", limit=2, user_id="ann")
+    assert [one.id for one in some] == [one.id for one in found][:2]
+    with pytest.raises(errors.InvalidInput):
+        memory.sources.search_by_url("https://a.example/page", limit=-1, user_id="ann")

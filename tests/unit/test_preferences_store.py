@@ -180,8 +180,8 @@ def test_what_is_no_preference_cannot_be_removed_as_one(memory: agentmem.MemoryM
     fact = memory.add("Water is wet.", user_id="ana").ids[0]
     mine = memory.preferences.add("I love jazz", user_id="ana")
     for wrong in (fact, "no such id"):
-        with pytest.raises(RecordNotFound):
-            memory.preferences.remove(wrong, user_id="ana")
+        assert memory.preferences.remove(wrong, user_id="ana") is False
+    assert memory.preferences.remove(mine.id, user_id="bob") is False
     with pytest.raises(RecordNotFound):
         memory.preferences.undo(mine.id, user_id="bob")
     with pytest.raises(InvalidScope):
@@ -358,6 +358,29 @@ def test_what_others_say_in_added_messages_reaches_no_profile(
         user_id="ana",
     )
     assert texts(memory.preferences) == []
+
+
+def test_removing_says_whether_there_was_anything_to_remove(
+    memory: agentmem.MemoryManager,
+) -> None:
+    jazz = memory.preferences.add("I love jazz", user_id="ana")
+    assert memory.preferences.remove(jazz.id, user_id="ana") is True
+    assert memory.preferences.remove(jazz.id, user_id="ana") is False
+    assert memory.preferences.get_all(user_id="ana") == ()
+
+
+def test_a_preference_says_what_it_is_called_where_it_stands_and_when_it_changed(
+    memory: agentmem.MemoryManager,
+) -> None:
+    kept = memory.preferences.add("I prefer short answers", user_id="ana")
+    assert (kept.title, kept.heading_path) == ("I prefer short answers", ("Preferences", "Style"))
+    assert kept.updated_at == kept.memory.created_at
+    memory.clock.advance(60)  # type: ignore[attr-defined]  # the clock of these tests
+    changed = memory.update(kept.id, "I prefer very short answers", user_id="ana")
+    (now,) = memory.preferences.get_all(user_id="ana")
+    assert now.text == changed.text
+    assert now.updated_at > now.memory.created_at
+    assert set(now.to_dict()) >= {"title", "heading_path", "updated_at", "since"}
 
 
 def hear(memory: agentmem.MemoryManager, *said: str, project: str | None = None) -> None:

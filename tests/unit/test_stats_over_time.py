@@ -39,7 +39,7 @@ def test_another_process_sees_the_openings_and_fallbacks_of_this_one(
         memory.turn(ASKED, user_id="ana").done("At sea.")
         monkeypatch.setattr(memory._retriever, "search", broken)
         for _ in range(4):  # three failures open it, the fourth is not searched for
-            clock.advance(60)
+            clock.advance(70)  # past what the cache keeps
             memory.turn(ASKED, user_id="ana").done("I do not know.")
         memory.flush(10)
     with agentmem.open(path, embedder=None) as again:

@@ -48,16 +48,19 @@ from agentmem.stores.values import (
     name_id,
 )
 from tests.entries import make_entry
+from tests.servers.postgres import postgres_store
 from tests.unit.store_samples import ANN, BOB, NOW, SPACE, entry, everything, fill
 
 ALL = Selection(reader=ANN)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
-        SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
-    )
+    made: Store
+    if request.param == "postgres":
+        made = postgres_store()
+    else:
+        made = SqliteStore(":memory:" if request.param == "memory" else tmp_path / "store.db")
     yield made
     made.close()
 
@@ -157,7 +160,7 @@ def test_every_field_comes_back_exactly(store: Store) -> None:
 
 @pytest.mark.parametrize("count", [1, 15, 32, 33, 90])
 def test_few_rows_are_read_as_many_are(store: Store, count: int) -> None:
-    store.put(
+    put = store.put(
         [
             entry(
                 f"m{at}",
@@ -170,12 +173,12 @@ def test_few_rows_are_read_as_many_are(store: Store, count: int) -> None:
     )
     store.record_usage(ANN, ["m1", "m2"], at=NOW, retrieved=2, cited=1)
     store.delete(ANN, ["m3"], at=NOW)
-    rows = list(range(1, count + 1))
+    rows = put[:count]
     for reader, strangers in ((ANN, 0), (BOB, 1)):
         one_by_one = {}
         for at in range(count):
             if (at % 5 == 0) == bool(strangers):
-                one_by_one[at + 1] = store.get(reader, f"m{at}", deleted=True)
+                one_by_one[put[at]] = store.get(reader, f"m{at}", deleted=True)
         for _ in range(2):  # the second time every name is known
             assert store.get_rows(reader, rows) == one_by_one
     assert store.get_rows(ANN, []) == {}
@@ -250,7 +253,7 @@ def test_superseding_keeps_the_old_value_for_its_time(store: Store) -> None:
 
 
 def test_updating_keeps_versions_and_drops_vectors_of_another_text(store: Store) -> None:
-    store.put([entry("a", "one")])
+    rows = store.put([entry("a", "one")])
     store.record_usage(ANN, ["a"], at=NOW, retrieved=1)
     changed = replace(entry("a", "two"), vectors=())
     assert store.update(ANN, changed, at=NOW).usage.retrieved == 1
@@ -260,8 +263,8 @@ def test_updating_keeps_versions_and_drops_vectors_of_another_text(store: Store)
     seq = store.feed.seq()
     store.update(ANN, replace(entry("a", "three"), vectors=()), at=NOW)
     stale = np.ones((1, 8), np.float32)
-    assert store.feed.put_vectors(SPACE, [1], stale, seq=seq) == 0  # made from "two"
-    assert store.feed.put_vectors(SPACE, [1], stale, seq=store.feed.seq()) == 1
+    assert store.feed.put_vectors(SPACE, rows, stale, seq=seq) == 0  # made from "two"
+    assert store.feed.put_vectors(SPACE, rows, stale, seq=store.feed.seq()) == 1
     same = replace(entry("a", "three", title="T"), vectors=())
     store.update(ANN, same, at=NOW)
     assert len(store.feed.vectors(SPACE)[0]) == 1  # the text is the same
@@ -447,24 +450,25 @@ def test_failed_jobs_are_listed_with_why_newest_first(store: Store) -> None:
 def test_jobs_are_claimed_once_and_come_back_when_their_worker_dies(store: Store) -> None:
     first = store.jobs.enqueue("index", {"url": "a"}, at=NOW, key="a")
     assert store.jobs.enqueue("index", {"url": "a2"}, at=NOW, key="a") == first
-    assert store.jobs.enqueue("index", {"url": "a"}, at=NOW, key="a", scope=ANN) != first
+    other = store.jobs.enqueue("index", {"url": "a"}, at=NOW, key="a", scope=ANN)
+    assert other != first
     second = store.jobs.enqueue("embed", {}, at=NOW)
     job = store.jobs.claim(at=NOW, lease_seconds=10, kinds=["index"])
     assert job is not None
     assert (job.id, job.payload, job.attempts) == (first, {"url": "a"}, 1)
     claimed = [store.jobs.claim(at=NOW, lease_seconds=10) for _ in range(3)]
-    assert [job and job.id for job in claimed] == [2, second, None]
+    assert [job and job.id for job in claimed] == [other, second, None]
     again = store.jobs.claim(at=NOW + timedelta(seconds=10))
     assert again is not None
     assert (again.id, again.attempts) == (first, 2)
     store.jobs.done(first)
     store.jobs.done(first)
     store.jobs.fail(second, "no model", retry_at=None)
-    store.jobs.fail(2, "later", retry_at=NOW + timedelta(hours=1))
+    store.jobs.fail(other, "later", retry_at=NOW + timedelta(hours=1))
     assert store.jobs.counts() == {"waiting": 1, "running": 0, "failed": 1}
     retried = store.jobs.claim(at=NOW + timedelta(hours=1))
     assert retried is not None
-    assert (retried.id, retried.error) == (2, "later")
+    assert (retried.id, retried.error) == (other, "later")
 
 
 def test_snapshots_artifacts_and_links_are_seen_by_their_owner(store: Store) -> None:
@@ -614,10 +618,10 @@ def test_erasing_all_that_is_mine_leaves_nothing_of_mine(store: Store) -> None:
 
 def test_two_embedders_of_one_name_are_two_spaces(store: Store) -> None:
     other = EmbedderId(name="hash", version="2", dimensions=8)
-    store.put([entry("a")])
-    assert store.feed.missing_vectors(other) == (1,)
+    rows = store.put([entry("a")])
+    assert store.feed.missing_vectors(other) == rows
     assert len(store.feed.vectors(other)[0]) == 0
-    assert store.feed.put_vectors(other, [1, 99], np.ones((2, 8), np.float32)) == 1
+    assert store.feed.put_vectors(other, [*rows, 1 << 30], np.ones((2, 8), np.float32)) == 1
     assert store.feed.embedders() == (SPACE, other)
     assert store.feed.drop_vectors(SPACE) == 1
     assert store.feed.embedders() == (other,)
@@ -702,9 +706,9 @@ def test_an_export_that_cannot_clean_up_says_what_went_wrong_first(
 def test_an_export_can_be_given_to_somebody_else(tmp_path: Path, store: Store) -> None:
     path = exported(tmp_path)
     import_jsonl(store, path, analyse=make_entry, scope=BOB)
-    everyone = [m.scope for m in store.feed.texts(range(100)).values()]
+    everyone = [m.scope for m in store.feed.texts(store.feed.index_rows().rows.tolist()).values()]
     assert set(everyone) == {BOB}
-    taken = store.feed.texts(range(100)).values()
+    taken = store.feed.texts(store.feed.index_rows().rows.tolist()).values()
     assert {(m.visibility, m.origin) for m in taken} == {("private", "import")}
     assert all(source.visibility == "private" for source in store.upkeep.sources())
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from agentmem.base.checks import require_count, require_number, require_text
+from agentmem.base.checks import require_count, require_items, require_number, require_text
 from agentmem.base.errors import (
     InvalidInput,
     MissingExtra,
@@ -90,7 +90,7 @@ class SearchChain:
             self._clock, capacity=capacity, ttl_seconds=ttl_seconds
         )
         self._services: list[_Service] = []
-        for at, service in enumerate(services, start=1):
+        for at, service in enumerate(require_items(services, "services", "searches"), start=1):
             web = as_web(service)
             name = str(getattr(web, "name", "") or f"service {at}")
             self._services.append(_Service(name=name, web=web))

@@ -194,6 +194,11 @@ class Ledger:
         tally[2] += count
         return range(tally[2] - count + 1, tally[2] + 1)
 
+    def give_out(self, name: str, last: int) -> None:
+        """Count the keys up to `last` as given out, for rows that bring their own."""
+        tally = self._to_change(name)
+        tally[2] = max(tally[2], last)
+
     def seq(self) -> int:
         """How many rows and changes there ever were: grows with every write indexes must see."""
         return self.tally(MEMORIES.name)[2] + self.tally(CHANGES.name)[2]

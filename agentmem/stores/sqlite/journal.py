@@ -10,8 +10,10 @@ from typing import Any
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord
 from agentmem.base.types import UNUSED, Memory, Scope, visible
+from agentmem.stores.rows import usage_values
 from agentmem.stores.rules import (
     ADDED,
+    KEPT_RUNS,
     Item,
     JournalEntry,
     Relation,
@@ -35,7 +37,6 @@ from agentmem.stores.sqlite.reading import (
     read_memories,
     rows_by_id,
     rows_by_key,
-    usage_values,
 )
 from agentmem.stores.sqlite.schema import (
     INDEXED,
@@ -58,8 +59,6 @@ from agentmem.stores.values import (
     write_json,
 )
 
-KEPT_RUNS = 100
-"""Of one owner and kind; older ones can no longer be undone."""
 _FLAGGED = ("superseded_by", "valid_from", "valid_to", "deleted_at")
 
 

@@ -23,15 +23,20 @@ from agentmem.base.filters import (
 )
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import (
-    EMPTY,
     FORGOTTEN_AT,
     UNUSED,
     Memory,
     Scope,
-    Usage,
-    Visibility,
     may_see,
     visible,
+)
+from agentmem.stores.rows import (
+    NO_STRAND,
+    Owner,
+    Strand,
+    memory_of,
+    scope_values,
+    usage_of,
 )
 from agentmem.stores.sqlite.connection import Read, Row, Write, checked, corrupt, opened, seal
 from agentmem.stores.sqlite.schema import (
@@ -47,22 +52,14 @@ from agentmem.stores.sqlite.schema import (
 from agentmem.stores.values import (
     NO_POSITION,
     Version,
-    freeze_metadata,
     from_microseconds,
     memory_from_fields,
-    place_of,
     to_microseconds,
-    write_json,
 )
 
 # ----------------------------------------------------------------------------
 # Owners, strands and embedders as numbers, so that a row names each in a few bytes.
 
-
-Owner = tuple[Visibility, Scope]
-Strand = tuple[int, str, str]
-"""Owner, url and session: rows of one strand follow each other by place."""
-NO_STRAND: Strand = (0, "", "")
 
 _VISIBLE = """
     WHERE visibility = 'system'
@@ -81,18 +78,10 @@ _T = TypeVar("_T")
 KEPT_READERS = 256
 
 
-def scope_values(scope: Scope) -> tuple[str | None, ...]:
-    return scope.user_id, scope.project_id, scope.agent_id, scope.run_id
-
-
 def visible_owners(read: Read, scope: Scope) -> list[int]:
     """The owners whose memories a reader may see: `core.scope.visible`, in SQL (P24)."""
     found = read.rows(OWNERS, _VISIBLE, scope_values(scope))
     return sorted(row[0] for row in found)
-
-
-def owned_by(memory: Memory) -> Owner:
-    return memory.visibility, memory.scope
 
 
 def find_owner(read: Read, owner: Owner) -> int | None:
@@ -270,41 +259,6 @@ COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
 _OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
 
 
-def memory_values(memory: Memory) -> tuple[Any, ...]:
-    """The columns of a memory from `place` on; the row, id, owner and strand stand before."""
-    return (
-        place_of(memory),
-        memory.kind,
-        memory.origin,
-        memory.speaker,
-        to_microseconds(memory.created_at, "created_at"),
-        None if memory.valid_from is None else to_microseconds(memory.valid_from, "valid_from"),
-        None if memory.valid_to is None else to_microseconds(memory.valid_to, "valid_to"),
-        memory.supersedes,
-        memory.superseded_by,
-        None if memory.deleted_at is None else to_microseconds(memory.deleted_at, "deleted_at"),
-        float(memory.importance),
-        memory.content_hash,
-        memory.title,
-        write_json(memory.heading_path, "heading_path") if memory.heading_path else "[]",
-        write_json(memory.metadata, "metadata") if memory.metadata else "{}",
-        memory.text,
-        memory.summary,
-        memory.compressed,
-        memory.index,
-    )
-
-
-def usage_values(usage: Usage) -> tuple[Any, ...]:
-    last = usage.last_used_at
-    return (
-        usage.retrieved,
-        usage.cited,
-        usage.ignored,
-        None if last is None else to_microseconds(last, "last_used_at"),
-    )
-
-
 def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Memory]:
     """The memories of tested rows of the memories table, in their order."""
     if not rows:
@@ -313,11 +267,11 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
     owners = names.owners(read, [row[_OWNER] for row in rows])
     strands = names.strands(read, [strand for row in rows if (strand := row[_STRAND]) is not None])
     marks, numbers = among(keys)
-    usage = {row[0]: _usage(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
+    usage = {row[0]: usage_of(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
     cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
     try:
         return [
-            _memory(
+            memory_of(
                 row,
                 owners[row[_OWNER]],
                 NO_STRAND if row[_STRAND] is None else strands[row[_STRAND]],
@@ -328,16 +282,6 @@ def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Mem
         ]
     except (InvalidInput, ValueError, OverflowError, TypeError, KeyError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
-
-
-def _usage(row: Row) -> Usage:
-    _, retrieved, cited, ignored, last = row
-    return Usage(
-        retrieved=retrieved,
-        cited=cited,
-        ignored=ignored,
-        last_used_at=None if last is None else from_microseconds(last),
-    )
 
 
 def few_memories(
@@ -362,8 +306,8 @@ def few_memories(
                 return None
             if may_see(reader, *owner):
                 used = stored[_WIDTH:]
-                usage = UNUSED if used[0] is None else _usage(checked(USAGE, used))
-                found[row[0]] = _memory(row, owner, strand, usage, row[_TEXT])
+                usage = UNUSED if used[0] is None else usage_of(checked(USAGE, used))
+                found[row[0]] = memory_of(row, owner, strand, usage, row[_TEXT])
     except (InvalidInput, ValueError, OverflowError) as error:
         raise corrupt(f"a row cannot be read ({error})") from error
     return found
@@ -398,43 +342,6 @@ def seen_rows(read: Read, names: NameCache, rows: Sequence[Row], reader: Scope) 
     owners = names.owners(read, [row[_OWNER] for row in rows])
     seen = {number for number, owner in owners.items() if may_see(reader, *owner)}
     return [row for row in rows if row[_OWNER] in seen]
-
-
-def _memory(row: Row, owner: Owner, strand: Strand, usage: Usage, text: str) -> Memory:
-    (
-        _, memory_id, _, _, place, kind, origin, speaker, created_at, valid_from,
-        valid_to, supersedes, superseded_by, deleted_at, importance, content_hash, title,
-        heading_path, metadata, _, summary, compressed, index,
-    ) = row  # fmt: skip
-    visibility, scope = owner
-    _, url, session = strand
-    return Memory(
-        id=memory_id,
-        text=text,
-        created_at=from_microseconds(created_at),
-        kind=kind,
-        scope=scope,
-        visibility=visibility,
-        origin=origin,
-        summary=summary,
-        compressed=compressed,
-        index=index,
-        source_url=url,
-        title=title,
-        heading_path=() if heading_path == "[]" else tuple(json.loads(heading_path)),
-        speaker=speaker,
-        session=session,
-        position=None if place == NO_POSITION else place,
-        importance=importance,
-        valid_from=None if valid_from is None else from_microseconds(valid_from),
-        valid_to=None if valid_to is None else from_microseconds(valid_to),
-        supersedes=supersedes,
-        superseded_by=superseded_by,
-        deleted_at=None if deleted_at is None else from_microseconds(deleted_at),
-        content_hash=content_hash,
-        usage=usage,
-        metadata=EMPTY if metadata == "{}" else freeze_metadata(json.loads(metadata)),
-    )
 
 
 def rows_by_id(read: Read, ids: Collection[str]) -> dict[str, Row]:
@@ -520,6 +427,10 @@ def history(read: Read, scope: Scope, row: int) -> tuple[Version, ...]:
     return tuple(version for version in versions if visible(version.memory, scope))
 
 
+MOST_ROWS = 2**62
+"""SQLite counts no further than twice this."""
+
+
 def select_rows(
     read: Read, names: NameCache, selection: Selection, *, order: str = "m.row", limit: int = -1
 ) -> list[int]:
@@ -533,7 +444,7 @@ def select_rows(
     if selection.where == ALWAYS:
         found = read.execute(
             f"SELECT m.row FROM memories AS m WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608 # our own names
-            (*values, limit),
+            (*values, min(limit, MOST_ROWS)),
         )
         return [row for (row,) in found]
     necessary, more = _necessary(selection.where)
@@ -681,7 +592,6 @@ def _reader(read: Read, names: NameCache, columns: Sequence[str], row: Row) -> C
 
 
 def _in_python(name: str, value: Any) -> Any:
-    from agentmem.stores.values import NO_POSITION
 
     if value is None or (name == "position" and value == NO_POSITION):
         return MISSING

@@ -377,9 +377,9 @@ class SqliteUpkeep:
     def backup(self, path: Path, /) -> None:
         """A consistent copy at `path`, made while others read and write; never half a file."""
         target = final_path(Path(path))
-        if target.exists():
-            raise _taken(target)
         try:
+            if target.exists():
+                raise _taken(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             with self._database.read() as read, new_file(target, replace=False) as temporary:
                 write_copy(read.connection, temporary)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, is_cold, memory_to_fields, visible
+from agentmem.stores.rows import Owner, memory_values, owned_by, usage_values
 from agentmem.stores.rules import (
     current_again,
     refuse_cycles,
@@ -33,19 +34,15 @@ from agentmem.stores.sqlite.reading import (
     COLUMN,
     INTEGERS,
     NameCache,
-    Owner,
     all_embedders,
     find_owner,
     integers,
     intern_embedder,
     intern_owner,
     intern_strands,
-    memory_values,
-    owned_by,
     pack_text,
     read_memories,
     rows_by_id,
-    usage_values,
 )
 from agentmem.stores.sqlite.schema import (
     COLD,

@@ -1,0 +1,699 @@
+"""Connections, transactions and their errors: the only file that talks to psycopg.
+
+No session state is relied on: what a transaction needs it sets for itself, so a pooler
+may give each transaction another connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agentmem.base.errors import (
+    InvalidInput,
+    MissingExtra,
+    NotAStore,
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from agentmem.stores.postgres.schema import (
+    LOCK,
+    MIGRATIONS,
+    OLDEST_SERVER,
+    OLDEST_VECTOR,
+    ROLE,
+    SCHEMA,
+    TABLES,
+    Step,
+    granted,
+    guarded,
+)
+from agentmem.stores.values import Operation
+
+try:
+    import psycopg
+    from psycopg import conninfo, sql
+    from psycopg import errors as pg
+    from psycopg.types.string import StrDumper, TextLoader
+    from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+except ImportError:
+    raise MissingExtra("psycopg", extra="postgres", purpose="A store in PostgreSQL") from None
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+_LOOK_SECONDS = 0.5
+MOST_TRIES = 8
+"""A transaction that lost against another one is tried so often."""
+KEPT_CHANGES = 100_000
+_RETRIED = (pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation)
+"""A row that was referred to and is gone has a new number, or none: looked up again, it is right.
+"""
+
+
+# ----------------------------------------------------------------------------
+# Text of any kind: PostgreSQL has no NUL, our texts do.
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\x01", "\x01\x02").replace("\x00", "\x01\x03")
+
+
+def _plain(text: str) -> str:
+    return text.replace("\x01\x03", "\x00").replace("\x01\x02", "\x01")
+
+
+class _Dumper(StrDumper):
+    def dump(self, obj: str) -> Any:
+        return super().dump(_escaped(obj) if "\x00" in obj or "\x01" in obj else obj)
+
+
+class _Loader(TextLoader):
+    def load(self, data: Any) -> Any:
+        text = str(bytes(data), "utf-8")
+        return _plain(text) if "\x01" in text else text
+
+
+class _BinaryLoader(_Loader):
+    format = psycopg.pq.Format.BINARY
+
+
+def digest(*parts: str | None) -> bytes:
+    """A key of sixteen bytes for texts of any length."""
+    written = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = b"" if part is None else part.encode("utf-8")
+        written.update(f"{'-' if part is None else len(data)}:".encode() + data)
+    return written.digest()
+
+
+# ----------------------------------------------------------------------------
+# One transaction.
+
+
+class Transaction:
+    """Statements that happen together; the tenant is a parameter of every one of them.
+
+    `log` says which rows indexes must look at again; the lines are numbered when
+    the transaction ends, one transaction of a tenant after the other, so that the
+    numbers come in the order of the commits.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
+        self._connection = connection
+        self._tenant = tenant
+        self._lines: list[tuple[Operation, int, int]] = []
+
+    def all(self, statement: str, /, **values: Any) -> list[Row]:
+        """What a statement gives."""
+        return self._execute(statement, values).fetchall()
+
+    def one(self, statement: str, /, **values: Any) -> Row | None:
+        """The first row a statement gives, if any."""
+        found: Row | None = self._execute(statement, values).fetchone()
+        return found
+
+    def run(self, statement: str, /, **values: Any) -> int:
+        """How many rows a statement touched."""
+        return int(self._execute(statement, values).rowcount)
+
+    def insert(self, table: str, columns: Mapping[str, str], rows: Collection[Row], /) -> None:
+        """Add rows in one statement; `columns` has the type of each. (COPY knows no policies.)"""
+        if not rows:
+            return
+        taken = zip(*rows, strict=True)
+        arrays = {f"c{n}": list(column) for n, column in enumerate(taken)}
+        marks = [
+            f"%(c{n})s::{'text' if kind == 'halfvec' else kind}[]"
+            for n, kind in enumerate(columns.values())
+        ]
+        chosen = [f"{n}::halfvec" if kind == "halfvec" else n for n, kind in columns.items()]
+        listed = ", ".join(columns)
+        self.run(
+            f"INSERT INTO {table} (tenant, {listed}) SELECT %(tenant)s, {', '.join(chosen)} "  # noqa: S608 # our own names
+            f"FROM unnest({', '.join(marks)}) AS new({listed})",
+            **arrays,
+        )
+
+    def log(self, operation: Operation, rows: Collection[int]) -> None:
+        """Tell indexes that `rows` changed; neighbouring rows make one line."""
+        start = len(self._lines)
+        for row in sorted(set(rows)):
+            if len(self._lines) > start and self._lines[-1][2] == row - 1:
+                self._lines[-1] = (operation, self._lines[-1][1], row)
+            else:
+                self._lines.append((operation, row, row))
+
+    def seq(self) -> int:
+        """Number the lines so far; whoever else changes this tenant waits from here on."""
+        lines, self._lines = self._lines, []
+        found = self.one(
+            """WITH now AS (
+                UPDATE tenants SET seq = seq + %(count)s WHERE tenant = %(tenant)s RETURNING seq
+            ), noted AS (
+                INSERT INTO changes (tenant, seq, operation, first, last)
+                SELECT %(tenant)s, now.seq - %(count)s + n, operation, first, last
+                FROM now, unnest(%(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])
+                    WITH ORDINALITY AS line(operation, first, last, n)
+            ) SELECT seq FROM now""",
+            count=len(lines),
+            operations=[line[0] for line in lines],
+            firsts=[line[1] for line in lines],
+            lasts=[line[2] for line in lines],
+        )
+        if found is None:
+            raise StoreCorrupt("The tenant's line is gone.", remedy="Open the store again.")
+        last = int(found[0])
+        if last // 4096 != (last - len(lines)) // 4096 and last > KEPT_CHANGES:
+            self._forget_old(last - KEPT_CHANGES)
+        return last
+
+    def _forget_old(self, last: int) -> None:
+        self.run("DELETE FROM changes WHERE tenant = %(tenant)s AND seq <= %(last)s", last=last)
+        self.run("UPDATE tenants SET log_from = %(last)s WHERE tenant = %(tenant)s", last=last)
+
+    def finish(self) -> None:
+        """Number what was not numbered yet."""
+        if self._lines:
+            self.seq()
+
+    def _execute(self, statement: str, values: dict[str, Any]) -> psycopg.Cursor[Any]:
+        values["tenant"] = self._tenant
+        cursor = self._connection.cursor(binary=True)
+        return cursor.execute(statement, values)
+
+
+# ----------------------------------------------------------------------------
+# The pool.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """What was found out about the server when the pool was opened."""
+
+    pool: ConnectionPool[psycopg.Connection[Any]]
+    dsn: str
+    pid: int
+    begin: str
+    iterative: bool
+
+
+class PostgresDatabase:
+    """Transactions on one tenant of a database, connected to when it is first asked.
+
+    Reads may go to a replica (`read_dsn`): a read waits until the replica has the
+    last write of this object, at most `replica_seconds`, then asks the primary.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        tenant: str,
+        read_dsn: str | None = None,
+        connections: int = 10,
+        busy_seconds: float = 30.0,
+        replica_seconds: float = 1.0,
+        migrations: tuple[Step, ...] = MIGRATIONS,
+        migrate: bool = True,
+        durable: bool = True,
+    ) -> None:
+        self.dsn = dsn
+        self.tenant = tenant
+        self.busy_seconds = busy_seconds
+        self.where = described(dsn)
+        self._read_dsn = read_dsn
+        self._connections = connections
+        self._replica_seconds = replica_seconds
+        self._migrations = migrations
+        self._migrate = migrate
+        self._durable = durable
+        self._lock = threading.RLock()
+        self._ready: _Ready | None = None
+        self._replica: _Ready | None = None
+        self._written: str | None = None
+        self.closed = False
+
+    # -- transactions -----------------------------------------------------------------
+
+    def read(self, call: Callable[[Transaction], T]) -> T:
+        """What `call` gives of one state of the database."""
+        return self._tried(call, read=True)
+
+    def write(self, call: Callable[[Transaction], T]) -> T:
+        """What `call` gives, all of it written or nothing; it may be called more than once."""
+        return self._tried(call, read=False)
+
+    @contextmanager
+    def one_state(self) -> Iterator[Transaction]:
+        """A transaction that reads, for as long as it takes; nothing is tried again."""
+        ready = self.ready()
+        with (
+            as_our_errors(self.where),
+            ready.pool.connection(timeout=self.busy_seconds) as connection,
+        ):
+            connection.execute(ready.begin.format(_READ))
+            yield Transaction(connection, self.tenant)
+            connection.execute("COMMIT")
+
+    def _tried(self, call: Callable[[Transaction], T], *, read: bool) -> T:
+        deadline = time.monotonic() + self.busy_seconds
+        for attempt in range(MOST_TRIES):
+            ready = self._reading() if read else self.ready()
+            try:
+                return self._once(ready, call, read=read)
+            except _RETRIED as error:
+                last: Exception = error
+            except _Stale as error:  # the pool held a connection that had ended meanwhile
+                last = error
+                self._let_go(ready)
+                continue
+            if time.monotonic() > deadline:
+                break
+            time.sleep(random.uniform(0, 0.005 * 2**attempt))  # noqa: S311 - no secret
+        if isinstance(last, _Stale):
+            raise unavailable(self.where, last) from last.__cause__
+        raise StoreBusy(
+            f"Others changed the same rows of {self.where} {MOST_TRIES} times in a row.",
+            remedy="Try again.",
+        ) from last
+
+    def _let_go(self, ready: _Ready) -> None:
+        """Forget a pool whose connections ended; the next call sees whether anybody is there."""
+        with self._lock:
+            self._ready = None if self._ready is ready else self._ready
+            self._replica = None if self._replica is ready else self._replica
+        ready.pool.close(0)
+
+    def _taken(self, ready: _Ready) -> psycopg.Connection[Any]:
+        """A connection of the pool; while none comes, a look whether the server is there at all."""
+        deadline = time.monotonic() + self.busy_seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return ready.pool.getconn(timeout=max(0.01, min(_LOOK_SECONDS, left)))
+            except PoolClosed as error:
+                if self.closed:
+                    raise
+                raise _Stale("the pool was let go") from error
+            except PoolTimeout:
+                if left < _LOOK_SECONDS:
+                    raise
+                try:
+                    _connected(ready.dsn).close()
+                except psycopg.OperationalError as error:
+                    self._let_go(ready)
+                    raise translated(error, self.where) from error
+
+    def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
+        with as_our_errors(self.where):
+            connection = self._taken(ready)
+        try:
+            try:
+                connection.execute(ready.begin.format(_READ if read else _WRITE))
+            except (psycopg.OperationalError, pg.AdminShutdown) as error:
+                if connection.closed or connection.broken:
+                    raise _Stale(str(error)) from error
+                raise
+            transaction = Transaction(connection, self.tenant)
+            result = call(transaction)
+            transaction.finish()
+            self._commit(connection, read=read)
+            return result
+        except _RETRIED:
+            raise
+        except psycopg.Error as error:
+            if connection.closed:
+                self._let_go(ready)
+            raise translated(error, self.where) from error
+        finally:
+            if not connection.closed and connection.info.transaction_status != 0:
+                _roll_back(connection)
+            ready.pool.putconn(connection)
+
+    def _commit(self, connection: psycopg.Connection[Any], *, read: bool) -> None:
+        if read or self._read_dsn is None:
+            connection.execute("COMMIT")
+            return
+        cursor = connection.execute("COMMIT; SELECT pg_current_wal_insert_lsn()::text")
+        cursor.nextset()
+        found = cursor.fetchone()
+        if found is not None:
+            self._written = str(found[0])
+
+    def lsn(self) -> str | None:
+        """Where the log stood after the last write of this object, with a replica only."""
+        return self._written
+
+    # -- opening ----------------------------------------------------------------------
+
+    def ready(self) -> _Ready:
+        """The pool of the primary, with tables that are as they must be."""
+        with self._lock:
+            if self.closed:
+                raise closed(self.where)
+            if self._ready is None or self._ready.pid != os.getpid():
+                self._ready = self._opened(self.dsn, primary=True)
+            return self._ready
+
+    @property
+    def iterative(self) -> bool:
+        """Whether the server's pgvector goes on looking when a filter left too few."""
+        return self.ready().iterative
+
+    def _reading(self) -> _Ready:
+        primary = self.ready()
+        if self._read_dsn is None:
+            return primary
+        try:
+            with self._lock:
+                if self._replica is None or self._replica.pid != os.getpid():
+                    self._replica = self._opened(self._read_dsn, primary=False)
+                replica = self._replica
+            return replica if self._caught_up(replica) else primary
+        except (StoreError, psycopg.Error, PoolTimeout, PoolClosed):
+            return primary  # it is not there, or has not heard of the tables yet
+
+    def _caught_up(self, replica: _Ready) -> bool:
+        """Wait for what was written here last; false when it takes too long."""
+        wanted = self._written
+        if wanted is None:
+            return True
+        deadline = time.monotonic() + self._replica_seconds
+        with replica.pool.connection(timeout=self._replica_seconds) as connection:
+            while True:
+                found = connection.execute(
+                    "SELECT coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, true)", (wanted,)
+                ).fetchone()
+                if found is not None and found[0]:
+                    return True
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.002)
+
+    def _opened(self, dsn: str, *, primary: bool) -> _Ready:
+        pool = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=self._connections,
+            timeout=self.busy_seconds,
+            max_waiting=0,
+            configure=_configure,
+            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
+            open=False,
+            num_workers=1,
+            name=f"agentmem-{'write' if primary else 'read'}",
+        )
+        try:
+            with as_our_errors(self.where), _connected(dsn) as connection:
+                _require_server(connection)
+                if primary and self._migrate:
+                    migrate(connection, self._migrations)
+                version = _version(connection)
+                self._require_version(version)
+                role = _may_become(connection)
+                iterative = _vector_version(connection) >= (0, 8)
+                begin = _begin(self.tenant, role, durable=self._durable)
+                if primary:
+                    connection.execute(begin.format(_WRITE))
+                    connection.execute(
+                        "INSERT INTO tenants (tenant) VALUES (%s) ON CONFLICT DO NOTHING",
+                        (self.tenant,),
+                    )
+                    connection.execute("COMMIT")
+                pool.open()
+        except BaseException:
+            pool.close(0)
+            raise
+        return _Ready(pool=pool, dsn=dsn, pid=os.getpid(), begin=begin, iterative=iterative)
+
+    def _require_version(self, version: int) -> None:
+        known = len(self._migrations)
+        if version > known:
+            raise StoreTooNew(
+                f"{self.where} has tables of version {version}; this package knows {known}.",
+                remedy="Upgrade agentmem on this machine.",
+            )
+        if version < known:
+            raise NotAStore(
+                f"{self.where} has {'no tables of agentmem' if not version else 'older tables'}.",
+                remedy="Run `agentmem migrate --store DSN` as a role that may create them.",
+            )
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the tables up to date; from which version, to which."""
+        with as_our_errors(self.where), _connected(self.dsn) as connection:
+            _require_server(connection)
+            return migrate(connection, self._migrations)
+
+    def apart(self, call: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """`call` with a connection of its own, outside any transaction."""
+        self.ready()
+        with as_our_errors(self.where), _connected(self.dsn) as connection:
+            return call(connection)
+
+    def close(self) -> None:
+        """Close every connection; a second time does nothing."""
+        with self._lock:
+            self.closed = True
+            for ready in (self._ready, self._replica):
+                if ready is not None and ready.pid == os.getpid():
+                    ready.pool.close(5)
+            self._ready = self._replica = None
+
+    def has_connections(self) -> bool:
+        return self._ready is not None and self._ready.pid == os.getpid()
+
+
+_READ, _WRITE = "REPEATABLE READ READ ONLY", "READ COMMITTED READ WRITE"
+
+
+class _Stale(Exception):
+    """The connection had ended before the transaction began."""
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    adapters = connection.adapters
+    adapters.register_dumper(str, _Dumper)
+    for name in ("text", "varchar"):
+        adapters.register_loader(name, _Loader)
+        adapters.register_loader(name, _BinaryLoader)
+
+
+def _connected(dsn: str) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(dsn, autocommit=True, prepare_threshold=None, connect_timeout=10)
+    _configure(connection)
+    return connection
+
+
+def _roll_back(connection: psycopg.Connection[Any]) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
+def _begin(tenant: str, role: str | None, *, durable: bool) -> str:
+    """What opens a transaction, in one message; `{}` is its kind."""
+    quoted = sql.quote(_escaped(tenant)).replace("{", "{{").replace("}", "}}")
+    return (
+        "BEGIN ISOLATION LEVEL {}; "
+        f"SET LOCAL search_path = {SCHEMA}, public, pg_temp; "
+        f"SET LOCAL agentmem.tenant = {quoted}"
+        + (f"; SET LOCAL ROLE {role}" if role else "")
+        + ("" if durable else "; SET LOCAL synchronous_commit = off")
+    )
+
+
+# ----------------------------------------------------------------------------
+# Tables.
+
+
+def migrate(
+    connection: psycopg.Connection[Any], migrations: tuple[Step, ...] = MIGRATIONS
+) -> tuple[int, int]:
+    """Bring the tables up to date, one process at a time; from which version, to which."""
+    before = _version(connection)
+    if before >= len(migrations):
+        return before, before
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        before = _version(connection)
+        if before >= len(migrations):
+            return before, before
+        if not before:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(f"SET LOCAL search_path = {SCHEMA}, public")
+        if not before:
+            connection.execute("CREATE TABLE version (version integer NOT NULL)")
+            connection.execute("INSERT INTO version VALUES (0)")
+        _require_vector(connection)
+        for step in migrations[before:]:
+            for statement in step:
+                connection.execute(statement)
+        for table in TABLES:
+            for statement in guarded(table):
+                connection.execute(statement)
+        connection.execute("UPDATE version SET version = %s", (len(migrations),))
+        role = _role(connection)
+        if role is not None:
+            for statement in granted(role):
+                connection.execute(statement)
+    return before, len(migrations)
+
+
+def _role(connection: psycopg.Connection[Any]) -> str | None:
+    """The role that transactions become, made if it may be; None without the right to do so."""
+    try:
+        with connection.transaction():
+            if not connection.execute(
+                "SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)
+            ).fetchone():
+                connection.execute(f"CREATE ROLE {ROLE} NOLOGIN")
+    except (pg.InsufficientPrivilege, pg.DuplicateObject, pg.UniqueViolation):
+        pass
+    if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
+        return None
+    try:
+        with connection.transaction():
+            connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
+    except (pg.InsufficientPrivilege, pg.InternalError_):
+        pass
+    return ROLE
+
+
+def _may_become(connection: psycopg.Connection[Any]) -> str | None:
+    """The role without rights of its own, if this login may become it.
+
+    A login that may not is held by the policies all the same, unless it is a
+    superuser or bypasses them: then it is refused.
+    """
+    found = connection.execute(
+        """SELECT (SELECT pg_has_role(r.oid, 'MEMBER') FROM pg_roles r WHERE r.rolname = %s),
+            (SELECT u.rolsuper OR u.rolbypassrls FROM pg_roles u WHERE u.rolname = current_user)""",
+        (ROLE,),
+    ).fetchone()
+    member, unbound = found or (False, False)
+    if member:
+        return ROLE
+    if unbound:
+        raise StoreReadOnly(
+            "This login sees the rows of every tenant and may not become a role that does not.",
+            remedy=f"Run `agentmem migrate`, or GRANT {ROLE} to it.",
+        )
+    return None
+
+
+def _version(connection: psycopg.Connection[Any]) -> int:
+    found = connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.version",)).fetchone()
+    if found is None or found[0] is None:
+        return 0
+    row = connection.execute(f"TABLE {SCHEMA}.version").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _require_server(connection: psycopg.Connection[Any]) -> None:
+    if connection.info.server_version < OLDEST_SERVER:
+        raise StoreTooNew(
+            f"PostgreSQL {connection.info.server_version // 10000} is too old.",
+            remedy="Use PostgreSQL 15 or newer.",
+        )
+
+
+def _vector_version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
+    found = connection.execute(
+        "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+    ).fetchone()
+    return tuple(map(int, re.findall(r"\d+", found[0])[:2])) if found else (0,)
+
+
+def _require_vector(connection: psycopg.Connection[Any]) -> None:
+    if _vector_version(connection) < OLDEST_VECTOR:
+        raise StoreError("pgvector is too old.", remedy="ALTER EXTENSION vector UPDATE (0.7+).")
+
+
+# ----------------------------------------------------------------------------
+# PostgreSQL's errors as ours, in one place.
+
+
+def described(dsn: str) -> str:
+    """A DSN without its password."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        raise InvalidInput(
+            "store", "…", f"is no connection string ({str(error).strip()})",
+            remedy="Write postgresql://user@host/database.",
+        ) from None  # fmt: skip
+    host = parts.get("host") or "localhost"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{host if not str(host).startswith('/') else ''}{port}/" + str(
+        parts.get("dbname") or ""
+    )
+
+
+def unavailable(where: str, error: object) -> StoreUnavailable:
+    said = " ".join(str(error).split())
+    return StoreUnavailable(
+        f"{where} cannot be reached ({said}).",
+        remedy="Check that the server runs; the next call tries again.",
+    )
+
+
+def closed(where: str) -> StoreClosed:
+    return StoreClosed(f"{where} was closed.", remedy="Open it again with agentmem.open().")
+
+
+def translated(error: Exception, where: str) -> StoreError | InvalidInput:
+    """The typed error for what the server or the driver said."""
+    said = " ".join(str(error).split())
+    if isinstance(error, PoolTimeout):
+        return StoreBusy(
+            f"All connections to {where} were in use for too long.",
+            remedy="Try again, or allow more connections.",
+        )
+    if isinstance(error, PoolClosed):
+        return closed(where)
+    if isinstance(error, pg.LockNotAvailable | pg.QueryCanceled | pg.TooManyConnections):
+        return StoreBusy(f"{where} did not answer in time ({said}).", remedy="Try again.")
+    if isinstance(error, pg.DiskFull | pg.OutOfMemory):
+        return StoreFull(f"There is no room left for {where}.", remedy="Free some space.")
+    if isinstance(error, pg.InsufficientPrivilege | pg.ReadOnlySqlTransaction):
+        return StoreReadOnly(f"{where} may not be changed ({said}).", remedy="Check the grants.")
+    if isinstance(error, pg.UndefinedFile | pg.FeatureNotSupported):
+        return StoreError(f"{where}: {said}.", remedy="Install the pgvector extension.")
+    if isinstance(error, pg.DataCorrupted | pg.IndexCorrupted):
+        return StoreCorrupt(f"{where} is damaged ({said}).", remedy="Restore a backup.")
+    if isinstance(error, pg.ProgramLimitExceeded):
+        return InvalidInput("text", "…", f"is larger than PostgreSQL can keep ({said})")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return unavailable(where, said)
+    return StoreError(f"{where}: {said}.", remedy="Run `agentmem doctor`.")
+
+
+class as_our_errors:  # noqa: N801 - used as `with typed(where):`
+    """Raise our errors for the driver's inside the block."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, psycopg.Error | PoolTimeout | PoolClosed):
+            raise translated(error, self._where) from error

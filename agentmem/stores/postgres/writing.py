@@ -1,0 +1,698 @@
+"""Adding, changing and hiding memories, inside one transaction."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from agentmem.base.errors import DuplicateRecord
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
+from agentmem.stores.postgres.connection import Transaction, digest, pg
+from agentmem.stores.postgres.reading import (
+    COLUMNS,
+    StoredRow,
+    by_ids,
+    find,
+    find_owner,
+    find_where,
+    owner_key,
+)
+from agentmem.stores.rows import Owner, memory_values, owned_by, scope_values, usage_values
+from agentmem.stores.rules import (
+    Edge,
+    current_again,
+    refuse_cycles,
+    superseding,
+    supersession_edges,
+    updated,
+)
+from agentmem.stores.values import (
+    COUNT_LIMIT,
+    DELETED,
+    Entry,
+    Source,
+    SourceReport,
+    flags_of,
+    index_head,
+    pack,
+    pack_terms,
+    shorten,
+    to_microseconds,
+    unpack_terms,
+    write_json,
+)
+
+_TYPES = {
+    "row": "bigint", "key": "bytea", **dict.fromkeys(COLUMNS, "text"), "owner": "integer",
+    "strand": "bigint", "place": "bigint", "created_at": "bigint", "valid_from": "bigint",
+    "valid_to": "bigint", "deleted_at": "bigint", "importance": "double precision",
+    "flags": "integer", "length": "integer", "indexed": "bytea",
+}  # fmt: skip
+_VECTORS = {
+    "embedder": "integer", "row": "bigint", "owner": "integer", "shared": "boolean",
+    "flags": "integer", "half": "halfvec", "wide": "bytea",
+}  # fmt: skip
+_POSTINGS = {
+    "owner": "integer", "term": "bigint", "row": "bigint", "count": "smallint",
+    "length": "integer", "flags": "integer",
+}  # fmt: skip
+_UPDATE = (
+    "UPDATE memories SET "  # noqa: S608 # our own names
+    f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'length', 'indexed'))} "
+    "WHERE tenant = %(tenant)s AND row = %(row)s"
+)
+Place = tuple[int, int | None, int, int]
+"""Owner, strand, place and row: where a memory stands among its neighbours."""
+
+
+# ----------------------------------------------------------------------------
+# Owners, strands and embedders by number.
+
+
+def intern_owner(transaction: Transaction, owner: Owner) -> int:
+    """The number of this owner, new if it has none yet."""
+    found = find_owner(transaction, owner)
+    while found is None:
+        visibility, scope = owner
+        user, project, agent, run = scope_values(scope)
+        transaction.run(
+            """INSERT INTO owners
+                (tenant, key, visibility, user_id, project_id, agent_id, run_id)
+            VALUES (%(tenant)s, %(key)s, %(visibility)s, %(user)s, %(project)s, %(agent)s, %(run)s)
+            ON CONFLICT (tenant, key) DO NOTHING""",
+            key=owner_key(owner),
+            visibility=visibility,
+            user=user,
+            project=project,
+            agent=agent,
+            run=run,
+        )
+        found = find_owner(transaction, owner)
+    return found
+
+
+def intern_strand(transaction: Transaction, owner: int, url: str, session: str) -> int | None:
+    """The number of this place where memories follow each other; None for no url and session."""
+    if not url and not session:
+        return None
+    key = digest(str(owner), url, session)
+    while True:
+        found = transaction.one(
+            "SELECT strand FROM strands WHERE tenant = %(tenant)s AND key = %(key)s", key=key
+        )
+        if found is not None:
+            return int(found[0])
+        transaction.run(
+            """INSERT INTO strands (tenant, key, owner, url, session)
+            VALUES (%(tenant)s, %(key)s, %(owner)s, %(url)s, %(session)s)
+            ON CONFLICT (tenant, key) DO NOTHING""",
+            key=key,
+            owner=owner,
+            url=url,
+            session=session,
+        )
+
+
+def embedder_number(embedder: EmbedderId) -> int:
+    """The number of a vector space, the same in every tenant, so that they share an index."""
+    key = digest(embedder.name, embedder.version, str(embedder.dimensions))
+    return int.from_bytes(key[:4], "little") >> 1
+
+
+def intern_embedder(transaction: Transaction, embedder: EmbedderId) -> int:
+    """The number of this vector space, noted as one that the tenant uses."""
+    number = embedder_number(embedder)
+    new = transaction.run(
+        """INSERT INTO embedders (tenant, embedder, name, version, dimensions)
+        VALUES (%(tenant)s, %(number)s, %(name)s, %(version)s, %(dimensions)s)
+        ON CONFLICT (tenant, embedder) DO NOTHING""",
+        number=number,
+        name=embedder.name,
+        version=embedder.version,
+        dimensions=embedder.dimensions,
+    )
+    if new:
+        transaction.run(
+            "SELECT index_vectors(%(number)s, %(dimensions)s)",
+            number=number,
+            dimensions=embedder.dimensions,
+        )
+    return number
+
+
+# ----------------------------------------------------------------------------
+# New rows.
+
+
+class _Names:
+    """The numbers that the rows of one transaction belong to, each looked up once."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._owners: dict[Owner, int] = {}
+        self._strands: dict[tuple[int, str, str], int | None] = {}
+
+    def of(self, memory: Memory) -> tuple[int, int | None]:
+        owner = owned_by(memory)
+        if owner not in self._owners:
+            self._owners[owner] = intern_owner(self._transaction, owner)
+        place = (self._owners[owner], memory.source_url, memory.session)
+        if place not in self._strands:
+            self._strands[place] = intern_strand(self._transaction, *place)
+        return place[0], self._strands[place]
+
+
+def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Store checked entries under new rows."""
+    if not entries:
+        return ()
+    refuse_circles(
+        transaction, [edge for entry in entries for edge in supersession_edges(entry.memory)]
+    )
+    names = _Names(transaction)
+    places = [names.of(entry.memory) for entry in entries]
+    rows = _new_rows(transaction, len(entries))
+    stored = [
+        _values(entry.memory, row, owner, strand, pack(entry, owner=owner, strand=strand or 0))
+        for row, entry, (owner, strand) in zip(rows, entries, places, strict=True)
+    ]
+    _insert(transaction, stored)
+    add_vectors(
+        transaction,
+        [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
+    )
+    for row, entry in zip(rows, entries, strict=True):
+        if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
+            set_usage(transaction, row, entry.memory.usage)
+        for version in entry.versions:
+            keep_version(transaction, row, version.memory, version.replaced_at)
+    transaction.log("put", rows)
+    after = followers(transaction, [_place(one) for one in stored])
+    transaction.log("update", after - set(rows))
+    return tuple(rows)
+
+
+def _new_rows(transaction: Transaction, count: int) -> list[int]:
+    found = transaction.all(
+        "SELECT nextval(pg_get_serial_sequence('memories', 'row')) "
+        "FROM generate_series(1, %(count)s)",
+        count=count,
+    )
+    return [row for (row,) in found]
+
+
+def _values(
+    memory: Memory, row: int, owner: int, strand: int | None, indexed: bytes
+) -> dict[str, Any]:
+    columns = (memory.id, owner, strand, *memory_values(memory))
+    return {
+        "row": row,
+        "key": digest(memory.id),
+        **dict(zip(COLUMNS, columns, strict=True)),
+        "flags": flags_of(memory),
+        "length": unpack_terms(indexed)["length"],
+        "indexed": indexed,
+    }
+
+
+def _place(values: dict[str, Any]) -> Place:
+    return values["owner"], values["strand"], values["place"], values["row"]
+
+
+def insert_columns(
+    transaction: Transaction, rows: Iterable[tuple[int, Sequence[Any], bytes]]
+) -> None:
+    """Store memories under rows of their own: the columns after the row, and the index blob."""
+    stored = []
+    for row, columns, indexed in rows:
+        values = dict(zip(COLUMNS, columns, strict=True))
+        head = index_head(indexed)
+        known = {"row": row, "key": digest(values["id"]), **values}
+        stored.append({**known, **head, "indexed": indexed})
+    _insert(transaction, stored)
+
+
+def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
+    taken = by_ids(transaction, [one["id"] for one in stored])
+    if taken:
+        raise DuplicateRecord(next(iter(taken)))
+    try:
+        transaction.insert("memories", _TYPES, [tuple(one.values()) for one in stored])
+    except pg.UniqueViolation as error:
+        raise DuplicateRecord(stored[0]["id"]) from error  # of one that came at the same moment
+    _add_terms(transaction, stored)
+
+
+def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
+    """Note the words and speakers of rows that were stored."""
+    lines: list[tuple[int, ...]] = []
+    for one in stored:
+        held = unpack_terms(one["indexed"])
+        size = len(held["frequencies"]) // 2
+        counts = struct.unpack(f"<{size}H", held["frequencies"])
+        lines += [
+            (one["owner"], term, one["row"], min(max(count, 1), COUNT_LIMIT), one["length"],
+             one["flags"])
+            for term, count in zip(struct.unpack(f"<{size}q", held["terms"]), counts, strict=True)
+        ]  # fmt: skip
+    transaction.insert("postings", _POSTINGS, lines)
+    spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
+    if spoken:
+        transaction.run(
+            """INSERT INTO speakers (tenant, owner, key, speaker)
+            SELECT %(tenant)s, * FROM unnest(%(owners)s::integer[], %(keys)s::bytea[],
+                %(names)s::text[]) ON CONFLICT (tenant, owner, key) DO NOTHING""",
+            owners=[owner for owner, _ in spoken],
+            keys=[digest(name) for _, name in spoken],
+            names=[name for _, name in spoken],
+        )
+
+
+def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
+    """Take the words of `rows` out, found by the terms that the rows hold."""
+    found = transaction.all(
+        "SELECT row, owner, indexed FROM memories WHERE tenant = %(tenant)s "
+        "AND row = ANY(%(rows)s)",
+        rows=list(rows),
+    )
+    lines = [
+        (owner, term, row)
+        for row, owner, indexed in found
+        for (term,) in struct.iter_unpack("<q", unpack_terms(indexed)["terms"])
+    ]
+    if lines:
+        owners, terms, keys = (list(column) for column in zip(*lines, strict=True))
+        transaction.run(
+            """DELETE FROM postings AS p USING unnest(
+                %(owners)s::integer[], %(terms)s::bigint[], %(rows)s::bigint[])
+                AS gone(owner, term, row)
+            WHERE p.tenant = %(tenant)s AND p.owner = gone.owner AND p.term = gone.term
+            AND p.row = gone.row""",
+            owners=owners,
+            terms=terms,
+            rows=keys,
+        )
+
+
+# ----------------------------------------------------------------------------
+# Vectors.
+
+
+def halves(vector: bytes) -> tuple[str | None, bytes | None]:
+    """A packed vector as its two columns: in half precision where that holds it exactly."""
+    import numpy as np
+
+    short = shorten(vector)
+    if len(short) == len(vector):
+        return None, vector
+    return f"[{','.join(map(repr, np.frombuffer(short, '<f2').tolist()))}]", None
+
+
+def add_vectors(
+    transaction: Transaction,
+    found: Iterable[tuple[dict[str, Any], str, tuple[tuple[EmbedderId, bytes], ...]]],
+) -> None:
+    """Store the vectors of rows, given as they were stored with their visibility."""
+    numbers: dict[EmbedderId, int] = {}
+    lines: list[tuple[Any, ...]] = []
+    for one, visibility, vectors in found:
+        for embedder, vector in vectors:
+            if embedder not in numbers:
+                numbers[embedder] = intern_embedder(transaction, embedder)
+            shared = visibility != "private"
+            row = (one["row"], one["owner"], shared, one["flags"])
+            lines.append((numbers[embedder], *row, *halves(vector)))
+    transaction.insert("embeddings", _VECTORS, lines)
+
+
+def remove_vectors(
+    transaction: Transaction, rows: Collection[int], embedders: Collection[int] | None = None
+) -> int:
+    """Remove the vectors of `rows`, in every space or in these; gives how many there were."""
+    only = "" if embedders is None else " AND embedder = ANY(%(embedders)s)"
+    return transaction.run(
+        f"DELETE FROM embeddings WHERE tenant = %(tenant)s AND row = ANY(%(rows)s){only}",  # noqa: S608 # our own names
+        rows=list(rows),
+        embedders=list(embedders or ()),
+    )
+
+
+# ----------------------------------------------------------------------------
+# Changes.
+
+
+def followers(transaction: Transaction, places: Iterable[Place]) -> set[int]:
+    """The rows that come right after these places, among those not deleted."""
+    known = [place for place in set(places) if place[1] is not None]
+    if not known:
+        return set()
+    owners, strands, at, rows = (list(column) for column in zip(*known, strict=True))
+    found = transaction.all(
+        f"""SELECT DISTINCT after.row FROM unnest(
+            %(owners)s::integer[], %(strands)s::bigint[], %(places)s::bigint[], %(rows)s::bigint[])
+            AS here(owner, strand, place, row)
+        CROSS JOIN LATERAL (
+            SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s AND m.owner = here.owner
+            AND m.strand = here.strand AND (m.place, m.row) > (here.place, here.row)
+            AND m.flags & {DELETED} = 0 ORDER BY m.place, m.row LIMIT 1) AS after""",  # noqa: S608 # our own names
+        owners=owners,
+        strands=strands,
+        places=at,
+        rows=rows,
+    )
+    return {row for (row,) in found}
+
+
+def place(stored: StoredRow) -> Place:
+    """Where a stored memory stands."""
+    return stored.owner, stored.strand, stored.place, stored.row
+
+
+def refuse_circles(transaction: Transaction, edges: Sequence[Edge]) -> None:
+    """Refuse edges that close a circle (P38); others who add edges wait until this one ends."""
+    if not edges:
+        return
+    transaction.run(
+        "SELECT pg_advisory_xact_lock(hashtextextended('agentmem edges ' || %(tenant)s, 0))"
+    )
+    refuse_cycles(edges, lambda memory_id: newer_than(transaction, memory_id))
+
+
+def newer_than(transaction: Transaction, memory_id: str) -> list[str]:
+    """The ids of those that stand for this memory directly."""
+    found = transaction.all(
+        """SELECT superseded_by FROM memories WHERE tenant = %(tenant)s AND key = %(key)s
+            AND superseded_by IS NOT NULL
+        UNION SELECT id FROM memories WHERE tenant = %(tenant)s AND supersedes = %(id)s""",
+        key=digest(memory_id),
+        id=memory_id,
+    )
+    return [newer for (newer,) in found]
+
+
+def rewrite(
+    transaction: Transaction,
+    old: StoredRow,
+    memory: Memory,
+    *,
+    entry: Entry | None = None,
+    relink: bool = True,
+) -> dict[str, Any]:
+    """Store `memory` in the place of `old`; with an entry, its terms too. Gives what is stored.
+
+    With `relink`, the rows that follow its old and new place are logged.
+    """
+    owner, strand = old.owner, old.strand
+    moved = (owned_by(memory), memory.source_url, memory.session) != (
+        owned_by(old.memory), old.memory.source_url, old.memory.session,
+    )  # fmt: skip
+    if moved:
+        owner, strand = _Names(transaction).of(memory)
+    if entry is None:
+        found = transaction.one(
+            "SELECT indexed FROM memories WHERE tenant = %(tenant)s AND row = %(row)s", row=old.row
+        )
+        kept = unpack_terms(found[0] if found else b"")
+        indexed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
+    else:
+        indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
+    values = _values(memory, old.row, owner, strand, indexed)
+    hidden = (memory.deleted_at is None) != (old.memory.deleted_at is None)
+    relink = relink and (hidden or _place(values) != place(old))
+    after = followers(transaction, [place(old)]) if relink else set()
+    if entry is not None or owner != old.owner:
+        remove_terms(transaction, [old.row])
+        transaction.run(_UPDATE, **values)
+        _add_terms(transaction, [values])
+    else:
+        transaction.run(_UPDATE, **values)
+    changed = values["flags"] != flags_of(old.memory)
+    if changed and entry is None and owner == old.owner:
+        terms = unpack_terms(indexed)["terms"]
+        transaction.run(
+            """UPDATE postings SET flags = %(flags)s WHERE tenant = %(tenant)s
+            AND owner = %(owner)s AND term = ANY(%(terms)s) AND row = %(row)s""",
+            flags=values["flags"],
+            owner=owner,
+            terms=list(struct.unpack(f"<{len(terms) // 8}q", terms)),
+            row=old.row,
+        )
+    if changed or owner != old.owner:
+        transaction.run(
+            "UPDATE embeddings SET owner = %(owner)s, shared = %(shared)s, flags = %(flags)s "
+            "WHERE tenant = %(tenant)s AND row = %(row)s",
+            owner=owner,
+            shared=memory.visibility != "private",
+            flags=values["flags"],
+            row=old.row,
+        )
+    if relink:
+        after |= followers(transaction, [_place(values)])
+        transaction.log("update", after - {old.row})
+    return values
+
+
+def update(
+    transaction: Transaction, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
+) -> Memory:
+    """Replace a memory, keeping what it was as a version."""
+    (old,) = find(transaction, scope, [entry.memory.id], deleted=False, lock=True)
+    new = updated(old.memory, entry.memory, scope, was=was)
+    keep_version(transaction, old.row, old.memory, at)
+    if new.text != old.memory.text:
+        remove_vectors(transaction, [old.row])
+    else:
+        spaces = [embedder_number(embedder) for embedder, _ in entry.vectors]
+        remove_vectors(transaction, [old.row], spaces)
+    stored = rewrite(transaction, old, new, entry=entry)
+    add_vectors(transaction, [(stored, new.visibility, entry.vectors)])
+    transaction.log("update", [old.row])
+    return new
+
+
+def keep_version(transaction: Transaction, row: int, old: Memory, at: datetime) -> None:
+    """Remember what a memory was until `at`."""
+    transaction.run(
+        "INSERT INTO history (tenant, row, replaced_at, data) "
+        "VALUES (%(tenant)s, %(row)s, %(at)s, %(data)s)",
+        row=row,
+        at=to_microseconds(at, "at"),
+        data=write_json(memory_to_fields(old), "memory"),
+    )
+
+
+def supersede(
+    transaction: Transaction, scope: Scope, old_id: str, entry: Entry, *, at: datetime
+) -> Memory:
+    """Add a memory that stands for an older one from now on."""
+    (old,) = find(transaction, scope, [old_id], deleted=False, lock=True)
+    ended, new = superseding(old.memory, entry.memory, at)
+    add(transaction, [replace(entry, memory=new)])
+    rewrite(transaction, old, ended)
+    transaction.log("update", [old.row])
+    return new
+
+
+def mark_superseded(
+    transaction: Transaction, scope: Scope, old_id: str, new_id: str, *, at: datetime
+) -> Memory:
+    """Let a memory that is there already stand for an older one."""
+    refuse_circles(transaction, [(old_id, new_id)])
+    old, new = find(transaction, scope, [old_id, new_id], deleted=False, lock=True)
+    ended, standing = superseding(old.memory, replace(new.memory, supersedes=None), at)
+    rewrite(transaction, old, ended)
+    if new.memory.supersedes is None:  # it may stand for several; it names the first
+        rewrite(transaction, new, standing)
+    transaction.log("update", [old.row, new.row])
+    return ended
+
+
+def unsupersede(transaction: Transaction, scope: Scope, old_id: str) -> Memory:
+    """Make a superseded memory current again."""
+    (old,) = find(transaction, scope, [old_id], deleted=False, lock=True)
+    again = current_again(old.memory)
+    newer = by_ids(transaction, [str(old.memory.superseded_by)], lock=True)
+    rewrite(transaction, old, again)
+    for one in newer.values():
+        if one.memory.supersedes == old_id:
+            rewrite(transaction, one, replace(one.memory, supersedes=None))
+            transaction.log("update", [one.row])
+    transaction.log("update", [old.row])
+    return again
+
+
+def hide(transaction: Transaction, found: Sequence[StoredRow], at: datetime | None) -> int:
+    """Mark memories as deleted at `at`, or as there again (None)."""
+    # Before anything is marked: a row that is hidden next has its follower close by.
+    moved = followers(transaction, [place(one) for one in found])
+    for one in found:
+        rewrite(transaction, one, replace(one.memory, deleted_at=at), relink=False)
+    rows = [one.row for one in found]
+    transaction.log("delete" if at is not None else "update", rows)
+    transaction.log("update", moved - set(rows))
+    if at is not None:
+        forget_empty_sources(transaction, {(one.owner, one.memory.source_url) for one in found})
+    return len(found)
+
+
+def set_usage(transaction: Transaction, row: int, usage: Usage) -> None:
+    """Write the counts of a row over those that stand there."""
+    transaction.run("DELETE FROM usage WHERE tenant = %(tenant)s AND row = %(row)s", row=row)
+    if usage != UNUSED:
+        retrieved, cited, ignored, last = usage_values(usage)
+        count_usage(transaction, [row], retrieved=retrieved, cited=cited, ignored=ignored, at=last)
+
+
+def count_usage(
+    transaction: Transaction,
+    rows: Sequence[int],
+    *,
+    retrieved: int,
+    cited: int,
+    ignored: int,
+    at: int | None,
+) -> None:
+    """Add to the counts, in one statement; the moment never goes back."""
+    transaction.run(
+        """INSERT INTO usage AS u (tenant, row, retrieved, cited, ignored, last_used_at)
+        SELECT %(tenant)s, row, %(retrieved)s, %(cited)s, %(ignored)s, %(at)s
+        FROM unnest(%(rows)s::bigint[]) AS used(row) ORDER BY row
+        ON CONFLICT (tenant, row) DO UPDATE SET
+            retrieved = u.retrieved + excluded.retrieved, cited = u.cited + excluded.cited,
+            ignored = u.ignored + excluded.ignored,
+            last_used_at = greatest(u.last_used_at, excluded.last_used_at)""",
+        rows=list(rows),
+        retrieved=retrieved,
+        cited=cited,
+        ignored=ignored,
+        at=at,
+    )
+
+
+# ----------------------------------------------------------------------------
+# Sources.
+
+
+def forget_empty_sources(transaction: Transaction, touched: set[tuple[int, str]]) -> None:
+    """Forget the content hash of sources that have no chunk left, so they can come again."""
+    for owner, url in sorted(touched):
+        if url:
+            transaction.run(
+                f"""DELETE FROM sources WHERE tenant = %(tenant)s AND owner = %(owner)s
+                AND key = %(key)s AND NOT EXISTS (
+                    SELECT 1 FROM strands AS s JOIN memories AS m ON m.tenant = %(tenant)s
+                    AND m.owner = s.owner AND m.strand = s.strand
+                    WHERE s.tenant = %(tenant)s AND s.url = %(url)s AND s.owner = %(owner)s
+                    AND m.flags & {DELETED} = 0)""",  # noqa: S608 # our own names
+                owner=owner,
+                key=digest(url),
+                url=url,
+            )
+
+
+def has_source(transaction: Transaction, source: Source) -> bool:
+    """Whether the owner's page with this url has this very content."""
+    found = transaction.one(
+        """SELECT s.content_hash FROM sources AS s JOIN owners AS o
+            ON o.tenant = %(tenant)s AND o.owner = s.owner
+        WHERE s.tenant = %(tenant)s AND o.key = %(owner)s AND s.key = %(key)s""",
+        owner=owner_key((source.visibility, source.scope)),
+        key=digest(source.url),
+    )
+    return found is not None and found[0] == source.content_hash
+
+
+def replace_source(
+    transaction: Transaction, source: Source, entries: Sequence[Entry], *, at: datetime
+) -> SourceReport:
+    """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
+    owner = intern_owner(transaction, (source.visibility, source.scope))
+    # The line is held until the end: who says the same at once waits, and finds it said.
+    before = transaction.one(
+        """INSERT INTO sources AS s (tenant, owner, key, url, title, content_hash, synced_at)
+        VALUES (%(tenant)s, %(owner)s, %(key)s, %(url)s, '', '', 0)
+        ON CONFLICT (tenant, owner, key) DO UPDATE SET url = excluded.url
+        RETURNING s.content_hash, s.synced_at, xmax = 0""",
+        owner=owner,
+        key=digest(source.url),
+        url=source.url,
+    )
+    if before is not None and not before[2] and before[0] == source.content_hash:
+        return SourceReport(unchanged=True, added=0, removed=0)
+    old = find_where(
+        transaction,
+        f"m.owner = %(owner)s AND s.url = %(url)s AND s.owner = %(owner)s "
+        f"AND m.flags & {DELETED} = 0 ORDER BY m.row",
+        lock=True,
+        owner=owner,
+        url=source.url,
+    )
+    if old:
+        hide(transaction, old, at)
+    add(transaction, entries)
+    note_source(transaction, source, at=at, replaces=True)
+    return SourceReport(unchanged=False, added=len(entries), removed=len(old))
+
+
+def note_source(
+    transaction: Transaction, source: Source, *, at: datetime | None = None, replaces: bool = False
+) -> None:
+    """Keep the hash of a source, unless it has one; or in the place of the one it has."""
+    moment = at or source.synced_at
+    conflict = (
+        "UPDATE SET title = excluded.title, content_hash = excluded.content_hash, "
+        "synced_at = excluded.synced_at"
+        if replaces
+        else "NOTHING"
+    )
+    transaction.run(
+        f"""INSERT INTO sources (tenant, owner, key, url, title, content_hash, synced_at)
+        VALUES (%(tenant)s, %(owner)s, %(key)s, %(url)s, %(title)s, %(hash)s, %(at)s)
+        ON CONFLICT (tenant, owner, key) DO {conflict}""",  # noqa: S608 # our own names
+        owner=intern_owner(transaction, (source.visibility, source.scope)),
+        key=digest(source.url),
+        url=source.url,
+        title=source.title,
+        hash=source.content_hash,
+        at=0 if moment is None else to_microseconds(moment, "at"),
+    )
+
+
+# ----------------------------------------------------------------------------
+# What is said twice.
+
+
+def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Memory]:
+    """What the owners of `entries` have with the content of one of them, deleted ones left out.
+
+    Who writes the same content at the same moment waits until this transaction ends.
+    """
+    names = _Names(transaction)
+    held = sorted(
+        {
+            (names.of(e.memory)[0], digest(e.memory.kind), digest(e.memory.content_hash))
+            for e in entries
+        }
+    )
+    for owner, kind, content in held:
+        transaction.run(
+            """INSERT INTO contents (tenant, owner, kind, hash)
+            VALUES (%(tenant)s, %(owner)s, %(kind)s, %(hash)s)
+            ON CONFLICT (tenant, owner, kind, hash) DO UPDATE SET hash = excluded.hash""",
+            owner=owner,
+            kind=kind,
+            hash=content,
+        )
+    pages = any(entry.memory.kind == "page" for entry in entries)
+    found = find_where(
+        transaction,
+        "m.owner = ANY(%(owners)s) AND m.content_hash = ANY(%(hashes)s) "
+        f"AND m.flags & {DELETED} = 0" + ("" if pages else " AND m.kind <> 'page'"),
+        owners=[owner for owner, _, _ in held],
+        hashes=[entry.memory.content_hash for entry in entries],
+    )
+    return [one.memory for one in found]

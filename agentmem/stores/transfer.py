@@ -1,0 +1,328 @@
+"""Move everything a store holds into another kind of store: in parts, resumed, and verified.
+
+Both kinds keep the same rows under the same numbers, so a row is copied as it is: a part is
+read by key, written with a note of how far it came in the same transaction, and at the end
+both sides are read once more and compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentmem.base.errors import InvalidInput, StoreCorrupt
+from agentmem.base.protocols import EmbedderId
+from agentmem.base.types import COLD_AT
+from agentmem.stores.protocol import Settings
+from agentmem.stores.sqlite import schema as tables
+from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key, vectors_tally
+from agentmem.stores.sqlite.reading import (
+    COLUMN,
+    all_embedders,
+    cold_texts,
+    intern_embedder,
+    pack_text,
+)
+from agentmem.stores.sqlite.side import pack_data, plain_data, set_value
+from agentmem.stores.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
+
+Row = tuple[Any, ...]
+Key = list[Any]
+"""Where a part was left: the key of its last row."""
+Progress = Callable[[str, int, int], None]
+"""Told after each batch: the part, how many of its rows are there, how many there are."""
+PARTS = (
+    "owners", "strands", "sources", "memories", "usage", "embeddings", "history", "snapshots",
+    "artifacts", "links", "jobs", "settings", "journal", "journal_items",
+)  # fmt: skip
+AT_ONCE = 500
+_NOTE = "transfer"
+_OWN = frozenset({_NOTE, "erase_pending"})
+"""Settings that say something about one store only."""
+_KEPT = {table.name: table for table in tables.TABLES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transferred:
+    """What was copied: how many rows of each part there are now, the same on both sides."""
+
+    counts: dict[str, int]
+    resumed: bool
+
+
+class Side(Protocol):
+    """One state of a store as rows of parts: numbers first, texts and bytes as they are."""
+
+    def seq(self) -> int: ...
+    def secret(self) -> str: ...
+    def count(self, part: str) -> int: ...
+    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]: ...
+
+
+def copy_store(
+    source: SqliteStore | PostgresDatabase,
+    target: SqliteStore | PostgresDatabase,
+    *,
+    progress: Progress | None = None,
+) -> Transferred:
+    """Copy everything into an empty store, or go on where an earlier copy of it stopped.
+
+    `InvalidInput` when the target has something of its own, or the source was
+    changed since the copy began; `StoreCorrupt` when the sides differ at the end.
+    """
+    _settings(source).secret()  # a database makes it when it is first asked for
+    with reading(source) as from_:
+        name = hashlib.blake2b(from_.secret().encode(), digest_size=8).hexdigest()
+        note = _noted(target, name, from_.seq())
+        resumed = bool(note["at"])
+        for part in PARTS:
+            total = from_.count(part)
+            after, done = note["at"].get(part, (None, 0))
+            while rows := from_.rows(part, after, AT_ONCE):
+                after, done = key_of(part, rows[-1]), done + len(rows)
+                note["at"][part] = (after, done)
+                _write(target, part, rows, note, from_.seq())
+                if progress is not None:
+                    progress(part, done, total)
+        counts = {}
+        with reading(target) as to:
+            for part in PARTS:
+                counts[part], expected = _digest(to, part), _digest(from_, part)
+                if counts[part] != expected:
+                    raise StoreCorrupt(
+                        f"The copy differs in its {part}: {counts[part][0]:,} rows for "
+                        f"{expected[0]:,}, or other ones.",
+                        remedy="Nothing was changed at the source; copy into an empty store.",
+                    )
+    _settings(target).set(_NOTE, None)
+    return Transferred(counts={part: count for part, (count, _) in counts.items()}, resumed=resumed)
+
+
+def write_file(database: PostgresDatabase, path: Path) -> None:
+    """A copy of a tenant as a SQLite file at `path`; never half a file."""
+    from agentmem.stores.open_files import final_path
+
+    target = final_path(path)
+    if target.exists():
+        raise InvalidInput("path", str(target), "exists already", remedy="Use a new name.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f"{target.name}.part")
+    if beside.exists():
+        beside.unlink()
+    with SqliteStore(beside) as copy:
+        copy_store(database, copy)
+    beside.rename(target)
+
+
+def key_of(part: str, row: Row) -> Key:
+    """What comes after this row is asked for with this key."""
+    return list(row[:4]) if part == "embeddings" else [row[0]]
+
+
+def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[str, Any]:
+    written = _settings(target).get(_NOTE)
+    if written is not None:
+        note: dict[str, Any] = json.loads(written)
+        if note["source"] != name:
+            problem = "holds half a copy of another store"
+        elif note["seq"] != seq:
+            problem = "holds half a copy of what the source was before it changed"
+        else:
+            return note
+    elif _is_used(target):
+        problem = "has memories of its own"
+    else:
+        return {"source": name, "seq": seq, "at": {}}
+    raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
+
+
+def _settings(store: SqliteStore | PostgresDatabase) -> Settings:
+    if isinstance(store, SqliteStore):
+        return store.settings
+    from agentmem.stores.postgres.side import PostgresSettings
+
+    return PostgresSettings(store)
+
+
+def _is_used(store: SqliteStore | PostgresDatabase) -> bool:
+    with reading(store) as side:
+        return any(side.count(part) for part in ("memories", "snapshots", "artifacts", "jobs"))
+
+
+def _digest(side: Side, part: str) -> tuple[int, int]:
+    """How many rows a part has, and a sum over them that no order changes."""
+    count = total = 0
+    after: Key | None = None
+    while rows := side.rows(part, after, AT_ONCE):
+        after = key_of(part, rows[-1])
+        count += len(rows)
+        for row in rows:
+            digest = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=8)
+            total += int.from_bytes(digest.digest(), "little")
+    return count, total & 0xFFFF_FFFF_FFFF_FFFF
+
+
+@contextmanager
+def reading(store: SqliteStore | PostgresDatabase) -> Iterator[Side]:
+    """One state of a store, however long it takes to read it."""
+    if isinstance(store, SqliteStore):
+        with store._database.read() as read:
+            yield _SqliteSide(read)
+    else:
+        from agentmem.stores.postgres.moving import PostgresSide
+
+        with store.one_state() as transaction:
+            yield PostgresSide(transaction)
+
+
+def _write(
+    target: SqliteStore | PostgresDatabase,
+    part: str,
+    rows: Sequence[Row],
+    note: dict[str, Any],
+    seq: int,
+) -> None:
+    written = json.dumps(note)
+    if isinstance(target, SqliteStore):
+        with target._database.write() as write:
+            _SqliteSide(write).fill(write, part, rows, seq)
+            set_value(write, _NOTE, written)
+        return
+    from agentmem.stores.postgres.moving import PostgresSide
+    from agentmem.stores.postgres.side import set_value as set_in_database
+
+    def apply(transaction: Transaction) -> None:
+        PostgresSide(transaction).fill(part, rows, seq)
+        set_in_database(transaction, _NOTE, written)
+
+    target.write(apply)
+
+
+# ----------------------------------------------------------------------------
+# The file's side.
+
+
+class _SqliteSide:
+    """`Side` over one state of a file."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def seq(self) -> int:
+        return self._read.ledger.seq()
+
+    def secret(self) -> str:
+        return str(self._read.rows(tables.SETTINGS, "WHERE name = 'secret'")[0][2])
+
+    def count(self, part: str) -> int:
+        ((found,),) = self._read.execute(f"SELECT count(*) FROM {part}")  # noqa: S608 # our own names
+        return int(found)
+
+    def rows(self, part: str, after: Key | None, limit: int) -> list[Row]:
+        if part == "embeddings":
+            return self._vectors(after, limit)
+        if part == "settings":
+            found = self._read.rows(tables.SETTINGS, "ORDER BY name")
+            named = [(name, value) for _, name, value in found if name not in _OWN]
+            return [row for row in named if after is None or row[0] > after[0]][:limit]
+        table = _KEPT[part]
+        last = 0 if after is None else after[0]
+        found = self._read.rows(
+            table, f"WHERE {table.key} > ? ORDER BY {table.key} LIMIT ?", (last, limit)
+        )
+        if part == "memories":
+            return self._memories(found)
+        if part == "snapshots":
+            return [(*row[:4], json.loads(row[4]), json.loads(plain_data(row[5]))) for row in found]
+        return found
+
+    def _memories(self, found: Sequence[Row]) -> list[Row]:
+        at = COLUMN["text"]
+        cold = cold_texts(self._read, [row[0] for row in found if not row[at]])
+        blobs: dict[int, bytes] = dict(
+            self._read.rows(
+                tables.INDEXED,
+                "WHERE row BETWEEN ? AND ?",
+                (found[0][0], found[-1][0]),
+            )
+            if found
+            else ()
+        )
+        return [
+            (*row[:at], row[at] or cold.get(row[0], ""), *row[at + 1 :], opened(row[0], blob))
+            for row in found
+            for blob in (blobs[row[0]],)
+        ]
+
+    def _vectors(self, after: Key | None, limit: int) -> list[Row]:
+        found: list[Row] = []
+        spaces = sorted(
+            (space.name, space.version, space.dimensions, number)
+            for number, space in all_embedders(self._read).items()
+        )
+        for *space, number in spaces:
+            if after is not None and space < after[:3]:
+                continue
+            last = after[3] if after is not None and space == after[:3] else 0
+            rows = self._read.rows(
+                tables.EMBEDDINGS,
+                "WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
+                (vector_key(number, last), vector_key(number + 1, 0), limit - len(found)),
+            )
+            found += [
+                (*space, key - vector_key(number, 0), opened(key, data)) for key, data in rows
+            ]
+            if len(found) == limit:
+                break
+        return found
+
+    def fill(self, write: Write, part: str, rows: Sequence[Row], seq: int) -> None:
+        """Add rows of a part as they are."""
+        if part == "settings":
+            for name, value in rows:
+                set_value(write, name, value)
+            write.ledger.give_out(
+                tables.CHANGES.name, seq - write.ledger.tally(tables.MEMORIES.name)[2]
+            )
+            return
+        if part == "embeddings":
+            for *space, row, data in rows:
+                name, version, dimensions = space
+                number = intern_embedder(
+                    write, EmbedderId(name=name, version=version, dimensions=dimensions)
+                )
+                key = vector_key(number, row)
+                write.insert(
+                    tables.EMBEDDINGS, [(key, seal(key, data))], tally=vectors_tally(number)
+                )
+            return
+        if part == "memories":
+            rows = self._put_away(write, rows)
+        elif part == "snapshots":
+            rows = [
+                (*row[:4], json.dumps(row[4], ensure_ascii=False, separators=(",", ":")),
+                 pack_data(row[5]))
+                for row in rows
+            ]  # fmt: skip
+        write.ledger.give_out(part, max(row[0] for row in rows))
+        write.insert(_KEPT[part], rows)
+
+    def _put_away(self, write: Write, rows: Sequence[Row]) -> list[Row]:
+        at = COLUMN["text"]
+        stored: list[Row] = []
+        for *columns, blob in rows:
+            row = columns[0]
+            if columns[at] and COLD_AT in json.loads(columns[COLUMN["metadata"]]):
+                write.insert(tables.COLD, [pack_text(row, columns[at])])
+                columns[at] = ""
+            write.insert(tables.INDEXED, [(row, seal(row, blob))])
+            stored.append(tuple(columns))
+        return stored

@@ -1,0 +1,213 @@
+"""PostgreSQL keeps what the file keeps, and any number of workers are one memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agentmem
+from agentmem.base.errors import DuplicateRecord
+from agentmem.base.filters import Selection
+from agentmem.base.types import Scope
+from agentmem.memory.manager import MemoryManager
+from agentmem.search.postgres import PostgresSearch
+from agentmem.search.results import SearchResults
+from agentmem.search.retriever import Request
+from agentmem.stores.postgres.connection import Transaction
+from agentmem.stores.postgres.schema import TABLES
+from agentmem.stores.postgres.store import PostgresStore
+from agentmem.stores.protocol import Store
+from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.transfer import copy_store
+from agentmem.stores.values import Artifact, Entry, SnapshotRecord
+from agentmem.testing import HashEmbedder, ManualClock
+from tests.properties import test_store as promises
+from tests.properties.store_strategies import entries
+from tests.properties.test_search_twin import fill, memories, said, selections
+from tests.servers.postgres import fresh_tenant, postgres_store
+from tests.unit.store_samples import ANN, NOW, entry
+
+FEWER = 8
+"""A store over a socket is asked so many times fewer examples."""
+
+
+@pytest.fixture
+def fewer() -> Iterator[None]:
+    before = settings.default
+    assert before is not None
+    settings.register_profile("socket", before, max_examples=before.max_examples // FEWER)
+    settings.register_profile("before the socket", before)
+    settings.load_profile("socket")
+    yield
+    settings.load_profile("before the socket")
+
+
+@contextmanager
+def postgres_alone() -> Iterator[tuple[Store, ...]]:
+    with postgres_store() as store:
+        yield (store,)
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        promises.test_a_stranger_sees_counts_and_changes_nothing,
+        promises.test_a_source_has_the_chunks_of_its_newest_content,
+        promises.test_no_memory_ever_stands_for_itself,
+        promises.test_two_vector_spaces_never_mix,
+    ],
+)
+def test_the_promises_of_a_store_hold_in_a_database(
+    promise: Callable[[], None], fewer: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promises, "both_stores", postgres_alone)
+    promise()
+
+
+def opened(tenant: str, clock: ManualClock) -> MemoryManager:
+    store = postgres_store(tenant)
+    return MemoryManager(
+        store, search=PostgresSearch(store), embedder=HashEmbedder(16), clock=clock,
+        settings=agentmem.MemorySettings(judge_new=False),
+    )  # fmt: skip
+
+
+def told(found: SearchResults) -> list[tuple[float, str]]:
+    """Texts with their scores, the best first; of equal scores in one order."""
+    return sorted(((round(hit.score, 3), hit.memory.text) for hit in found), reverse=True)
+
+
+QUESTIONS = st.lists(
+    st.tuples(said, selections(), st.sampled_from(("hybrid", "fulltext", "vector"))),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=20)
+@given(drawn=memories(), questions=QUESTIONS, graph=st.booleans())
+def test_the_database_finds_what_the_file_finds(
+    drawn: list[dict[str, Any]], questions: list[tuple[str, Selection, Any]], graph: bool
+) -> None:
+    """P51 One search. A store in PostgreSQL finds the same memories as a SQLite file with the same data, with the same scores in the same order; only equal scores may change places."""
+    clock = ManualClock()
+    with (
+        agentmem.open(":memory:", embedder=HashEmbedder(16), clock=clock, judge_new=False) as file,
+        postgres_store() as store,
+    ):
+        fill(file, clock, drawn)
+        file.flush()
+        assert isinstance(file.store, SqliteStore)
+        copy_store(file.store, store.database)
+        search = PostgresSearch(store, exact_rows=0 if graph else 20_000)
+        with MemoryManager(store, search=search, embedder=HashEmbedder(16), clock=clock) as there:
+            for query, selection, mode in questions:
+                request = Request(
+                    query=query, selection=selection, top_k=4, mode=mode, now=clock.now()
+                )
+                ours, theirs = file.find(request), there.find(request)
+                assert [h.score for h in theirs] == pytest.approx([h.score for h in ours], abs=1e-3)
+                wide = replace(request, top_k=50)
+                assert told(there.find(wide)) == told(file.find(wide))
+                assert theirs.own_world == pytest.approx(ours.own_world, abs=1e-2)
+
+
+@settings(max_examples=8)
+@given(
+    deeds=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(("add", "add", "search", "erase")), said),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_any_worker_answers_as_the_only_one_would(
+    deeds: list[tuple[int, str, str]],
+) -> None:
+    """P50 Stateless workers. Whichever worker of a PostgreSQL store does each step, every answer is what one worker alone would have given: nothing is kept in a worker that another one's write makes untrue."""
+    clock = ManualClock()
+    tenant = fresh_tenant()
+    alone = agentmem.open(":memory:", embedder=HashEmbedder(16), clock=clock, judge_new=False)
+    workers = [opened(tenant, clock) for _ in range(3)]
+    try:
+        for number, what, text in deeds:
+            clock.advance(60)
+            worker = workers[number]
+            for memory in (alone, worker):
+                if what == "add":
+                    memory.add(text, user_id="ann")
+                elif what == "erase":
+                    for one in memory.get_all(user_id="ann", limit=1):
+                        memory.erase(one.id, user_id="ann")
+            for memory in workers:
+                found = memory.search(text, user_id="ann", threshold=0.0)
+                assert told(found) == told(alone.search(text, user_id="ann", threshold=0.0))
+    finally:
+        for memory in (alone, *workers):
+            memory.close()
+
+
+@settings(max_examples=8)
+@given(
+    needle=st.sampled_from(promises.NEEDLES),
+    others=st.lists(entries(), max_size=2, unique_by=lambda e: e.memory.id),
+)
+def test_erased_words_are_in_no_table(needle: str, others: list[Entry]) -> None:
+    """The same as in a file (P26), as far as a statement can see."""
+    with postgres_store() as store:
+        with suppress(DuplicateRecord):
+            store.put(e for e in others if needle not in repr(e.memory))
+        text = f"The secret is {needle}."
+        secret = entry("secret", text, speaker=needle, session=needle, title=needle)
+        store.put_new([secret], same=lambda m: m.id)
+        store.update(ANN, replace(secret, memory=replace(secret.memory, text=text + "!")), at=NOW)
+        store.snapshots.put(
+            SnapshotRecord(
+                id="t", created_at=NOW, data={"s": text}, mentions=("secret",), scope=ANN
+            )
+        )
+        store.artifacts.put(Artifact(id="r", created_at=NOW, data=text.encode(), scope=ANN))
+        store.jobs.enqueue("index", {"text": text}, at=NOW, scope=ANN)
+        assert is_written(store, needle)
+        receipt = store.erase(ANN, ["secret"], at=NOW)
+        assert not receipt.complete
+        assert any("VACUUM" in said for said in receipt.remains)
+        assert any("write-ahead log" in said for said in receipt.remains)
+        assert not is_written(store, needle)
+        assert store.snapshots.list(ANN) == ()
+        assert store.artifacts.list(ANN) == ()
+        assert store.jobs.counts()["waiting"] == 0
+        assert store.upkeep.verify().problems == ()
+
+
+def is_written(store: PostgresStore, needle: str) -> bool:
+    """Whether any column of the tenant holds these words, as they are or inside JSON."""
+    wanted = (needle, json.dumps(needle, ensure_ascii=False)[1:-1])
+
+    def look(transaction: Transaction) -> bool:
+        return any(
+            any(one in text for one in wanted)
+            for table in TABLES
+            for row in transaction.all(f"SELECT * FROM {table} WHERE tenant = %(tenant)s")
+            for value in row
+            for text in (
+                [value.decode("utf-8", "replace")] if isinstance(value, bytes) else [str(value)]
+            )
+        )
+
+    return store.database.read(look)
+
+
+def test_a_scope_sees_nothing_of_another_tenant() -> None:
+    with postgres_store() as ours, postgres_store() as theirs:
+        ours.put([entry("a", "only ours")])
+        assert theirs.get_many(Scope(user_id="ann"), ["a"]) == ()
+        theirs.put([entry("a", "only theirs")])
+        assert ours.get(ANN, "a").text == "only ours"
+        assert theirs.get(ANN, "a").text == "only theirs"
