@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         BudgetConfig,
         LearnConfig,
         LoopConfig,
+        MemorySettings,
         RecallConfig,
         ResultsConfig,
-        Settings,
     )
     from agentmem.base.errors import (
         AgentMemError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         MediaWarning,
     )
     from agentmem.base.types import Document, Hit, Memory, Scope
-    from agentmem.living.facts import Artifact, Episode, Fact, Pattern, Workflow
+    from agentmem.living.facts import Episode, EpisodeArtifact, Fact, Pattern, Workflow
     from agentmem.living.models import Spend
     from agentmem.living.preferences import Preference, PreferenceStore
     from agentmem.memory.facade import AsyncMemoryManager
@@ -64,7 +64,7 @@ _WHERE = {
     "AddResult": "agentmem.search.results",
     "AgentLoopResult": "agentmem.agent.loop",
     "AgentMemError": "agentmem.base.errors",
-    "Artifact": "agentmem.living.facts",
+    "EpisodeArtifact": "agentmem.living.facts",
     "AsyncMemoryManager": "agentmem.memory.facade",
     "Corrections": "agentmem.tokens.counter",
     "Document": "agentmem.base.types",
@@ -93,7 +93,7 @@ _WHERE = {
     "SearXNG": "agentmem.sources.web.searxng",
     "SearchChain": "agentmem.sources.web.chain",
     "SearchResults": "agentmem.search.results",
-    "Settings": "agentmem.base.config",
+    "MemorySettings": "agentmem.base.config",
     "Spend": "agentmem.living.models",
     "SqliteStore": "agentmem.stores.sqlite.store",
     "Status": "agentmem.agent.loop",
@@ -132,7 +132,7 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "AddResult",
     "AgentLoopResult",
     "AgentMemError",
-    "Artifact",
+    "EpisodeArtifact",
     "Document",
     "EnhancedSearchResult",
     "Episode",
@@ -150,7 +150,7 @@ __all__ = [  # noqa: RUF022 - what most people want comes first
     "PreferenceStore",
     "Scope",
     "SearchResults",
-    "Settings",
+    "MemorySettings",
     "Status",
     "Tokenizer",
     "Tool",

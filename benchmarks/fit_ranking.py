@@ -29,7 +29,7 @@ from agentmem.search.rank import (
     RELATED,
     SPEAKER,
     Curve,
-    Model,
+    RankingModel,
     compute_features,
     fitted_models,
     gate_features,
@@ -60,7 +60,7 @@ CONVERSATION_FEATURES = [
 PAGE_FEATURES = ["lexical", "cosine"]
 DATE_WEIGHT = 3.0  # the fit says 6.9, which finds no more; see docs/ranking.md
 _LINE = Curve(gate=(0.0,) * 5, gate_offset=0.0, slope=1.0, offset=0.0, power=1.0)
-FLAT = Model(
+FLAT = RankingModel(
     conversation=(0.0,) * len(FEATURES),
     statement=(0.0,) * len(FEATURES),
     page=(0.0,) * len(FEATURES),
@@ -229,7 +229,7 @@ def main() -> None:
         write(models)
 
 
-def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -> Model:
+def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -> RankingModel:
     """The model for one family of embedders, with its scores printed."""
     mean, spread = 0.0, 1.0
     if embedder is not None:
@@ -250,7 +250,7 @@ def fit_family(family: str, memories: list[Memory], embedder: Embedder | None) -
             f"{family} {kind}", of_kind, memories, embedder, scale=scale
         )
     known = fitted_models().get(family, FLAT)
-    model = Model(
+    model = RankingModel(
         conversation=weights["conversation"],
         statement=known.statement,
         page=weights["page"],
@@ -270,7 +270,7 @@ def fit_kind(
     memories: list[Memory],
     embedder: Embedder | None,
     *,
-    scale: Model,
+    scale: RankingModel,
 ) -> tuple[tuple[float, ...], Curve]:
     """Weights and curve for rows of conversations or of pages, each judged held out."""
     conversation = of_kind[0].conversation
@@ -370,7 +370,7 @@ def _gather(by_memory: dict[str, dict[str, list[Float]]], names: list[str]) -> d
     }
 
 
-def _features(item: Asked, scale: Model) -> Float:
+def _features(item: Asked, scale: RankingModel) -> Float:
     return compute_features(
         item.evidence,
         item.question,
@@ -379,7 +379,7 @@ def _features(item: Asked, scale: Model) -> Float:
     ).astype(np.float64)
 
 
-def _curve_rows(item: Asked, weights: Float, scale: Model) -> list[Float]:
+def _curve_rows(item: Asked, weights: Float, scale: RankingModel) -> list[Float]:
     """(sum, gate features) of the best row, of the best answer if any, of rows far down."""
     features = _features(item, scale)
     sums = sum_features(features, item.evidence.speaker, weights=weights.tolist())
@@ -413,7 +413,7 @@ def _show(figures: tuple[float, float, float, int]) -> str:
     return "recall@5 {:.4f} recall@10 {:.4f} nDCG@10 {:.4f} ({} questions)".format(*figures)
 
 
-def write(models: dict[str, Model]) -> None:
+def write(models: dict[str, RankingModel]) -> None:
     """Put `models` into agentmem/data/ranking.json; other families keep their numbers."""
     entries = []
     for name, model in {**fitted_models(), **models}.items():

@@ -25,7 +25,13 @@ import agentmem
 from agentmem.base.filters import Selection
 from agentmem.base.types import Scope
 from agentmem.search.embedders.base import load_embedder
-from agentmem.search.rank import FEATURES, Model, compute_features, fitted_models, gate_features
+from agentmem.search.rank import (
+    FEATURES,
+    RankingModel,
+    compute_features,
+    fitted_models,
+    gate_features,
+)
 from agentmem.search.retriever import Request
 
 USED = [FEATURES.index(name) for name in ("lexical", "cosine", "asks", "echo", "recent")]
@@ -43,7 +49,9 @@ class Asked:
     found: Any
 
 
-def gather(people: list[Path], questions: list[Path], embedder: Any, scale: Model) -> list[Asked]:
+def gather(
+    people: list[Path], questions: list[Path], embedder: Any, scale: RankingModel
+) -> list[Asked]:
     """What every question finds among all people of its file; those of `questions` find nothing."""
     asked: list[Asked] = []
     with closing(agentmem.open(":memory:", embedder=embedder, judge_new=False)) as memory:
@@ -67,7 +75,7 @@ def gather(people: list[Path], questions: list[Path], embedder: Any, scale: Mode
     return [one for one in asked if len(one.relevant)]
 
 
-def _ask(memory: Any, query: str, user: str, gold: set[str], scale: Model) -> Asked:
+def _ask(memory: Any, query: str, user: str, gold: set[str], scale: RankingModel) -> Asked:
     request = Request(query=query, selection=Selection(reader=Scope(user_id=user)), top_k=100)
     retriever = memory._retriever
     memory.index.catch_up()

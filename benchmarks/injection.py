@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from markdown_it import MarkdownIt  # noqa: E402  # after the path is set
 
-from agentmem.prompt.block import ContextBlock, Source, render_context  # noqa: E402
+from agentmem.prompt.block import BlockSource, ContextBlock, render_context  # noqa: E402
 from tests.properties.attacks import (  # noqa: E402
     CHAT_TOKENS,
     MUTATORS,
@@ -58,7 +58,7 @@ def plain_fence(text: str, title: str, url: str) -> str:
 
 
 def block(text: str, title: str, url: str) -> str:
-    source = Source(text=text, title=title, url=url, retrieved=date(2026, 1, 1))
+    source = BlockSource(text=text, title=title, url=url, retrieved=date(2026, 1, 1))
     return render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)
 
 

@@ -58,7 +58,9 @@ def judge(case: dict[str, Any], *, embedder: str | None = None) -> Judged:
             memory.turn(list(talk), model="gpt-4o", user_id="u").done("Okay.")
             talk.append({"role": "assistant", "content": "Okay."})
         memory.flush()
-        held = [(p.text.lower(), p.polarity) for p in memory.preferences.get_all(user_id="u")]
+        held: list[tuple[str, str]] = [
+            (p.text.lower(), p.polarity) for p in memory.preferences.get_all(user_id="u")
+        ]
         held += [(m.text.lower(), "") for m in memory.get_all(kinds=["fact"], user_id="u")]
     kept = inverted = 0
     for want in case["must"]:

@@ -136,7 +136,7 @@ def measure(store: PostgresStore, *, n: int, owners: int, shared: int) -> dict[s
         result["shared_vector_recall_at_10"] = recall(store)
     result["add"] = spent([partial(memory.add, text(random), user_id="u1") for _ in range(ADDS)])
     with_tables(store)
-    result["plain_insert"] = spent([lambda k=k: bare_insert(store, k, 18) for k in range(ADDS)])
+    result["plain_insert"] = spent([partial(bare_insert, store, k, 18) for k in range(ADDS)])
     result["add_over_plain_insert"] = round(
         result["add"]["p50_ms"] / result["plain_insert"]["p50_ms"], 2
     )

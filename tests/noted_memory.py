@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Self
 
 from agentmem.models.call import trouble_of
-from agentmem.prompt.block import ContextBlock, Source, render_context
+from agentmem.prompt.block import BlockSource, ContextBlock, render_context
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import is_reference
 from agentmem.prompt.strip import strip
@@ -17,7 +17,7 @@ KNOWN = "The harbour closes at nine."
 BLOCK = render_context(
     ContextBlock(
         related_knowledge=(
-            Source(text=KNOWN, url="https://example.com/harbour", title="Harbour", retrieved=date(2026, 1, 1), origin="web"),
+            BlockSource(text=KNOWN, url="https://example.com/harbour", title="Harbour", retrieved=date(2026, 1, 1), origin="web"),
         ),
         total_found=1,
     ),

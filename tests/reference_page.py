@@ -37,7 +37,7 @@ def render() -> str:
     from agentmem.memory import living, sources, upkeep
 
     found = {name: getattr(agentmem, name) for name in agentmem.__all__}
-    parts = dict(zip(PARTS, (upkeep.Upkeep, sources.Sources, living.Living), strict=True))
+    parts = dict(zip(PARTS, (upkeep.MemoryUpkeep, sources.Sources, living.Living), strict=True))
     lines = [INTRODUCTION]
     for name, value in sorted({**found, **parts}.items(), key=lambda one: one[0].lower()):
         shown = f"memory.{name.lower()}" if name in parts else name

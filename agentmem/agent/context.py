@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from agentmem.base.config import EXTRACTIVE, LoopConfig
 from agentmem.base.errors import BudgetError, FixedContentTooLarge
 from agentmem.base.filters import Selection
-from agentmem.base.guards import Guard, Lanes, TtlCache
+from agentmem.base.guards import CallGuard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import Hit, Memory, Scope
 from agentmem.prompt.block import Pointer
@@ -217,12 +217,12 @@ class Recaller:
         self,
         memory: Calls,
         *,
-        guard: Guard | None = None,
+        guard: CallGuard | None = None,
         cache: TtlCache[Recalled] | None = None,
     ) -> None:
         self._memory = memory
         self._lanes = Lanes()
-        self.guard = Guard(memory.clock, lanes=self._lanes) if guard is None else guard
+        self.guard = CallGuard(memory.clock, lanes=self._lanes) if guard is None else guard
         self.cache = TtlCache(memory.clock) if cache is None else cache
         """What each query found; a turn may ask several, of which some were asked before."""
 
@@ -379,7 +379,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Recollection:
     """What memory has for a turn: who the user is, and what the queries find."""
 
     secret: bytes | None
@@ -588,7 +588,7 @@ def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextP
 
 def trace_of(
     ask: Ask,
-    found: Found,
+    found: Recollection,
     choice: Choice,
     filled: Filled,
     *,

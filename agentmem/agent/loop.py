@@ -47,7 +47,7 @@ from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
 from agentmem.text.clean import clean_line
-from agentmem.text.messages import Reply, read_usage, text_of
+from agentmem.text.messages import ModelAnswer, read_usage, text_of
 
 if TYPE_CHECKING:
     from agentmem.agent.runtime import Host
@@ -315,7 +315,7 @@ class LoopRun:
     async def _answer(self, turn: Turn | None, given: list[Any]) -> tuple[str, Why]:
         base = list(turn.messages if turn is not None else given)
         # The first call may find out that the model takes no tools.
-        reply: Reply | None = await self._first(turn, base)
+        reply: ModelAnswer | None = await self._first(turn, base)
         schemas = [tool.definition() for tool in self.tools]
         runner = ToolRunner(
             self.tools, self.working, timeout_seconds=self.config.tool_timeout_seconds
@@ -343,7 +343,7 @@ class LoopRun:
         self.steps.pop()
         return reply.text, "limit"
 
-    async def _first(self, turn: Turn | None, base: list[Any]) -> Reply:
+    async def _first(self, turn: Turn | None, base: list[Any]) -> ModelAnswer:
         """The first reply; a model that refuses tools is asked again without those of memory."""
         schemas = [tool.definition() for tool in self.tools]
         try:
@@ -391,7 +391,7 @@ class LoopRun:
         schemas: Sequence[Mapping[str, Any]],
         *,
         tools_off: bool = False,
-    ) -> Reply:
+    ) -> ModelAnswer:
         self.iterations += 1
         self.sent = self._fit(turn, [*base, *self.steps], schemas)
         await self._say("model", f"asking {self.model.name or 'the model'}", round=self.iterations)
@@ -418,7 +418,7 @@ class LoopRun:
             self.usage[key] = self.usage.get(key, 0) + tokens
         return reply
 
-    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> Reply:
+    async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> ModelAnswer:
         """The model's reply to what is packed; a rate limit is waited for a few times."""
         for attempt in range(1, RETRIES + 2):
             self.heard = []
@@ -629,6 +629,21 @@ def _as_outcome(outcome: ToolOutcome) -> CallOutcome:
     )
 
 
+class LoopOptions(Whose, total=False):
+    """What `run_agent_loop` may be told, for the call that passes it on."""
+
+    tools: Sequence[Any]
+    messages: Sequence[Any]
+    pages: Sequence[Page]
+    scope: ScopeLike | None
+    config: LoopConfig | None
+    signals: Sequence[Signal | tuple[str, str]]
+    on_status: Callable[[Status], Awaitable[None] | None] | None
+    on_chunk: Callable[[str], Awaitable[None] | None] | None
+    signal: Any
+    model_options: Mapping[str, Any] | None
+
+
 async def run_agent_loop(
     goal: str | Sequence[Mapping[str, Any]],
     *,
@@ -677,7 +692,7 @@ def run_agent_loop_sync(
     *,
     memory: Host | Facade[Host] | None,
     model: str | Callable[..., Any],
-    **options: Any,
+    **options: Unpack[LoopOptions],
 ) -> AgentLoopResult:
     """`run_agent_loop` for scripts without an event loop."""
     try:

@@ -42,7 +42,7 @@ _Spans = Callable[[str], Iterable[tuple[int, int]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ResultView:
     """What was found, as text, and a few words about how."""
 
     text: str
@@ -58,7 +58,7 @@ class _Found:
     stopped: int = 0
 
 
-def grep(text: str, pattern: str) -> View:
+def grep(text: str, pattern: str) -> ResultView:
     """The lines that match, each with its number: `12: text`.
 
     Of a line longer than 2,000 characters only what stands around each match is
@@ -75,7 +75,7 @@ def grep(text: str, pattern: str) -> View:
     lines = text.removesuffix("\n").split("\n")
     found, how = _search(lines, pattern, time.monotonic() + LONGEST_SECONDS)
     note = f"{found.lines:,} matching line{'' if found.lines == 1 else 's'} of {len(lines):,}"
-    return View(text="".join(found.shown), note=f"{note} ({how})" if how else note)
+    return ResultView(text="".join(found.shown), note=f"{note} ({how})" if how else note)
 
 
 def _search(lines: list[str], pattern: str, deadline: float) -> tuple[_Found, str]:
@@ -200,7 +200,7 @@ MOST_VALUES = 10_000
 _SLOW_PARTS = ("match(", "search(", "=~")
 
 
-def find_json(text: str, path: str) -> View:
+def find_json(text: str, path: str) -> ResultView:
     """The values at a JSONPath: one as itself, several one a line. At most 10,000."""
     import jsonpath
 
@@ -227,11 +227,11 @@ def find_json(text: str, path: str) -> View:
             "json_path", path, f"cannot be used ({problem})", remedy='Use "$.key[0]" or "$..name".'
         ) from None
     if not found:
-        return View(text="", note=f"no value at {wanted}; {_keys_of(values)}")
+        return ResultView(text="", note=f"no value at {wanted}; {_keys_of(values)}")
     if len(found) == 1:
-        return View(text=_one(found[0]), note="1 value")
+        return ResultView(text=_one(found[0]), note="1 value")
     lines = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in found)
-    return View(text=lines, note=f"{len(found):,} values{cut}, one a line")
+    return ResultView(text=lines, note=f"{len(found):,} values{cut}, one a line")
 
 
 def _load(text: str) -> Any:
@@ -669,7 +669,7 @@ _WAYS = ("range", "lines", "grep", "json_path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReadRequest:
     """What to read of which result; `offset` is where in what was asked for the page begins."""
 
     id: str
@@ -687,7 +687,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPage:
+class ResultPage:
     """One page. `content` goes to the model; `text` and `data` are exactly what it covers.
 
     `start` to `end` of `total` counts in `unit`s of what was asked for. `next`
@@ -721,8 +721,8 @@ class _Selected:
 
 
 def turn_page(
-    asked: Asked, payload: Payload, *, limit_tokens: int, count: TokenCounter
-) -> ReadPage:
+    asked: ReadRequest, payload: Payload, *, limit_tokens: int, count: TokenCounter
+) -> ResultPage:
     """The page at `asked.offset`, in at most `limit_tokens`."""
     ways = [name for name in _WAYS if getattr(asked, name) is not None]
     if len(ways) > 1:
@@ -750,7 +750,7 @@ def turn_page(
         return refuse(
             asked, "The token limit is too small to read.", limit_tokens=limit_tokens, count=count
         )
-    return ReadPage(
+    return ResultPage(
         id=asked.id,
         content=cut.content,
         tokens=count(cut.content),
@@ -765,15 +765,17 @@ def turn_page(
     )
 
 
-def refuse(asked: Asked, problem: str, *, limit_tokens: int, count: TokenCounter) -> ReadPage:
+def refuse(
+    asked: ReadRequest, problem: str, *, limit_tokens: int, count: TokenCounter
+) -> ResultPage:
     """A page that says what was wrong with the question, cut to the limit."""
     content = sendable(problem)
     while content and count(content) > limit_tokens:
         content = content[: len(content) * 3 // 4]
-    return ReadPage(id=asked.id, content=content, tokens=count(content), ok=False, error=problem)
+    return ResultPage(id=asked.id, content=content, tokens=count(content), ok=False, error=problem)
 
 
-def _select(asked: Asked, payload: Payload) -> _Selected:
+def _select(asked: ReadRequest, payload: Payload) -> _Selected:
     for name in ("grep", "json_path"):
         value = getattr(asked, name)
         if value is not None and not isinstance(value, str):
@@ -819,7 +821,7 @@ def _part(text: str, begin: int, end: int) -> _Selected:
     )
 
 
-def _bytes(asked: Asked, data: bytes) -> _Selected:
+def _bytes(asked: ReadRequest, data: bytes) -> _Selected:
     """Consecutive bytes of binary data, shown in hexadecimal, or as text where they mostly are."""
     if asked.json_path is not None:
         raise InvalidInput(
@@ -859,7 +861,7 @@ def _made(text: str, note: str) -> _Selected:
     )
 
 
-def _next_words(asked: Asked, end: int) -> str:
+def _next_words(asked: ReadRequest, end: int) -> str:
     written = ", ".join(
         f"{key}={json.dumps(value, ensure_ascii=False)}"
         for key, value in asked.arguments(end).items()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 
 from agentmem.agent.reading import (
-    Asked,
     Detail,
     Payload,
-    ReadPage,
+    ReadRequest,
+    ResultPage,
     Span,
     Stored,
     distinct_words,
@@ -239,7 +239,7 @@ _MAY_QUOTE = compile_late(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptResult:
     """A stored result: its id, and what goes to the model for it (`whole`, or a stand-in)."""
 
     id: str
@@ -287,7 +287,7 @@ class WorkingMemory:
         *,
         error: str = "",
         media_type: str = "",
-    ) -> Kept:
+    ) -> KeptResult:
         """Store a result whole; what goes to the model is it, or a stand-in if it is large.
 
         `output` may be anything: text, bytes, or a value that is kept as JSON.
@@ -307,7 +307,7 @@ class WorkingMemory:
         )
         if small and not error and payload.text is not None:
             content = sendable(payload.text)
-            return Kept(id=memory.id, content=content, tokens=self.count(content), whole=True)
+            return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=True)
         content = stand_in(
             shape,
             result_id=memory.id,
@@ -315,7 +315,7 @@ class WorkingMemory:
             limit_tokens=self.stand_in_tokens,
             count=self.count,
         )
-        return Kept(id=memory.id, content=content, tokens=self.count(content), whole=False)
+        return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=False)
 
     def data(self, result_id: str) -> bytes:
         """The exact bytes of a result; `RecordNotFound` if this scope has none."""
@@ -333,7 +333,7 @@ class WorkingMemory:
         json_path: str | None = None,
         offset: int = 0,
         limit_tokens: int | None = None,
-    ) -> ReadPage:
+    ) -> ResultPage:
         """One page of a result, at most `limit_tokens` long; a model's mistake is answered.
 
         `range` counts characters of a text and bytes of anything else, from 0,
@@ -342,7 +342,7 @@ class WorkingMemory:
         """
         limit = self.read_limit_tokens if limit_tokens is None else limit_tokens
         require_count(limit, "limit_tokens", least=1)
-        asked = Asked(
+        asked = ReadRequest(
             id=sendable(str(result_id)).strip(),
             range=range,
             lines=lines,

@@ -24,8 +24,8 @@ from agentmem.agent.context import (
     Choice,
     Context,
     Filled,
-    Found,
     Recalled,
+    Recollection,
     Scale,
     Steps,
     measure,
@@ -106,7 +106,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     )
 
 
-def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Found:
+def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) -> Recollection:
     secret = steps.run("secret", runtime.secret, None)
     profile: tuple[Memory, ...] = steps.run("preferences", lambda: runtime.profile(ask.scope), ())
     recalled = Recalled()
@@ -115,10 +115,10 @@ def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) 
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.note(*recalled.degradations)
-    return Found(secret=secret, queries=queries, profile=profile, recalled=recalled)
+    return Recollection(secret=secret, queries=queries, profile=profile, recalled=recalled)
 
 
-def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps) -> Choice:
+def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps: Steps) -> Choice:
     """The best of what was found; with tiers, those decide what is offered and in what order."""
     hits, now = found.recalled.hits, runtime.now()
     factors = {hit.memory.id: usage_factor(hit.memory.usage, now=now) for hit in hits}
@@ -160,7 +160,9 @@ def _choose(runtime: Runtime, ask: Ask, found: Found, scale: Scale, steps: Steps
     return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
 
 
-def _fill_and_render(ask: Ask, found: Found, choice: Choice, scale: Scale, steps: Steps) -> Filled:
+def _fill_and_render(
+    ask: Ask, found: Recollection, choice: Choice, scale: Scale, steps: Steps
+) -> Filled:
     """The block that has room, rendered; where all of it surely fits, it is counted later."""
     chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
     if room.limit_tokens <= 0 and (found.profile or chosen.candidates):

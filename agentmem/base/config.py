@@ -149,7 +149,7 @@ _GROUPS = {
 }
 
 
-def _require_groups(config: LoopConfig | Settings) -> None:
+def _require_groups(config: LoopConfig | MemorySettings) -> None:
     for name, group in _GROUPS.items():
         if not isinstance(getattr(config, name), group):
             raise InvalidInput(
@@ -193,7 +193,7 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class MemorySettings:
     """How one memory behaves; its groups are what searches and turns do unless told otherwise.
 
     A chunk of a document is about `chunk_tokens` long and never longer than

@@ -83,7 +83,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class BreakerDecision:
     """Whether to call. A permitted call reports back with `ticket`; a refused one may ask
     again after `retry_after_seconds`."""
 
@@ -99,7 +99,7 @@ class Decision:
 
 def allow(
     breaker: Breaker, now: datetime, *, settings: BreakerSettings = DEFAULT_SETTINGS
-) -> tuple[Decision, Breaker]:
+) -> tuple[BreakerDecision, Breaker]:
     """Whether a call may be made at `now`, and the breaker to keep from here on.
 
     After the cool-down exactly one asker gets the trial; all others are
@@ -113,13 +113,13 @@ def allow(
         left, since = _wait(breaker.trial_at, now, settings.trial_timeout_seconds)
         waiting = replace(breaker, trial_at=since)
     else:
-        return Decision(permission="call", ticket=breaker.ticket), breaker
+        return BreakerDecision(permission="call", ticket=breaker.ticket), breaker
     if left > 0:
-        return Decision(permission="refuse", retry_after_seconds=left), waiting
+        return BreakerDecision(permission="refuse", retry_after_seconds=left), waiting
     trial = replace(
         breaker, state="half_open", opened_at=None, trial_at=now, ticket=breaker.ticket + 1
     )
-    return Decision(permission="trial", ticket=trial.ticket), trial
+    return BreakerDecision(permission="trial", ticket=trial.ticket), trial
 
 
 def succeed(breaker: Breaker, ticket: int) -> Breaker:
@@ -341,7 +341,7 @@ class Attempt(Generic[T]):
         return not self.problem
 
 
-class Guard:
+class CallGuard:
     """Makes calls under a time limit and stops making them while they keep failing (P31)."""
 
     def __init__(

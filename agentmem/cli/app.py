@@ -128,7 +128,7 @@ def _script(ctx: click.Context, shell: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedCommand:
     """A command: where it is written and what the list of commands says of it."""
 
     name: str
@@ -137,9 +137,11 @@ class Listed:
     help: str
 
 
-def _section(section: str, module: str, **commands: str) -> tuple[Listed, ...]:
+def _section(section: str, module: str, **commands: str) -> tuple[ListedCommand, ...]:
     return tuple(
-        Listed(name=name.rstrip("_").replace("_", "-"), module=module, section=section, help=text)
+        ListedCommand(
+            name=name.rstrip("_").replace("_", "-"), module=module, section=section, help=text
+        )
         for name, text in commands.items()
     )
 

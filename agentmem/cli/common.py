@@ -569,7 +569,7 @@ def read_stdin(*, name: str = "stdin") -> str:
         ) from error
 
 
-class Refused(AgentMemError):
+class NotConfirmed(AgentMemError):
     """A command that destroys was not confirmed."""
 
 
@@ -585,7 +585,7 @@ def confirm(at: Screen, question: str, *, yes: bool) -> None:
             remedy="Add --yes to go on.",
         )
     if not click.confirm(question, err=True):
-        raise Refused("Nothing was changed.")
+        raise NotConfirmed("Nothing was changed.")
 
 
 def exit_code(error: BaseException) -> int:

@@ -24,7 +24,7 @@ from agentmem.cli.hook import LIMIT_TOKENS
 
 if TYPE_CHECKING:
     from agentmem.inspector.doctor import Check
-    from agentmem.server.programs import Change
+    from agentmem.server.programs import ProgramChange
 
 
 def register(app: click.Group) -> None:
@@ -189,7 +189,7 @@ def options_of(said: Common) -> list[str]:
     return [part for name, value in (*store, *names) if value for part in (f"--{name}", value)]
 
 
-def diff_of(change: Change) -> list[str]:
+def diff_of(change: ProgramChange) -> list[str]:
     """What would be changed in a file, a few lines around it."""
     from difflib import unified_diff
 
@@ -197,7 +197,7 @@ def diff_of(change: Change) -> list[str]:
     return list(unified_diff(before, after, lineterm="", n=2))[2:]
 
 
-def write(change: Change) -> None:
+def write(change: ProgramChange) -> None:
     """Write a file whole; who may read it stays the same."""
     from agentmem.stores.open_files import final_path, written_whole
 

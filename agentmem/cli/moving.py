@@ -30,7 +30,7 @@ from agentmem.stores.rows import is_dsn
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
-    from agentmem.stores.postgres.connection import Database
+    from agentmem.stores.postgres.connection import PostgresDatabase
     from agentmem.stores.sqlite.store import SqliteStore
 
 
@@ -281,7 +281,7 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
     )
 
 
-def _end(stack: ExitStack, name: str) -> SqliteStore | Database:
+def _end(stack: ExitStack, name: str) -> SqliteStore | PostgresDatabase:
     """One end of a move, closed with the stack."""
     if is_dsn(name):
         from agentmem.stores.postgres.store import PostgresStore

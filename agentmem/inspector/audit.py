@@ -34,7 +34,7 @@ _DELETED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AuditLimits:
     """From when on something is worth a look."""
 
     stale_days: int = 365
@@ -58,7 +58,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AuditFinding:
     """One sort of trouble: how many memories have it, some of them, and what to do."""
 
     name: Trouble
@@ -74,7 +74,7 @@ class AuditReport:
 
     at: datetime
     memories: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -114,14 +114,14 @@ def audit(
     *,
     now: datetime,
     scope: Scope | None = None,
-    limits: Limits | None = None,
+    limits: AuditLimits | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
     """Look at every memory of one reader, or of the whole store. Nothing is changed.
 
     `on_progress` is told now and then how many were looked at.
     """
-    bounds = limits or Limits()
+    bounds = limits or AuditLimits()
     found: dict[Trouble, _Found] = {name: _Found() for name in _MEANINGS}
     first: dict[tuple[object, str], str] = {}
     seen = 0
@@ -159,7 +159,7 @@ def audit(
         memories=seen,
         notes=notes,
         findings=tuple(
-            Finding(
+            AuditFinding(
                 name=name,
                 meaning=_MEANINGS[name],
                 count=one.count,
@@ -189,7 +189,7 @@ def memories_of(memory: MemoryManager, scope: Scope | None) -> Iterator[Memory]:
 
 
 def _look(
-    one: Memory, *, now: datetime, limits: Limits, first: dict[tuple[object, str], str]
+    one: Memory, *, now: datetime, limits: AuditLimits, first: dict[tuple[object, str], str]
 ) -> Iterator[tuple[Trouble, str]]:
     current = one.superseded_by is None
     if current:
@@ -218,7 +218,7 @@ def _words(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!;, ") or text
 
 
-def _stale(one: Memory, now: datetime, limits: Limits) -> str:
+def _stale(one: Memory, now: datetime, limits: AuditLimits) -> str:
     if one.valid_to is not None and one.valid_to <= now:
         return f"no longer valid since {one.valid_to.date()}"
     last = max(filter(None, (one.created_at, one.usage.last_used_at)))

@@ -13,19 +13,19 @@ from agentmem.base.errors import InvalidInput
 from agentmem.prompt.snapshot import Looked, Outcome, Part, Snapshot, to_fields
 
 
-class Model(BaseModel):
+class JsonPart(BaseModel):
     """A part of a document: no field that is not listed."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
-class Document(Model):
+class JsonDocument(JsonPart):
     """What a command prints with `--json`."""
 
     schema_: str = Field(alias="schema", description="Name and version, such as agentmem.stats/1.")
 
 
-class ScopeModel(Model):
+class ScopeModel(JsonPart):
     """Whose memory."""
 
     user_id: str | None = None
@@ -34,7 +34,7 @@ class ScopeModel(Model):
     run_id: str | None = None
 
 
-class PartModel(Model):
+class PartModel(JsonPart):
     """How much of the window one component took."""
 
     name: str
@@ -42,7 +42,7 @@ class PartModel(Model):
     items: int
 
 
-class LookedModel(Model):
+class LookedModel(JsonPart):
     """One thing that was offered to a context, and its fate."""
 
     id: str = Field(description="The memory's id, or the message's for history.")
@@ -68,7 +68,7 @@ class LookedModel(Model):
     fixed: bool = Field(False, description="No setting would have changed its fate.")
 
 
-class OutcomeModel(Model):
+class OutcomeModel(JsonPart):
     """What came back from the model."""
 
     answer: str = ""
@@ -81,7 +81,7 @@ class OutcomeModel(Model):
     calls: dict[str, int] = Field({}, description="Tool calls made, succeeded, corrected, …")
 
 
-class SnapshotModel(Model):
+class SnapshotModel(JsonPart):
     """Everything about one built context."""
 
     version: int
@@ -110,7 +110,7 @@ class SnapshotModel(Model):
     total_found: int = 0
 
 
-class StatusModel(Model):
+class StatusModel(JsonPart):
     """The state of a memory."""
 
     memories: int
@@ -125,7 +125,7 @@ class StatusModel(Model):
     last_context_at: datetime | None
 
 
-class InspectDocument(Document):
+class InspectDocument(JsonDocument):
     """`agentmem inspect --json`: the context that would be built now."""
 
     query: str
@@ -134,13 +134,13 @@ class InspectDocument(Document):
     degradations: list[str]
 
 
-class ExplainDocument(Document):
+class ExplainDocument(JsonDocument):
     """`agentmem explain --json`: one past context."""
 
     context: SnapshotModel
 
 
-class DifferenceModel(Model):
+class DifferenceModel(JsonPart):
     """One value that differs; null where one side has none."""
 
     name: str
@@ -148,7 +148,7 @@ class DifferenceModel(Model):
     after: Any = None
 
 
-class MemoryDifferenceModel(Model):
+class MemoryDifferenceModel(JsonPart):
     """One memory whose fate or score differs; null where it was not looked at."""
 
     id: str
@@ -156,7 +156,7 @@ class MemoryDifferenceModel(Model):
     after: LookedModel | None
 
 
-class DiffDocument(Document):
+class DiffDocument(JsonDocument):
     """`agentmem explain --diff OTHER --json`."""
 
     before_id: str
@@ -168,7 +168,7 @@ class DiffDocument(Document):
     memories: list[MemoryDifferenceModel]
 
 
-class WhyDocument(Document):
+class WhyDocument(JsonDocument):
     """`agentmem explain --why MEMORY_ID --json`."""
 
     memory_id: str
@@ -179,14 +179,14 @@ class WhyDocument(Document):
     details: list[str]
 
 
-class ChangeModel(Model):
+class ChangeModel(JsonPart):
     """One thing whose fate would be another."""
 
     before: LookedModel
     after: LookedModel
 
 
-class ReplayDocument(Document):
+class ReplayDocument(JsonDocument):
     """`agentmem explain --if NAME=VALUE --json`."""
 
     snapshot_id: str
@@ -197,7 +197,7 @@ class ReplayDocument(Document):
     notes: list[str]
 
 
-class MonitorDocument(Document):
+class MonitorDocument(JsonDocument):
     """One line of `agentmem monitor --json`."""
 
     kind: Literal["context", "response"]
@@ -205,14 +205,14 @@ class MonitorDocument(Document):
     changed: list[str] = Field(description="+ID and -ID for memories, else what differs by name.")
 
 
-class TypeUseModel(Model):
+class TypeUseModel(JsonPart):
     """Tokens and items of one package type."""
 
     tokens: int
     items: int
 
 
-class ComponentModel(Model):
+class ComponentModel(JsonPart):
     """One component of a prompt."""
 
     tokens: int
@@ -220,14 +220,14 @@ class ComponentModel(Model):
     by_type: dict[str, TypeUseModel]
 
 
-class BudgetWarningModel(Model):
+class BudgetWarningModel(JsonPart):
     """Something the caller may want to act on."""
 
     code: str
     text: str
 
 
-class BudgetModel(Model):
+class BudgetModel(JsonPart):
     """What a prompt uses of a window."""
 
     window_tokens: int
@@ -242,7 +242,7 @@ class BudgetModel(Model):
     warnings: list[BudgetWarningModel]
 
 
-class DroppedModel(Model):
+class DroppedModel(JsonPart):
     """One package that would not be sent."""
 
     id: str
@@ -254,7 +254,7 @@ class DroppedModel(Model):
     sent_tokens: int
 
 
-class SizesModel(Model):
+class SizesModel(JsonPart):
     """What one of each was taken to cost, in tokens."""
 
     system: int
@@ -265,7 +265,7 @@ class SizesModel(Model):
     tool_schema: int
 
 
-class BudgetDocument(Document):
+class BudgetDocument(JsonDocument):
     """`agentmem budget --json`: a dry run."""
 
     model: str
@@ -281,7 +281,7 @@ class BudgetDocument(Document):
     notes: list[str]
 
 
-class SpreadModel(Model):
+class SpreadModel(JsonPart):
     """How a number was distributed; null when there was none."""
 
     count: int
@@ -290,7 +290,7 @@ class SpreadModel(Model):
     high: float | None
 
 
-class ShareModel(Model):
+class ShareModel(JsonPart):
     """What one component took of all tokens sent."""
 
     name: str
@@ -298,7 +298,7 @@ class ShareModel(Model):
     share: float
 
 
-class KindModel(Model):
+class KindModel(JsonPart):
     """What became of the candidates of one kind."""
 
     kind: str
@@ -310,7 +310,7 @@ class KindModel(Model):
     relevance: float | None = Field(description="Mean score of those that went in.")
 
 
-class ModelFiguresModel(Model):
+class ModelFiguresModel(JsonPart):
     """One model's contexts."""
 
     model: str
@@ -322,14 +322,14 @@ class ModelFiguresModel(Model):
     absolute: float | None = Field(description="Mean size of that.")
 
 
-class TallyModel(Model):
+class TallyModel(JsonPart):
     """How often something was said."""
 
     text: str
     count: int
 
 
-class SlotModel(Model):
+class SlotModel(JsonPart):
     """One stretch of time."""
 
     begins: datetime
@@ -339,7 +339,7 @@ class SlotModel(Model):
     breaker_openings: int
 
 
-class CallFiguresModel(Model):
+class CallFiguresModel(JsonPart):
     """Tool calls and what became of them; the rates are null where nothing could be counted."""
 
     made: int
@@ -348,7 +348,7 @@ class CallFiguresModel(Model):
     read_back_rate: float | None = Field(description="Kept results that were read.")
 
 
-class ContextFiguresModel(Model):
+class ContextFiguresModel(JsonPart):
     """Figures over the contexts of the period."""
 
     contexts: int
@@ -374,7 +374,7 @@ class ContextFiguresModel(Model):
     slots: list[SlotModel]
 
 
-class QueueModel(Model):
+class QueueModel(JsonPart):
     """Work in the background."""
 
     waiting: int
@@ -385,7 +385,7 @@ class QueueModel(Model):
     last_error: str
 
 
-class StatsDocument(Document):
+class StatsDocument(JsonDocument):
     """`agentmem stats --json`."""
 
     at: datetime
@@ -403,7 +403,7 @@ class StatsDocument(Document):
     location: str
 
 
-class ExampleModel(Model):
+class ExampleModel(JsonPart):
     """One memory of a finding; secrets and personal data are masked."""
 
     id: str
@@ -413,7 +413,7 @@ class ExampleModel(Model):
     project: str | None = Field(None, description="Whose it is when a project shares it.")
 
 
-class FindingModel(Model):
+class FindingModel(JsonPart):
     """One sort of trouble."""
 
     name: str
@@ -423,7 +423,7 @@ class FindingModel(Model):
     remedy: str = Field(description="The command that mends it; empty when there is nothing to.")
 
 
-class AuditDocument(Document):
+class AuditDocument(JsonDocument):
     """`agentmem audit --json`."""
 
     at: datetime
@@ -433,7 +433,7 @@ class AuditDocument(Document):
     notes: list[str]
 
 
-class CheckModel(Model):
+class CheckModel(JsonPart):
     """One thing that was looked at."""
 
     name: str
@@ -442,7 +442,7 @@ class CheckModel(Model):
     remedy: str
 
 
-class DoctorDocument(Document):
+class DoctorDocument(JsonDocument):
     """`agentmem doctor --json`."""
 
     at: datetime
@@ -451,7 +451,7 @@ class DoctorDocument(Document):
     checks: list[CheckModel]
 
 
-MODELS: dict[str, type[Document]] = {
+MODELS: dict[str, type[JsonDocument]] = {
     "inspect": InspectDocument,
     "budget": BudgetDocument,
     "explain": ExplainDocument,

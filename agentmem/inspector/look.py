@@ -38,7 +38,7 @@ ESTIMATED = "tokens are estimated; --exact counts them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class MemoryStatus:
     """The state of a memory in a line: how much, who answers, what waits."""
 
     memories: int
@@ -59,7 +59,7 @@ class Inspection:
 
     query: str
     snapshot: Snapshot | None
-    status: Status
+    status: MemoryStatus
     degradations: tuple[str, ...] = ()
 
 
@@ -118,11 +118,11 @@ def status(
     scope: Scope | None = None,
     last: Snapshot | None,
     stats: StoreStats | None = None,
-) -> Status:
+) -> MemoryStatus:
     """How the memory is, of one reader or as a whole; `stats` if they are known already."""
     stats = stats or memory.store.upkeep.stats(scope)
     state = memory.embedding.state
-    return Status(
+    return MemoryStatus(
         memories=stats.chunks,
         kinds=dict(stats.kinds),
         embedder=state.serving or "none",

@@ -30,7 +30,7 @@ from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
-    from agentmem.inspector.look import Event, Inspection, Status
+    from agentmem.inspector.look import Event, Inspection, MemoryStatus
     from agentmem.inspector.replay import Difference, Replay, SnapshotDiff, Why
 
 
@@ -358,7 +358,7 @@ def _outcome_line(snapshot: Snapshot) -> str:
     return ", ".join(said) or "answered"
 
 
-def _status(status: Status, pen: Pen, width: int) -> list[str]:
+def _status(status: MemoryStatus, pen: Pen, width: int) -> list[str]:
     state = "degraded" if status.embedder_error or status.jobs_failed else "ok"
     said = [f"STATUS {state}", many(status.memories, "memory"), f"{status.bytes / 1e6:,.1f} MB"]
     said.append(status.embedder if status.embedder_ready else f"{status.embedder} (not ready)")

@@ -11,10 +11,10 @@ from agentmem.base.checks import require_count, require_unit
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Memory, Origin, visible
-from agentmem.prompt.block import Source
+from agentmem.prompt.block import BlockSource
 from agentmem.prompt.budget import PREFERENCE_TOKENS, calculate_knowledge_budget
 from agentmem.prompt.build import (
-    Candidate,
+    OfferedSource,
     Truncate,
     content_key,
     fill_knowledge,
@@ -219,7 +219,7 @@ _REPLAYED_PARTS = ("knowledge", "working_memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FateChange:
     """One thing whose fate is another: what it was, and what it would have been."""
 
     before: Looked
@@ -233,7 +233,7 @@ class Replay:
     snapshot: Snapshot
     settings: Mapping[str, Any]
     looked_at: tuple[Looked, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[FateChange, ...]
     knowledge_tokens: int
     notes: tuple[str, ...] = ()
 
@@ -291,7 +291,7 @@ def replay(
         settings={**snapshot.settings, **settings},
         looked_at=looked_at,
         changes=tuple(
-            Change(before=before, after=after)
+            FateChange(before=before, after=after)
             for before, after in zip(snapshot.looked_at, looked_at, strict=True)
             if before.decision != after.decision or _cut_otherwise(before, after)
         ),
@@ -300,14 +300,14 @@ def replay(
     )
 
 
-def candidate_of(looked: Looked, snapshot: Snapshot) -> Candidate:
+def candidate_of(looked: Looked, snapshot: Snapshot) -> OfferedSource:
     """What was looked at as the fill takes it, with the citation it had."""
     try:
         retrieved = date.fromisoformat(looked.retrieved)
     except ValueError:
         retrieved = snapshot.created_at.date()
     origin: Origin = looked.origin if looked.origin in get_args(Origin) else "web"  # type: ignore[assignment]  # checked
-    source = Source(
+    source = BlockSource(
         text=looked.text,
         retrieved=retrieved,
         url=looked.url,
@@ -317,7 +317,7 @@ def candidate_of(looked: Looked, snapshot: Snapshot) -> Candidate:
         section=looked.heading,
         speaker=looked.speaker,
     )
-    return Candidate(
+    return OfferedSource(
         id=looked.id, source=source, score=weighed_score(looked), merit=looked.merit or 0.0
     )
 

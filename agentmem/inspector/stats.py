@@ -305,7 +305,7 @@ _LONGEST = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class QueueStats:
     """Work in the background: what waits in the store, and what this process has done."""
 
     waiting: int
@@ -323,7 +323,7 @@ class StatsReport:
     at: datetime
     last_seconds: float | None
     contexts: ContextFigures
-    queue: Queue
+    queue: QueueStats
     memories: int
     kinds: Mapping[str, int]
     documents: int
@@ -379,10 +379,10 @@ def collect_stats(
     )
 
 
-def _queue(memory: MemoryManager, jobs: Mapping[str, int]) -> Queue:
+def _queue(memory: MemoryManager, jobs: Mapping[str, int]) -> QueueStats:
     runtime = getattr(memory, "_runtime", None)
     state = runtime.worker.state if runtime is not None else None
-    return Queue(
+    return QueueStats(
         waiting=jobs.get("waiting", 0) + (state.queued if state else 0),
         running=jobs.get("running", 0) + (state.running if state else 0),
         failed=jobs.get("failed", 0),

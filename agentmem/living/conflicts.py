@@ -1211,7 +1211,7 @@ _CORRECTION = re.compile(  # "That was a mistake. The limit is 5."
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class JudgedClause:
     """What one clause says, as sets that are quick to compare."""
 
     bag: frozenset[str]
@@ -1239,17 +1239,17 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StatementReading:
     """A text as the judge needs it; made by `read_statement`."""
 
     text: str
-    clauses: tuple[Clause, ...]
+    clauses: tuple[JudgedClause, ...]
     words: frozenset[str]
 
 
-def read_statement(text: str) -> Reading:
+def read_statement(text: str) -> StatementReading:
     """`text` read clause by clause; any text can be read, and most of the work is done here."""
-    clauses: list[Clause] = []
+    clauses: list[JudgedClause] = []
     shortened = text[:MAX_CHARACTERS]
     corrects = _CORRECTION.match(shortened) is not None
     for start, end in sentences(shortened):
@@ -1262,17 +1262,17 @@ def read_statement(text: str) -> Reading:
     words = frozenset(
         word for clause in clauses for group in (clause.bag, _marked(clause)) for word in group
     )
-    return Reading(text=text, clauses=tuple(clauses), words=words)
+    return StatementReading(text=text, clauses=tuple(clauses), words=words)
 
 
-def _marked(clause: Clause) -> Iterator[str]:
+def _marked(clause: JudgedClause) -> Iterator[str]:
     """What relates a clause beside its words, in a form that no word has."""
     yield from (f" {topic}" for topic in clause.topics)
     if clause.person and len(clause.bag) <= _FEW_WORDS:
         yield f" {clause.person}"  # "I'm left-handed": hardly a word to share
 
 
-def _read_sentence(sentence: str) -> Iterator[Clause]:
+def _read_sentence(sentence: str) -> Iterator[JudgedClause]:
     tokens = split_tokens(sentence)
     asserted = not sentence.rstrip().endswith("?") and _HYPOTHESIS.match(sentence) is None
     start = 0
@@ -1294,14 +1294,14 @@ def _read_sentence(sentence: str) -> Iterator[Clause]:
 
 def _read_clause(
     tokens: list[Token], asserted: bool, sentence: str, *, first: bool
-) -> Clause | None:
+) -> JudgedClause | None:
     builder = ClauseReader(tokens, first)
     builder.read()
     if not builder.order and not builder.values and not builder.since:
         return None
     piece = " ".join(token.text for token in tokens)
     change = builder.change or _CHANGE_PHRASE.search(piece) is not None
-    return Clause(
+    return JudgedClause(
         bag=frozenset(builder.order),
         order=tuple(builder.order),
         subject=frozenset(builder.subject),
@@ -1417,7 +1417,7 @@ class _Difference:
     opposites: tuple[tuple[str, str], ...] = ()
 
 
-def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | None:
+def compare_clauses(ours: JudgedClause, theirs: JudgedClause, *, keyed: bool) -> Verdict | None:
     """A contradiction between the two, before anybody asks which one is newer.
 
     `keyed` says that both are about one attribute, however they are worded.
@@ -1477,12 +1477,12 @@ def compare_clauses(ours: Clause, theirs: Clause, *, keyed: bool) -> Verdict | N
     return _by_words(ours, theirs, rest, keyed)
 
 
-def _is_ending(ours: Clause, theirs: Clause) -> bool:
+def _is_ending(ours: JudgedClause, theirs: JudgedClause) -> bool:
     """ "I live in Lima", "I used to live in Lima": one says that it held, no more."""
     return ours.past != theirs.past and ours.negated == theirs.negated
 
 
-def _difference(ours: Clause, theirs: Clause) -> _Difference:
+def _difference(ours: JudgedClause, theirs: JudgedClause) -> _Difference:
     shared = ours.bag & theirs.bag
     rest = _Difference(shared, set(ours.bag - shared), set(theirs.bag - shared))
     pairs: list[tuple[str, str]] = []
@@ -1562,7 +1562,9 @@ def _match_values(
     return agreeing, differing
 
 
-def _by_negation(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
+def _by_negation(
+    ours: JudgedClause, theirs: JudgedClause, rest: _Difference, keyed: bool
+) -> Verdict | None:
     denied, asserted = (ours, theirs) if ours.negated else (theirs, ours)
     only_denied = rest.ours if ours.negated else rest.theirs
     only_asserted = rest.theirs if ours.negated else rest.ours
@@ -1583,7 +1585,9 @@ def _by_negation(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -
     )
 
 
-def _by_opposite(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
+def _by_opposite(
+    ours: JudgedClause, theirs: JudgedClause, rest: _Difference, keyed: bool
+) -> Verdict | None:
     if rest.ours and rest.theirs:
         return None
     if not keyed and (
@@ -1606,7 +1610,9 @@ def _by_opposite(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -
     )
 
 
-def _by_quantity(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
+def _by_quantity(
+    ours: JudgedClause, theirs: JudgedClause, rest: _Difference, keyed: bool
+) -> Verdict | None:
     if (rest.ours or rest.theirs) and not keyed:
         return None
     return _verdict(
@@ -1615,8 +1621,8 @@ def _by_quantity(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -
 
 
 def _by_value(
-    ours: Clause,
-    theirs: Clause,
+    ours: JudgedClause,
+    theirs: JudgedClause,
     rest: _Difference,
     differing: list[tuple[Value, Value]],
     keyed: bool,
@@ -1653,7 +1659,7 @@ def _family(value: Value) -> Reason:
     return "date" if value.kind == "time" else value.kind
 
 
-def _same_thing(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
+def _same_thing(ours: JudgedClause, theirs: JudgedClause, rest: _Difference) -> bool:
     """Whether the words beside the values name one thing: one side adds little to the other."""
     if rest.ours and rest.theirs:
         return False
@@ -1663,7 +1669,7 @@ def _same_thing(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
     return len(extra) <= max(1, len(rest.shared))
 
 
-def _other_thing(extra: set[str], side: Clause, other: Clause | None = None) -> bool:
+def _other_thing(extra: set[str], side: JudgedClause, other: JudgedClause | None = None) -> bool:
     """Whether words on one side alone say that it is another thing of the same sort."""
     if any(word in _SPECIFYING or word in side.names for word in extra):
         return True
@@ -1679,7 +1685,7 @@ _MANY_DAYS = frozenset(canonical(word) for word in ("open", "closed", "available
 _SPECIFYING = frozenset(canonical(word) for word in SPECIFIERS)
 
 
-def _by_start(ours: Clause, theirs: Clause, rest: _Difference) -> Verdict | None:
+def _by_start(ours: JudgedClause, theirs: JudgedClause, rest: _Difference) -> Verdict | None:
     """Two beginnings of one state: "since 2019" and "since 2021"."""
     if rest.ours or rest.theirs or ours.change != theirs.change:
         return None
@@ -1690,7 +1696,9 @@ def _by_start(ours: Clause, theirs: Clause, rest: _Difference) -> Verdict | None
     return _verdict("date", ours, rest, confidence=0.7, first=one.shown, second=other.shown)
 
 
-def _by_words(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> Verdict | None:
+def _by_words(
+    ours: JudgedClause, theirs: JudgedClause, rest: _Difference, keyed: bool
+) -> Verdict | None:
     """Another name or word as the value of one attribute."""
     if not rest.ours or not rest.theirs:
         return None
@@ -1718,7 +1726,7 @@ def _by_words(ours: Clause, theirs: Clause, rest: _Difference, keyed: bool) -> V
     )
 
 
-def _one_sort(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
+def _one_sort(ours: JudgedClause, theirs: JudgedClause, rest: _Difference) -> bool:
     """Whether both sides name things of one sort of which people have one: two databases."""
     for one in ours.sorts:
         sort, _, our_word = one.partition(":")
@@ -1742,7 +1750,7 @@ def _one_sort(ours: Clause, theirs: Clause, rest: _Difference) -> bool:
     return False
 
 
-def _in_value_place(clause: Clause, only: set[str]) -> bool:
+def _in_value_place(clause: JudgedClause, only: set[str]) -> bool:
     """Whether the words of one side alone stand after words that both share."""
     if not only.isdisjoint(clause.subject):
         return False
@@ -1754,18 +1762,18 @@ def _coverage(rest: _Difference) -> float:
     return 2 * len(rest.shared) / total if total else 1.0
 
 
-def _words(clause: Clause, only: set[str]) -> str:
+def _words(clause: JudgedClause, only: set[str]) -> str:
     return " ".join(clause.surfaces.get(w, w) for w in dict.fromkeys(clause.order) if w in only)
 
 
-def _saying(clause: Clause) -> str:
+def _saying(clause: JudgedClause) -> str:
     words = " ".join(clause.surfaces.get(w, w) for w in dict.fromkeys(clause.order))
     return f"not {words}" if clause.negated else words
 
 
 def _verdict(
     reason: Reason,
-    ours: Clause,
+    ours: JudgedClause,
     rest: _Difference,
     *,
     confidence: float,
@@ -1798,7 +1806,11 @@ def judge(first: Statement, second: Statement) -> Verdict:
 
 
 def judge_readings(
-    first: Statement, first_reading: Reading, *, second: Statement, second_reading: Reading
+    first: Statement,
+    first_reading: StatementReading,
+    *,
+    second: Statement,
+    second_reading: StatementReading,
 ) -> Verdict:
     """As `judge`, for texts that were read before."""
     keyed = bool(first.key and second.key)
@@ -1819,14 +1831,14 @@ def judge_readings(
     return found.verdict if likely else NONE if related else UNRELATED
 
 
-class Finding(NamedTuple):
+class ClauseFinding(NamedTuple):
     """What the rules find in two clauses, and what the veto looks at."""
 
     verdict: Verdict
     features: tuple[float, ...]
 
 
-def find_unvetoed(first: str, second: str) -> Finding | None:
+def find_unvetoed(first: str, second: str) -> ClauseFinding | None:
     """What the rules alone find in two texts without keys: what the veto is fitted on."""
     texts = sorted((first, second))
     one, other = (read_statement(text) for text in texts)
@@ -1836,15 +1848,15 @@ def find_unvetoed(first: str, second: str) -> Finding | None:
 
 def _surest(
     first: Statement,
-    first_reading: Reading,
+    first_reading: StatementReading,
     second: Statement,
-    second_reading: Reading,
+    second_reading: StatementReading,
     *,
     keyed: bool,
-) -> tuple[Finding | None, bool]:
+) -> tuple[ClauseFinding | None, bool]:
     """The surest conflict of any two clauses, and whether the texts are about one thing."""
     best: Verdict | None = None
-    sides: tuple[Clause, Clause] | None = None
+    sides: tuple[JudgedClause, JudgedClause] | None = None
     related = keyed
     for ours in first_reading.clauses:
         for theirs in second_reading.clauses:
@@ -1860,7 +1872,7 @@ def _surest(
                 sides = ours, theirs
     if best is None or sides is None:
         return None, related
-    return Finding(best, features_of(best.reason, *sides)), related
+    return ClauseFinding(best, features_of(best.reason, *sides)), related
 
 
 # ----------------------------------------------------------------------------
@@ -1890,7 +1902,7 @@ def _veto() -> _Veto:
     return _Veto(weights, float(told["bias"]), float(told["least"]))
 
 
-def features_of(reason: Reason, ours: Clause, theirs: Clause) -> tuple[float, ...]:
+def features_of(reason: Reason, ours: JudgedClause, theirs: JudgedClause) -> tuple[float, ...]:
     """What the veto looks at, each about between 0 and 1; the same for both orders."""
     rest = _difference(ours, theirs)
     extra = sorted((len(rest.ours), len(rest.theirs)))
@@ -1919,14 +1931,14 @@ def probability(features: Sequence[float]) -> float:
     return 1 / (1 + math.exp(-total))
 
 
-def _may_relate(ours: Clause, theirs: Clause) -> bool:
+def _may_relate(ours: JudgedClause, theirs: JudgedClause) -> bool:
     """Whether a closer look can find anything: a shared word, or a sort or person in common."""
     if not ours.bag.isdisjoint(theirs.bag) or not ours.topics.isdisjoint(theirs.topics):
         return True
     return bool(ours.person) and ours.person == theirs.person and len(ours.bag) <= 2
 
 
-def _agrees_elsewhere(found: Verdict, first: Reading, second: Reading) -> bool:
+def _agrees_elsewhere(found: Verdict, first: StatementReading, second: StatementReading) -> bool:
     """Whether a text of several clauses also says what the other one says."""
     if len(first.clauses) == 1 and len(second.clauses) == 1:
         return False
@@ -1989,7 +2001,7 @@ def find_conflicts(
     return tuple(found[:most])
 
 
-def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, Reading]]:
+def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, StatementReading]]:
     seen: set[tuple[str, datetime | None, str]] = set()
     for index, statement in enumerate(statements):
         for start, end in sentences(statement.text):
@@ -2008,8 +2020,8 @@ def _parts(statements: Sequence[Statement]) -> Iterator[tuple[int, Statement, Re
 
 def _in_time(
     found: Verdict,
-    ours: Clause,
-    theirs: Clause,
+    ours: JudgedClause,
+    theirs: JudgedClause,
     our_date: datetime | None,
     their_date: datetime | None,
 ) -> Verdict:

@@ -36,7 +36,7 @@ from agentmem.base.types import (
     require_instant,
     same_audience,
 )
-from agentmem.living.conflicts import Reading, Statement, judge_readings, read_statement
+from agentmem.living.conflicts import Statement, StatementReading, judge_readings, read_statement
 from agentmem.living.facts import Fact, extract, from_memory
 from agentmem.living.levels import make_levels, read_essentials
 from agentmem.living.merge import (
@@ -156,7 +156,7 @@ class Planner:
         self.rows = {memory.id: memory for memory in state.memories}
         self.contested = set(state.contested)
         self._merging: dict[str, MergeReading] = {}
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, StatementReading] = {}
         self._said: dict[str, str] = {}
 
     def _do(self, operation: Operation) -> None:
@@ -282,7 +282,7 @@ class Planner:
         self.contested.add(pair_of(one.id, other.id))
         self.operations.append(OpenContradiction(first=one.id, second=other.id, verdict=verdict))
 
-    def _reading(self, memory: Memory) -> Reading:
+    def _reading(self, memory: Memory) -> StatementReading:
         stated = self._stated(memory)
         if memory.id in self._merging and stated == memory.text:
             return self._merging[memory.id].reading

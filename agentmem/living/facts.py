@@ -84,7 +84,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class EpisodeArtifact:
     """What an episode left behind: a commit, a pull request, a decision record or a file."""
 
     kind: ArtifactKind
@@ -101,7 +101,7 @@ class Episode:
 
     title: str
     narrative: str = ""
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts: tuple[EpisodeArtifact, ...] = ()
     sort: EpisodeSort = "event"
     reason: str = ""
     error: str = ""
@@ -110,7 +110,7 @@ class Episode:
     def __post_init__(self) -> None:
         _require_texts(self, "title", "narrative", "reason", "error", "fix")
         require_choice(self.sort, get_args(EpisodeSort), "sort")
-        _require_all(self.artifacts, Artifact, "artifacts")
+        _require_all(self.artifacts, EpisodeArtifact, "artifacts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def _read(kind: str, data: Mapping[str, Any]) -> Record | None:
     if kind == "episode":
         fields = _known(Episode, data)
         fields["artifacts"] = tuple(
-            Artifact(kind=pair[0], reference=pair[1]) for pair in fields.get("artifacts", ())
+            EpisodeArtifact(kind=pair[0], reference=pair[1]) for pair in fields.get("artifacts", ())
         )
         return Episode(**fields)
     if kind == "pattern":

@@ -73,7 +73,7 @@ _Line = tuple[str, str, Scope, Visibility, Origin]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class NewMemory:
     """A memory that may be added, and the id of the message that said it, if one is kept."""
 
     memory: Memory
@@ -113,7 +113,7 @@ class LearningPlan:
         return not self.added
 
 
-def plan_learning(candidates: Sequence[Candidate], there: Iterable[Memory]) -> LearningPlan:
+def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> LearningPlan:
     """How `candidates`, in the order they were said, find their place among what is `there`.
 
     A fact goes into the timeline of its key (P38); of several values of a key
@@ -178,7 +178,7 @@ def is_merged(memory: Memory) -> bool:
     return memory.superseded_by is not None and memory.valid_to is None
 
 
-def _last_of_a_moment(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _last_of_a_moment(candidates: Sequence[NewMemory]) -> list[NewMemory]:
     """Without values that were corrected in the same breath, which held for no time at all."""
     last: dict[tuple[str, datetime], str] = {}
     for one in candidates:
@@ -427,7 +427,7 @@ class Refused:
     reason: str
 
 
-class Turn:
+class GroundTurn:
     """One text to ground in: the user's own words in it, without secrets, at their places."""
 
     def __init__(self, text: str) -> None:
@@ -448,7 +448,7 @@ def readable(text: str) -> str:
     return cover(own, hidden, " ") if hidden else own
 
 
-def ground(proposal: Proposal, turns: Sequence[Turn]) -> Grounded | Refused:
+def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | Refused:
     """The record that one of `turns` states for `proposal`; the turn it names is asked first."""
     problem = _malformed(proposal)
     if problem:
@@ -521,7 +521,7 @@ def _malformed(proposal: Proposal) -> str:
     return ""
 
 
-def _evidence(proposal: Proposal, turn: Turn) -> Iterator[Span]:
+def _evidence(proposal: Proposal, turn: GroundTurn) -> Iterator[Span]:
     """The sentences that a proposal quotes, or without a quote, the one its value stands in."""
     places = list(_places(proposal.evidence or proposal.value, turn.own))
     if not proposal.evidence and len(places) > 1:
@@ -532,7 +532,7 @@ def _evidence(proposal: Proposal, turn: Turn) -> Iterator[Span]:
             yield met[0][0], met[-1][1]
 
 
-def _stated(proposal: Proposal, turn: Turn, span: Span) -> Statement | str:
+def _stated(proposal: Proposal, turn: GroundTurn, span: Span) -> Statement | str:
     """The record in these sentences, or why they do not state it."""
     start, end = span
     said = turn.own[start:end]
@@ -553,7 +553,7 @@ def _stated(proposal: Proposal, turn: Turn, span: Span) -> Statement | str:
 
 
 def _fact(
-    proposal: Proposal, value: str, turn: Turn, span: Span, sentences: Sequence[str]
+    proposal: Proposal, value: str, turn: GroundTurn, span: Span, sentences: Sequence[str]
 ) -> Fact | str:
     if not all(map(is_asserted, sentences)):
         return "is not asserted"
@@ -836,7 +836,7 @@ class Learner:
         sources = [one.source_id for one in said if one.source_id]
         kept = {one.id for one in store.get_many(scope, sources)} if sources else set()
         candidates = [
-            Candidate(
+            NewMemory(
                 memory=self._make(scope, record, one),
                 source_id=one.source_id if one.source_id in kept else "",
             )
@@ -1066,7 +1066,7 @@ GIVEN_UP_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StatedThings:
     """What texts state by rules and model together, and how many proposals were refused."""
 
     found: tuple[Extracted, ...]
@@ -1080,12 +1080,12 @@ def find_more(
     *,
     count: TokenCounter,
     tokens: int,
-) -> Found:
+) -> StatedThings:
     """What the rules found in each text, with what a model found too; `tokens` is its limit.
 
     Whatever the model does, what the rules found is there.
     """
-    turns = [Turn(text[:MAX_CHARACTERS]) for text in texts]
+    turns = [GroundTurn(text[:MAX_CHARACTERS]) for text in texts]
     limit = max(LEAST_PIECE_TOKENS, min(PIECE_TOKENS, tokens // 4))
     pieces = cut_pieces([turn.own for turn in turns], limit_tokens=limit, count=count)
     accepted: list[list[Statement]] = [[] for _ in turns]
@@ -1102,11 +1102,11 @@ def find_more(
     if rejected:
         asker.say(f"{rejected} proposals of the model were refused: the text does not say them")
     merged = tuple(map(merge_found, rules, accepted))
-    return Found(found=merged, rejected=rejected)
+    return StatedThings(found=merged, rejected=rejected)
 
 
 def _read_piece(
-    piece: Piece, turns: Sequence[Turn], asker: Asker, accepted: list[list[Statement]]
+    piece: Piece, turns: Sequence[GroundTurn], asker: Asker, accepted: list[list[Statement]]
 ) -> int | None:
     """Ask about one piece; how many proposals were refused, or None when it was not read."""
     reply = asker.ask(request_records(piece), RECORDS_FORMAT)
@@ -1128,4 +1128,4 @@ def _read_piece(
     return refused
 
 
-_NOTHING = Turn("")
+_NOTHING = GroundTurn("")

@@ -19,9 +19,9 @@ from agentmem.base.lazy import compile_late
 from agentmem.base.types import Memory, Usage, is_pinned
 from agentmem.living.conflicts import (
     SPECIFIERS,
-    Clause,
-    Reading,
+    JudgedClause,
     Statement,
+    StatementReading,
     judge_readings,
     read_statement,
     same_stem,
@@ -65,7 +65,7 @@ class MergeReading:
 
     text: str
     essentials: Essentials
-    reading: Reading
+    reading: StatementReading
 
 
 def read_for_merging(text: str) -> MergeReading:
@@ -179,7 +179,7 @@ def _small_words_swapped(first: str, second: str) -> bool:
     return bool(only_one and only_other) or not _MODALS.isdisjoint(only_one | only_other)
 
 
-def _compare_clauses(first: Reading, second: Reading) -> MergeReason:
+def _compare_clauses(first: StatementReading, second: StatementReading) -> MergeReason:
     ours, theirs = first.clauses, second.clauses
     if any(c.past for c in ours) != any(c.past for c in theirs):
         return "time"
@@ -212,7 +212,7 @@ def _compare_clauses(first: Reading, second: Reading) -> MergeReason:
     return "same" if _same_order(ours, theirs) else "order"
 
 
-def _same_order(ours: tuple[Clause, ...], theirs: tuple[Clause, ...]) -> bool:
+def _same_order(ours: tuple[JudgedClause, ...], theirs: tuple[JudgedClause, ...]) -> bool:
     """Whether the words both have come in one order: who chases whom is told by nothing else."""
     one = [word for clause in ours for word in clause.order]
     other = [word for clause in theirs for word in clause.order]

@@ -147,7 +147,7 @@ class PreferenceStore:
         """
         return self.listen(messages, **whose).kept
 
-    def listen(self, messages: Iterable[Message], **whose: str | None) -> Listened:
+    def listen(self, messages: Iterable[Message], **whose: Unpack[Whose]) -> Listened:
         """Keep what the user's own turns state and end what they take back (P10, P22, P41).
 
         A taking back that speaks of nothing that stands changes nothing. What

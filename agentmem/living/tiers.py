@@ -31,7 +31,7 @@ from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
 from agentmem.prompt.block import Pointer, source_of
-from agentmem.prompt.build import Candidate, Chosen, memory_type
+from agentmem.prompt.build import Chosen, OfferedSource, memory_type
 from agentmem.text.clean import clean_line, clean_text
 from agentmem.text.terms import analyse_query, mentions
 
@@ -333,7 +333,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class TierMaterial:
     """What was fetched for a reader, each kind newest or best first.
 
     `contradictions` are open ones, both sides; `results` are tool results of
@@ -393,7 +393,7 @@ def question_of(signal: Signal) -> str:
 
 
 def sort_into_tiers(
-    fetched: Fetched, situation: Situation, *, reader: Scope
+    fetched: TierMaterial, situation: Situation, *, reader: Scope
 ) -> dict[Tier, tuple[Placed, ...]]:
     """Each memory once, in the most urgent tier that wants it, the most telling first."""
     placing = _Placing()
@@ -649,7 +649,7 @@ class Offer:
     `reasons` say what tier each is in and why.
     """
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[OfferedSource, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     hits: tuple[Hit, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
@@ -680,7 +680,7 @@ class Tiers:
         self._memory = memory
         self._predictions = predictions
         self._count = count
-        self._fetched: TtlCache[Fetched] = TtlCache(memory.clock)
+        self._fetched: TtlCache[TierMaterial] = TtlCache(memory.clock)
         self._levels: TtlCache[Levels] = TtlCache(memory.clock, capacity=2_000, ttl_seconds=86_400)
 
     def assemble(
@@ -783,7 +783,7 @@ class Tiers:
         """What a caller says is going on, and what was noted before."""
         return tuple(dict.fromkeys((*signals, *self._predictions.current(scope))))
 
-    def fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> Fetched:
+    def fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> TierMaterial:
         """Everything the tiers are made of but what a search finds; `parts` notes what failed."""
         store, now = self._memory.store, self._memory.clock.now()
         began = len(parts.problems)
@@ -805,7 +805,7 @@ class Tiers:
             return parts.read(name, lambda: store.recent(selection, limit=limit)) or ()
 
         preferences = self._memory.preferences
-        fetched = Fetched(
+        fetched = TierMaterial(
             episodes=recent("episodes", "episode", limit=EPISODES),
             contradictions=contradictions,
             results=recent("tool results", "tool_result", limit=RESULTS, since=ERROR_AGE),
@@ -849,7 +849,7 @@ class Tiers:
 
     def _sort(
         self,
-        fetched: Fetched,
+        fetched: TierMaterial,
         signals: Sequence[Signal],
         task: str,
         scope: Scope,
@@ -904,7 +904,7 @@ class _Offering:
         self._placed = placed
         self._items = items
         self._found = found
-        self._candidates: list[Candidate] = []
+        self._candidates: list[OfferedSource] = []
         self._pointers: list[Pointer] = []
         self._hits: list[Hit] = []
         self._reasons: dict[str, str] = {}
@@ -932,7 +932,7 @@ class _Offering:
             self._pointers.append(pointer)
             return
         self._candidates.append(
-            Candidate(
+            OfferedSource(
                 id=fate.id,
                 source=source_of(shown),
                 score=score,
@@ -1099,10 +1099,10 @@ class Prefetcher:
         except TimedOut:
             return None
 
-    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> Fetched:
+    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> TierMaterial:
         return self._tiers.fetch(scope, signals, parts)
 
-    def _prepare(self, fetched: Fetched | None) -> None:
+    def _prepare(self, fetched: TierMaterial | None) -> None:
         self._tiers.prepare([memory for memory, _ in fetched.predicted] if fetched else [])
 
 

@@ -75,7 +75,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class LearnedWorkflow:
     """A workflow, and how many runs it was made of."""
 
     workflow: Workflow
@@ -169,7 +169,7 @@ def generalise(run: Run, others: Sequence[Run], *, digest: Digest) -> Workflow:
 
 def learn(
     run: Run, before: Sequence[Run], *, digest: Digest
-) -> tuple[Learned | None, tuple[Run, ...]]:
+) -> tuple[LearnedWorkflow | None, tuple[Run, ...]]:
     """What a new run teaches, and the hidden runs to keep from now on.
 
     When it is like others, the workflow of them all; the runs stay, so that the
@@ -183,7 +183,7 @@ def learn(
     made = generalise(run, like, digest=digest)
     if len(made.steps) < LEAST_CALLS:
         return None, kept
-    return Learned(workflow=made, runs=len(like) + 1), kept
+    return LearnedWorkflow(workflow=made, runs=len(like) + 1), kept
 
 
 def same_workflow(one: Workflow, other: Workflow) -> bool:
@@ -328,7 +328,7 @@ class Workflows:
             if self._predictions.replace_kept("runs", raw, pack(value), scope):
                 return  # nobody else learned meanwhile
 
-    def _keep(self, learned: Learned, scope: Scope) -> str:
+    def _keep(self, learned: LearnedWorkflow, scope: Scope) -> str:
         """Remember a workflow, in place of the one it makes more general; gives its id."""
         fields = to_memory_fields(learned.workflow)
         whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agentmem.search.results import SearchResults
     from agentmem.search.retriever import Request
     from agentmem.sources.background import Worker
+    from agentmem.sources.web.enhanced import SearchOptions
 
 
 if TYPE_CHECKING:
@@ -196,14 +197,21 @@ class Agents(Base):
         memory = cast("MemoryManager", self)
         return wrap_anthropic(client, memory, scope=scope, config=config, on_turn=on_turn)
 
-    def wrap_search(self, fn: Callable[P, T], **options: Any) -> Remembering[P, T]:
+    def wrap_search(
+        self,
+        fn: Callable[P, T],
+        *,
+        allow_private: bool = False,
+        **options: Unpack[SearchOptions],
+    ) -> Remembering[P, T]:
         """A web-search function with memory beside its results.
 
         Each call may say `memory_scope=`; `options` are those of `enhanced_search`.
+        Addresses in a private network are shown in citations only with `allow_private`.
         """
         from agentmem.sources.web.enhanced import wrap_search
 
-        found = wrap_search(cast("MemoryManager", self), fn, **options)
+        found = wrap_search(cast("MemoryManager", self), fn, allow_private=allow_private, **options)
         return cast("Remembering[P, T]", found)
 
     def flush(self, timeout_seconds: float | None = None) -> bool:

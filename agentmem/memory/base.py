@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.base.checks import require_items
-from agentmem.base.config import Settings
+from agentmem.base.config import MemorySettings
 from agentmem.base.filters import Selection
 from agentmem.base.guards import Early, UnderWay
 from agentmem.base.protocols import Clock, Embedder
@@ -35,13 +35,13 @@ class Base:
         *,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
-        settings: Settings | None = None,
+        settings: MemorySettings | None = None,
         path: Path | None = None,
         search: Search | None = None,
         rerank: Reranker | None = None,
         load_embedder: Callable[[str], Embedder | None] | None = None,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or MemorySettings()
         self.store = store
         self.embedding = Embedding(
             store, embedder, load=load_embedder, background=self.settings.embed_in_background

@@ -7,10 +7,11 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from agentmem.living.preferences import PreferenceStore
 from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
 from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import Upkeep
+from agentmem.memory.upkeep import MemoryUpkeep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,19 +45,19 @@ def awaited(
     return run
 
 
-class AsyncUpkeep(Awaitable[Upkeep]):
+class AsyncUpkeep(Awaitable[MemoryUpkeep]):
     """`memory.upkeep`, awaited."""
 
-    get_stats = awaited(Upkeep.get_stats)
-    verify = awaited(Upkeep.verify)
-    sync = awaited(Upkeep.sync)
-    backup = awaited(Upkeep.backup)
-    vacuum = awaited(Upkeep.vacuum)
-    reembed = awaited(Upkeep.reembed)
-    export_jsonl = awaited(Upkeep.export_jsonl)
-    import_jsonl = awaited(Upkeep.import_jsonl)
-    import_from = awaited(Upkeep.import_from)
-    merge_from = awaited(Upkeep.merge_from)
+    get_stats = awaited(MemoryUpkeep.get_stats)
+    verify = awaited(MemoryUpkeep.verify)
+    sync = awaited(MemoryUpkeep.sync)
+    backup = awaited(MemoryUpkeep.backup)
+    vacuum = awaited(MemoryUpkeep.vacuum)
+    reembed = awaited(MemoryUpkeep.reembed)
+    export_jsonl = awaited(MemoryUpkeep.export_jsonl)
+    import_jsonl = awaited(MemoryUpkeep.import_jsonl)
+    import_from = awaited(MemoryUpkeep.import_from)
+    merge_from = awaited(MemoryUpkeep.merge_from)
 
 
 class AsyncSources(Awaitable[Sources]):
@@ -66,8 +67,20 @@ class AsyncSources(Awaitable[Sources]):
     index_path = awaited(Sources.index_path)
     index_url = awaited(Sources.index_url)
     learn_patterns = awaited(Sources.learn_patterns)
-    search_by_source_url = awaited(Sources.search_by_source_url)
-    remove_by_source_url = awaited(Sources.remove_by_source_url)
+    search_by_url = awaited(Sources.search_by_url)
+    remove_by_url = awaited(Sources.remove_by_url)
+
+
+class AsyncPreferences(Awaitable[PreferenceStore]):
+    """`memory.preferences`, awaited."""
+
+    add = awaited(PreferenceStore.add)
+    detect = awaited(PreferenceStore.detect)
+    listen = awaited(PreferenceStore.listen)
+    get_all = awaited(PreferenceStore.get_all)
+    remove = awaited(PreferenceStore.remove)
+    undo = awaited(PreferenceStore.undo)
+    clear = awaited(PreferenceStore.clear)
 
 
 class AsyncLiving(Awaitable[Living]):
@@ -108,6 +121,11 @@ class AsyncMemoryManager(Awaitable[MemoryManager]):
     def living(self) -> AsyncLiving:
         """Learn, consolidate, resolve and predict."""
         return AsyncLiving(self.manager.living)
+
+    @property
+    def preferences(self) -> AsyncPreferences:
+        """What users told about themselves."""
+        return AsyncPreferences(self.manager.preferences)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Any call of the manager on a thread: `await memory.run(memory.manager.upkeep.verify)`."""

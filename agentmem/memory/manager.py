@@ -18,7 +18,7 @@ from agentmem.memory.agents import Agents
 from agentmem.memory.base import Base
 from agentmem.memory.living import Living
 from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import Upkeep
+from agentmem.memory.upkeep import MemoryUpkeep
 from agentmem.search.intake import Instant, scope_of
 from agentmem.search.results import Memories, SearchResults
 from agentmem.search.retriever import Request
@@ -133,9 +133,9 @@ class Closing(Base):
     """How a memory is closed, and the parts that are not of every day."""
 
     @cached_property
-    def upkeep(self) -> Upkeep:
+    def upkeep(self) -> MemoryUpkeep:
         """Look after the memory as a whole: check it, copy it, move it."""
-        return Upkeep(cast("MemoryManager", self))
+        return MemoryUpkeep(cast("MemoryManager", self))
 
     def users(self) -> Mapping[str | None, int]:
         """How many memories each user has, most first, in the whole store.

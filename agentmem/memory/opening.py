@@ -11,9 +11,9 @@ from agentmem.base.config import (
     BudgetConfig,
     Durability,
     LearnConfig,
+    MemorySettings,
     RecallConfig,
     ResultsConfig,
-    Settings,
     default_path,
 )
 from agentmem.base.errors import InvalidInput
@@ -24,7 +24,7 @@ from agentmem.search.retriever import Reranker
 from agentmem.stores.rows import is_dsn
 from agentmem.stores.values import Restored
 
-_USUAL = Settings()
+_USUAL = MemorySettings()
 
 
 def open(  # noqa: A001 - `agentmem.open` is what users type
@@ -59,7 +59,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     for a question. `recall`, `budget`, `learn` and `results` say what searches and turns
     do unless they are told otherwise; the rest is explained at `Settings`.
     """
-    checked = Settings(
+    checked = MemorySettings(
         recall=recall,
         budget=budget,
         learn=learn,

@@ -89,7 +89,7 @@ class Sources:
             languages=languages,
         )
 
-    def search_by_source_url(
+    def search_by_url(
         self, url: str, *, limit: int | None = None, **whose: Unpack[Whose]
     ) -> Memories:
         """Every chunk of a page, or the first `limit` of them, in its order."""
@@ -98,7 +98,7 @@ class Sources:
         found = self._memory.store.search_by_source_url(scope_of(whose), require_text(url, "url"))
         return Memories(found[:limit])
 
-    def remove_by_source_url(self, url: str, **whose: Unpack[Whose]) -> int:
+    def remove_by_url(self, url: str, **whose: Unpack[Whose]) -> int:
         """Delete every chunk of a page."""
         scope = scope_of(whose)
         return self._memory.store.remove_by_source_url(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentmem.stores.jsonl import ImportReport
 
 
-class Upkeep:
+class MemoryUpkeep:
     """The calls that look after a memory as a whole: `memory.upkeep`."""
 
     def __init__(self, memory: MemoryManager) -> None:

@@ -12,7 +12,7 @@ from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import InvalidInput
 from agentmem.base.threads import awaited, in_thread, is_async
 from agentmem.models.extract import Embed, ExtractiveModel
-from agentmem.text.messages import Reply, ReplyParts, get, read_reply
+from agentmem.text.messages import ModelAnswer, ReplyParts, get, read_reply
 
 OnChunk = Callable[[str], Awaitable[None] | None]
 
@@ -30,7 +30,7 @@ class Model(Protocol):
         tools_off: bool = False,
         on_chunk: OnChunk | None = None,
         response_format: Mapping[str, Any] | None = None,
-    ) -> Reply: ...
+    ) -> ModelAnswer: ...
 
 
 class CallableModel:
@@ -58,7 +58,7 @@ class CallableModel:
         tools_off: bool = False,
         on_chunk: OnChunk | None = None,
         response_format: Mapping[str, Any] | None = None,
-    ) -> Reply:
+    ) -> ModelAnswer:
         request: dict[str, Any] = {"messages": list(messages), **self._options}
         if tools and self._accepts("tools"):
             request["tools"] = list(tools)
@@ -83,7 +83,7 @@ class CallableModel:
         return self._takes is None or name in self._takes
 
 
-async def read_response(response: Any, on_chunk: OnChunk | None) -> Reply:
+async def read_response(response: Any, on_chunk: OnChunk | None) -> ModelAnswer:
     """The reply in a response or in a stream of chunks, each told to `on_chunk` as it comes."""
     parts = ReplyParts()
     if hasattr(response, "__aiter__"):

@@ -24,7 +24,7 @@ from agentmem.prompt.strip import strip
 from agentmem.text.clean import show_quote
 from agentmem.text.dates import say_day, tell_when
 from agentmem.text.detect import hear
-from agentmem.text.messages import Reply, text_of
+from agentmem.text.messages import ModelAnswer, text_of
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import STOP_WORDS, analyse, analyse_query, idf
 
@@ -646,13 +646,13 @@ class ExtractiveModel:
         tools_off: bool = False,
         on_chunk: Callable[[str], Awaitable[None] | None] | None = None,
         response_format: Mapping[str, Any] | None = None,
-    ) -> Reply:
+    ) -> ModelAnswer:
         text = answer_from(messages, embed=self._embed)
         if on_chunk is not None:
             told = on_chunk(text)
             if told is not None:
                 await told
-        return Reply(text=text, model=self.name, finish_reason="stop")
+        return ModelAnswer(text=text, model=self.name, finish_reason="stop")
 
 
 def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = None) -> str:

@@ -38,7 +38,7 @@ def trust_of(origin: Origin) -> Trust:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class BlockSource:
     """One piece of knowledge and where it came from. `cut` says that the text goes on."""
 
     text: str
@@ -100,7 +100,7 @@ class ContextBlock:
     """
 
     user_profile: tuple[str, ...] = ()
-    related_knowledge: tuple[Source, ...] = ()
+    related_knowledge: tuple[BlockSource, ...] = ()
     working_memory: tuple[Pointer, ...] = ()
     summary: str = ""
     total_found: int = 0
@@ -108,7 +108,7 @@ class ContextBlock:
 
     def __post_init__(self) -> None:
         _require_all(self.user_profile, str, "user_profile")
-        _require_all(self.related_knowledge, Source, "related_knowledge")
+        _require_all(self.related_knowledge, BlockSource, "related_knowledge")
         _require_all(self.working_memory, Pointer, "working_memory")
         for line in self.user_profile:
             require_text(line, "user_profile")
@@ -127,9 +127,9 @@ class ContextBlock:
         )
 
 
-def source_of(memory: Memory, text: str | None = None) -> Source:
+def source_of(memory: Memory, text: str | None = None) -> BlockSource:
     """`memory` as a source, with `text` instead of its own when given (another level, a part)."""
-    return Source(
+    return BlockSource(
         text=memory.text if text is None else text,
         retrieved=utc(memory.created_at).date(),
         url=memory.source_url,
@@ -164,7 +164,7 @@ def clean_profile_line(line: str) -> str:
     return clean_line(line, limit_characters=LINE_CHARACTERS)
 
 
-def clean_source(source: Source) -> Source:
+def clean_source(source: BlockSource) -> BlockSource:
     """The source as it is shown."""
     shown = {
         "text": clean_text(source.text),
@@ -239,7 +239,7 @@ def render_body(block: ContextBlock, *, knowledge: str = "") -> str:
     return "\n".join(lines)
 
 
-def render_knowledge(sources: Sequence[Source], total_found: int) -> str:
+def render_knowledge(sources: Sequence[BlockSource], total_found: int) -> str:
     """The knowledge section of cleaned sources, in the order given.
 
     What somebody said in one line is written as one, `[3] Ann: …`, under a line
@@ -270,7 +270,7 @@ _ORIGIN_OF = {"assistant": "assistant"}
 _NOT_SPEAKERS = frozenset({*_OWN_KINDS, "system", "tool", "developer", "web", "operator"})
 
 
-def speaker_label(source: Source) -> str | None:
+def speaker_label(source: BlockSource) -> str | None:
     """Who says a cleaned source, where one line `speaker: text` says all there is to say of it.
 
     An origin that the speaker's name does not tell stands in brackets. None for
@@ -292,7 +292,7 @@ def speaker_label(source: Source) -> str | None:
     return label if source.origin == usual else f"{label} ({source.origin})"
 
 
-def render_line(source: Source, index: int, label: str) -> str:
+def render_line(source: BlockSource, index: int, label: str) -> str:
     """One cleaned source as a line of a conversation."""
     return f"[{index}] {escape_text(label)}: {escape_text(source.text)}"
 
@@ -302,7 +302,7 @@ def render_profile_line(line: str) -> str:
     return f"- {escape_text(line)}"
 
 
-def render_source(source: Source, index: int) -> str:
+def render_source(source: BlockSource, index: int) -> str:
     """One cleaned source with its citation (P3)."""
     found = [(name, getattr(source, name)) for name in ("url", "title")]
     found += [
@@ -432,7 +432,7 @@ def _read_body(body: str) -> ContextBlock | None:
         return None
 
 
-def _read_sources(section: str) -> Iterator[Source]:
+def _read_sources(section: str) -> Iterator[BlockSource]:
     day = ""
     for head, text, date_line, label, origin, said in _SHOWN.findall(section):
         if date_line:
@@ -442,7 +442,7 @@ def _read_sources(section: str) -> Iterator[Source]:
         else:
             speaker = unescape(label)
             own = speaker in _OWN_KINDS
-            yield Source(
+            yield BlockSource(
                 text=unescape(said),
                 retrieved=date.fromisoformat(day),
                 origin=cast("Origin", origin or _ORIGIN_OF.get(speaker, "user")),
@@ -451,12 +451,12 @@ def _read_sources(section: str) -> Iterator[Source]:
             )
 
 
-def _read_source(attributes: dict[str, str], text: str) -> Source:
+def _read_source(attributes: dict[str, str], text: str) -> BlockSource:
     plain = {
         name: unescape(attributes.get(name, ""))
         for name in ("url", "title", "id", "kind", "section", "speaker")
     }
-    return Source(
+    return BlockSource(
         text=text,
         retrieved=date.fromisoformat(attributes["retrieved"]),
         origin=attributes["origin"],  # type: ignore[arg-type]  # checked on construction

@@ -21,9 +21,9 @@ from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import EMPTY, Hit, Memory, cognitive_type, served_text
 from agentmem.prompt.block import (
+    BlockSource,
     ContextBlock,
     Pointer,
-    Source,
     clean_pointer,
     clean_profile_line,
     clean_source,
@@ -74,7 +74,7 @@ CHARACTERS_A_TOKEN = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class OfferedSource:
     """A source that may be shown: a package of `type` whose relevance is `score`.
 
     `merit` is its composite score, which decides between sources that are
@@ -82,7 +82,7 @@ class Candidate:
     """
 
     id: str
-    source: Source
+    source: BlockSource
     score: float
     merit: float = 0.0
     type: str = "memory-episodic"
@@ -93,12 +93,12 @@ class Candidate:
         require_text(self.id, "id")
         require_number(self.score, "score")
         require_number(self.merit, "merit")
-        if not isinstance(self.source, Source):
+        if not isinstance(self.source, BlockSource):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class SourceFate:
     """What became of one candidate, and why. `tokens` is 0 for what was never counted."""
 
     id: str
@@ -119,16 +119,16 @@ class KnowledgeFill:
     """
 
     ids: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-    shown: tuple[Source, ...] = ()
-    fates: tuple[Fate, ...] = ()
+    sources: tuple[BlockSource, ...] = ()
+    shown: tuple[BlockSource, ...] = ()
+    fates: tuple[SourceFate, ...] = ()
     packages: tuple[ContentPackage, ...] = ()
     tokens: int = 0
     text: str = ""
 
 
 def fill_knowledge(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[OfferedSource],
     limit_tokens: int,
     *,
     count: TokenCounter,
@@ -156,7 +156,7 @@ def fill_knowledge(
         margin = max(2 * margin, margin + tokens - limit_tokens)
 
 
-def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+def in_order(candidates: Iterable[OfferedSource]) -> list[OfferedSource]:
     """Best first, whatever order and whatever ids they came with (P40).
 
     Relevance decides, to the second decimal (P7); among equals the merit, then
@@ -185,7 +185,7 @@ def rank_key(relevance: float, merit: float) -> Rank:
     return (-round(relevance, RELEVANCE_DECIMALS), -merit, -relevance)
 
 
-def content_key(source: Source) -> tuple[str, ...]:
+def content_key(source: BlockSource) -> tuple[str, ...]:
     """What a source says, without the id it happens to have."""
     return (
         source.url, source.text, source.title, source.section, source.kind, source.speaker,
@@ -197,12 +197,12 @@ def content_key(source: Source) -> tuple[str, ...]:
 class _Kept:
     """A candidate that is shown: as it came or cut, and as it is rendered."""
 
-    candidate: Candidate
-    source: Source
-    shown: Source
+    candidate: OfferedSource
+    source: BlockSource
+    shown: BlockSource
 
 
-def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
+def arrange(candidates: Iterable[tuple[OfferedSource, BlockSource]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
     What people said comes first, the newest before older ones, so that a new value
@@ -231,13 +231,17 @@ def arrange(candidates: Iterable[tuple[Candidate, Source]]) -> list[int]:
 
 
 def _fill(
-    ordered: list[Candidate], limit_tokens: int, count: TokenCounter, truncate: Truncate, total: int
+    ordered: list[OfferedSource],
+    limit_tokens: int,
+    count: TokenCounter,
+    truncate: Truncate,
+    total: int,
 ) -> KnowledgeFill:
     left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
     widest = len(ordered)
     days: set[date] = set()
     kept: list[_Kept] = []
-    fates: list[Fate] = []
+    fates: list[SourceFate] = []
     packages: list[ContentPackage] = []
     for at, candidate in enumerate(ordered, start=1):
         whole = None
@@ -277,7 +281,7 @@ def _fill(
     )
 
 
-def render_piece(source: Source, index: int, days: Collection[date]) -> str:
+def render_piece(source: BlockSource, index: int, days: Collection[date]) -> str:
     """What a cleaned source adds to a section that has lines of these days."""
     label = speaker_label(source)
     if label is None:
@@ -287,8 +291,8 @@ def render_piece(source: Source, index: int, days: Collection[date]) -> str:
 
 
 def _cut(
-    source: Source, index: int, left: int, count: TokenCounter, truncate: Truncate
-) -> tuple[Source | None, int]:
+    source: BlockSource, index: int, left: int, count: TokenCounter, truncate: Truncate
+) -> tuple[BlockSource | None, int]:
     """The longest part of whole sentences that fits with its citation, and its cost."""
     empty = clean_source(replace(source, text="", cut=True))
     room = left - count(f"{render_source(empty, index)}\n")
@@ -307,7 +311,7 @@ def _cut(
     return None, 0
 
 
-def _package(candidate: Candidate, tokens: int) -> ContentPackage:
+def _package(candidate: OfferedSource, tokens: int) -> ContentPackage:
     """What is shown of a candidate, which was chosen already and cannot be dropped again."""
     return ContentPackage(
         id=candidate.id,
@@ -322,8 +326,8 @@ def _package(candidate: Candidate, tokens: int) -> ContentPackage:
     )
 
 
-def _fate(candidate: Candidate, outcome: Outcome, reason: str, tokens: int) -> Fate:
-    return Fate(
+def _fate(candidate: OfferedSource, outcome: Outcome, reason: str, tokens: int) -> SourceFate:
+    return SourceFate(
         id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score
     )
 
@@ -346,9 +350,9 @@ class BuiltBlock:
     block: ContextBlock | None = None
     text: str | None = None
     tokens: int = 0
-    profile: tuple[Fate, ...] = ()
+    profile: tuple[SourceFate, ...] = ()
     knowledge: KnowledgeFill = field(default_factory=KnowledgeFill)
-    pointers: tuple[Fate, ...] = ()
+    pointers: tuple[SourceFate, ...] = ()
 
 
 def build_block(
@@ -358,7 +362,7 @@ def build_block(
     count: TokenCounter,
     user_profile: Sequence[str] = (),
     profile_tokens: int | None = None,
-    candidates: Iterable[Candidate] = (),
+    candidates: Iterable[OfferedSource] = (),
     knowledge_tokens: int | None = None,
     total_found: int = 0,
     working_memory: Sequence[Pointer] = (),
@@ -479,35 +483,37 @@ def _fill_section(
     show: Callable[[Item], Item],
     render: Callable[[Item], str],
     cut: Callable[[Item, int], Item] | None = None,
-) -> tuple[tuple[Item, ...], tuple[Fate, ...], int]:
+) -> tuple[tuple[Item, ...], tuple[SourceFate, ...], int]:
     """The items that fit in order, what became of each, and what the section costs.
 
     One that is too large is passed over; smaller ones after it are still tried.
     Where none fits, `cut` may make the first that it can fit.
     """
     kept: list[Item] = []
-    fates: list[Fate] = []
+    fates: list[SourceFate] = []
     spent = count(f"<{tag}>\n</{tag}>\n") if items else 0
     for item in items:
         name = item if isinstance(item, str) else item.id
         shown = show(item)
         tokens = count(f"{render(shown)}\n")
         if shown == "":
-            fates.append(Fate(id=name, outcome="dropped", reason="nothing visible in it"))
+            fates.append(SourceFate(id=name, outcome="dropped", reason="nothing visible in it"))
         elif spent + tokens <= limit_tokens:
             spent += tokens
             kept.append(shown)
-            fates.append(Fate(id=name, outcome="included", reason="fits", tokens=tokens))
+            fates.append(SourceFate(id=name, outcome="included", reason="fits", tokens=tokens))
         else:
             left = max(0, limit_tokens - spent)
             reason = f"does not fit in the {left:,} tokens left"
-            fates.append(Fate(id=name, outcome="dropped", reason=reason, tokens=tokens))
+            fates.append(SourceFate(id=name, outcome="dropped", reason=reason, tokens=tokens))
     if cut is not None and not kept:
         for at, item in enumerate(items):
             part = cut(show(item), max(0, limit_tokens - spent))
             tokens = count(f"{render(part)}\n")
             if _says_something(part) and spent + tokens <= limit_tokens:
-                fates[at] = Fate(id=fates[at].id, outcome="cut", reason="cut to fit", tokens=tokens)
+                fates[at] = SourceFate(
+                    id=fates[at].id, outcome="cut", reason="cut to fit", tokens=tokens
+                )
                 return (part,), tuple(fates), spent + tokens
     return tuple(kept), tuple(fates), spent if kept else 0
 
@@ -548,7 +554,7 @@ def write_whole(
     at_most: AtMost,
     user_profile: Sequence[str] = (),
     profile_tokens: int,
-    candidates: Sequence[Candidate] = (),
+    candidates: Sequence[OfferedSource] = (),
     knowledge_tokens: int,
     total_found: int = 0,
     working_memory: Sequence[Pointer] = (),
@@ -682,7 +688,7 @@ class Chosen:
     `merits` are the composite scores of everything that was looked at.
     """
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[OfferedSource, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     passed_over: tuple[tuple[Hit, str], ...] = ()
     related: int = 0
@@ -706,7 +712,7 @@ def choose(
     the composite score decides, by kind, importance and age (P40).
     """
     conversation = read_conversation(messages)
-    candidates: list[Candidate] = []
+    candidates: list[OfferedSource] = []
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = 0
@@ -744,7 +750,7 @@ def choose(
         else:
             score = weighed[memory.id]
             candidates.append(
-                Candidate(
+                OfferedSource(
                     id=memory.id,
                     source=_source(memory),
                     score=score,
@@ -775,7 +781,7 @@ def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
     )
 
 
-def _source(memory: Memory) -> Source:
+def _source(memory: Memory) -> BlockSource:
     return source_of(memory, served_text(memory))
 
 

@@ -46,7 +46,7 @@ _TRACKING = compile_late(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class FoundSource:
     """Something that was found and may be cited, before it has a number."""
 
     source: SourceKind
@@ -91,7 +91,7 @@ class Citation:
         return LABELS[self.source]
 
 
-def number_sources(found: Iterable[Source], *, start: int = 1) -> tuple[Citation, ...]:
+def number_sources(found: Iterable[FoundSource], *, start: int = 1) -> tuple[Citation, ...]:
     """One citation a page, numbered from `start` in the order of their first appearance.
 
     Two sources are the same page when `page_key` of their urls agrees; where
@@ -103,7 +103,7 @@ def number_sources(found: Iterable[Source], *, start: int = 1) -> tuple[Citation
     numbered: list[Citation] = []
     places: dict[tuple[str, ...], int] = {}
     for source in found:
-        if not isinstance(source, Source):
+        if not isinstance(source, FoundSource):
             raise InvalidInput("found", source, "is not a Source", remedy="Wrap it in Source(…).")
         place = _place(numbered, places, source)
         if place is None:
@@ -129,7 +129,7 @@ def page_key(url: str) -> str:
     return prefix + host + path.rstrip("/") + ("?" + "&".join(kept) if kept else "")
 
 
-def find_citation(citations: Sequence[Citation], source: Source) -> Citation | None:
+def find_citation(citations: Sequence[Citation], source: FoundSource) -> Citation | None:
     """The citation `source` became, or None."""
     places: dict[tuple[str, ...], int] = {}
     for place, citation in enumerate(citations):
@@ -204,7 +204,7 @@ def _require_date(value: date | None) -> None:
         )
 
 
-def _keys(source: Source | Citation) -> list[tuple[str, ...]]:
+def _keys(source: FoundSource | Citation) -> list[tuple[str, ...]]:
     """What identifies the page of `source`, the surest first."""
     more = source.more_memory_ids if isinstance(source, Citation) else ()
     ids = [("memory", memory_id) for memory_id in (source.memory_id, *more) if memory_id]
@@ -214,7 +214,7 @@ def _keys(source: Source | Citation) -> list[tuple[str, ...]]:
 
 
 def _place(
-    citations: Sequence[Citation], places: dict[tuple[str, ...], int], source: Source
+    citations: Sequence[Citation], places: dict[tuple[str, ...], int], source: FoundSource
 ) -> int | None:
     for key in _keys(source):
         place = places.get(key)
@@ -227,7 +227,7 @@ def _place(
     return None
 
 
-def _cite(source: Source, index: int) -> Citation:
+def _cite(source: FoundSource, index: int) -> Citation:
     return Citation(
         index=index,
         source=source.source,
@@ -239,7 +239,7 @@ def _cite(source: Source, index: int) -> Citation:
     )
 
 
-def _join(known: Citation, source: Source) -> Citation:
+def _join(known: Citation, source: FoundSource) -> Citation:
     ids = dict.fromkeys((known.memory_id, *known.more_memory_ids, source.memory_id))
     memory_id, *more = [memory_id for memory_id in ids if memory_id] or [""]
     return replace(
@@ -346,7 +346,7 @@ _LETTER = compile_late(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class CitationMark:
     """The citations that the characters `start` to `end` of the resolved text stand for."""
 
     start: int
@@ -370,7 +370,7 @@ class ResolvedAnswer:
     unused: tuple[Citation, ...] = ()
     missing: tuple[int, ...] = ()
     wrong_links: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[CitationMark, ...] = ()
     uncited_sentences: tuple[str, ...] = ()
 
 
@@ -503,7 +503,7 @@ class _Writer:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self.marks: list[Mark] = []
+        self.marks: list[CitationMark] = []
         self.unchanged = True
 
     def copy(self, text: str) -> None:
@@ -514,7 +514,7 @@ class _Writer:
     def mark(self, text: str, indexes: Sequence[int]) -> None:
         start = self._length
         self.copy(text)
-        self.marks.append(Mark(start=start, end=self._length, indexes=tuple(indexes)))
+        self.marks.append(CitationMark(start=start, end=self._length, indexes=tuple(indexes)))
 
     def drop_blank(self, following: str) -> None:
         """Take back the blank before a removed mark where none is needed."""
@@ -602,7 +602,7 @@ def _existing(listed: str, by_index: dict[int, Citation]) -> tuple[list[int], li
     return list(kept), list(lost)
 
 
-def _uncited(text: str, marks: Sequence[Mark]) -> Iterator[str]:
+def _uncited(text: str, marks: Sequence[CitationMark]) -> Iterator[str]:
     prose = cover(text, code_spans(text), " ")
     cursor = 0
     for start, end in _sentences(text, marks):
@@ -615,7 +615,7 @@ def _uncited(text: str, marks: Sequence[Mark]) -> Iterator[str]:
             yield sentence
 
 
-def _sentences(text: str, marks: Sequence[Mark]) -> Iterator[Span]:
+def _sentences(text: str, marks: Sequence[CitationMark]) -> Iterator[Span]:
     """Sentences with the marks that directly follow their full stop."""
     start = cursor = 0
     for match in _SENTENCE_END.finditer(text):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
-from agentmem.base.config import SearchMode, Settings
+from agentmem.base.config import MemorySettings, SearchMode
 from agentmem.base.protocols import Clock
 from agentmem.base.types import EMPTY, Document, Ids, Memory, Scope, Whose
 from agentmem.search.intake import Instant
@@ -50,7 +50,7 @@ class Parts(Protocol):
     @property
     def ids(self) -> Ids: ...
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> MemorySettings: ...
     @property
     def worker(self) -> Queue: ...
     @property

@@ -398,7 +398,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class RankingModel:
     """Weights over FEATURES for rows of conversations, statements and pages, and their curves.
 
     Where people with names speak, a turn is judged with what surrounds it;
@@ -441,7 +441,7 @@ class Ranked:
 
 
 def rank(
-    evidence: Evidence, question: Question, *, model: Model, all_features: bool = True
+    evidence: Evidence, question: Question, *, model: RankingModel, all_features: bool = True
 ) -> Ranked:
     """Every row with its score from 0 to 1, best first.
 
@@ -516,7 +516,7 @@ def log_score(
 @lru_cache(maxsize=64)
 def model_for(
     embedder: EmbedderId | None, *, background: tuple[float, float] | None = None
-) -> Model:
+) -> RankingModel:
     """The fitted model that suits an embedder; None is search by words alone.
 
     Embedders that nothing was fitted for use MiniLM's weights, with cosines
@@ -533,15 +533,15 @@ def model_for(
 
 
 @cache
-def fitted_models() -> Mapping[str, Model]:
+def fitted_models() -> Mapping[str, RankingModel]:
     """Models by the embedder they were fitted for, as benchmarks/fit_ranking.py wrote them."""
     return {name: _read_model(found) for name, found in read_json("ranking.json").items()}
 
 
-def _read_model(found: Mapping[str, Any]) -> Model:
+def _read_model(found: Mapping[str, Any]) -> RankingModel:
     weights = {name: tuple(found[name]) for name in ("conversation", "statement", "page")}
     curves = {
         name: Curve(**{**found[name], "gate": tuple(found[name]["gate"])})
         for name in ("conversation_curve", "statement_curve", "page_curve")
     }
-    return Model(**{**found, **weights, **curves})
+    return RankingModel(**{**found, **weights, **curves})

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentmem.agent.reading import ReadPage
+from agentmem.agent.reading import ResultPage
 from agentmem.agent.turn import Turn, session_of, working_for
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import (
@@ -347,7 +347,7 @@ def read_result(
     json_path: str | None = None,
     offset: int = 0,
     limit_tokens: int = 1_000,
-) -> ReadPage:
+) -> ResultPage:
     """One page of a tool result: by characters, by lines, by a pattern or by a JSON path."""
     working = working_for(memory, scope=whose.scope, model="", config=LoopConfig())
     working.describe(result_id)  # what is not there is not there, rather than explained
@@ -559,8 +559,8 @@ OPERATIONS = (
     _on("DELETE", "/v1/preferences/{preference_id}", "preferences.remove"),
     _on("POST", "/v1/preferences/{preference_id}/undo", "preferences.undo"),
     _on("GET", "/v1/sources", list_sources),
-    _on("DELETE", "/v1/sources", "sources.remove_by_source_url"),
-    _on("GET", "/v1/sources/chunks", "sources.search_by_source_url"),
+    _on("DELETE", "/v1/sources", "sources.remove_by_url"),
+    _on("GET", "/v1/sources/chunks", "sources.search_by_url"),
     _on("POST", "/v1/sources/pages", "sources.index_page"),
     _on("POST", "/v1/sources/urls", index_url),
     _on("POST", "/v1/sources/files", index_file),

@@ -29,7 +29,7 @@ from agentmem.base.errors import MalformedBlock
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.block import parse_context, source_of
-from agentmem.prompt.build import Candidate, build_block
+from agentmem.prompt.build import OfferedSource, build_block
 from agentmem.prompt.strip import fingerprints, strip
 from agentmem.text.clean import clean_line
 from agentmem.text.secrets import LONGEST_TEXT, REMOVED, find_secrets, redact
@@ -64,7 +64,7 @@ TAIL_BYTES = 262_144
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class HookEvent:
     """What a hook was told."""
 
     kind: Kind
@@ -78,7 +78,7 @@ class Event:
     error: str = ""
 
 
-def read_event(raw: str | bytes) -> Event | None:
+def read_event(raw: str | bytes) -> HookEvent | None:
     """The event in a JSON text; None for what is none, or is of no interest here."""
     try:
         told = json.loads(raw)
@@ -90,7 +90,7 @@ def read_event(raw: str | bytes) -> Event | None:
     kind = _KINDS.get(name)
     if kind is None:
         return None
-    event = Event(
+    event = HookEvent(
         kind=kind,
         name=name,
         session=_text(told, "session_id", "conversation_id", "thread-id"),
@@ -170,7 +170,7 @@ def _no_special_file(path: str, flags: int) -> int:
     return number
 
 
-def render(event: Event, text: str) -> str:
+def render(event: HookEvent, text: str) -> str:
     """What the program that sent `event` reads `text` from; nothing where there is none."""
     if not text:
         return ""
@@ -250,7 +250,7 @@ class Hooks:
         for at, memory in enumerate(recent):
             line = clean_line(memory.text, limit_characters=LINE_CHARACTERS)
             candidates.append(
-                Candidate(id=str(at), source=source_of(memory, line), score=float(-at))
+                OfferedSource(id=str(at), source=source_of(memory, line), score=float(-at))
             )
         runtime = self.memory.runtime
         while limit_tokens > _FRAME_TOKENS:
@@ -270,7 +270,7 @@ class Hooks:
             limit_tokens = limit_tokens * 3 // 4
         return ""
 
-    def _ask(self, event: Event, scope: Scope, limit_tokens: int) -> str:
+    def _ask(self, event: HookEvent, scope: Scope, limit_tokens: int) -> str:
         """What memory knows about a prompt; a turn is open until its answer comes."""
         prompt = self._redact(event.prompt).strip()
         if not prompt or prompt.startswith("/"):  # a command to the program itself
@@ -298,7 +298,7 @@ class Hooks:
             self._turns[event.session] = turn
         return text
 
-    def _keep(self, event: Event, scope: Scope) -> None:
+    def _keep(self, event: HookEvent, scope: Scope) -> None:
         if event.kind == "tool":
             self._keep_result(event, scope)
         elif event.kind == "answer":
@@ -306,7 +306,7 @@ class Hooks:
         else:
             self._finish(event.session, "")
 
-    def _keep_result(self, event: Event, scope: Scope) -> None:
+    def _keep_result(self, event: HookEvent, scope: Scope) -> None:
         ours = any(name in event.tool for name in _OWN_TOOLS)
         output = strip(self._redact(event.output)).strip()
         if ours or event.tool in _FILE_TOOLS or not (output or event.error):
@@ -316,7 +316,7 @@ class Hooks:
             event.tool, self._redacted(event.arguments), output, error=self._redact(event.error)
         )
 
-    def _keep_answer(self, event: Event, scope: Scope) -> None:
+    def _keep_answer(self, event: HookEvent, scope: Scope) -> None:
         answer = own_words(self._redact(event.answer), self._shown)
         if self._finish(event.session, answer):
             return

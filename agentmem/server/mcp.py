@@ -23,8 +23,8 @@ from agentmem.base.errors import AgentMemError, InvalidInput, MissingExtra, Reco
 from agentmem.base.types import Memory, Origin, Scope
 from agentmem.inspector.look import trace_of
 from agentmem.memory.manager import MemoryManager
-from agentmem.prompt.block import Source, clean_source, source_of
-from agentmem.prompt.build import BuiltBlock, Candidate, build_block
+from agentmem.prompt.block import BlockSource, clean_source, source_of
+from agentmem.prompt.build import BuiltBlock, OfferedSource, build_block
 from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
@@ -196,7 +196,9 @@ class Tools:
         while True:  # what is escaped is longer: a page is whole, and says where the next begins
             limit //= 2
             page = working.read(id, offset=offset, limit_tokens=max(1, limit), **asked)
-            source = Source(text=page.content, retrieved=day, origin="tool", kind="tool_result")
+            source = BlockSource(
+                text=page.content, retrieved=day, origin="tool", kind="tool_result"
+            )
             built = self._built([source])
             if limit <= 1 or (built.block and not built.block.related_knowledge[0].cut):
                 return built.text or NO_ROOM
@@ -211,10 +213,10 @@ class Tools:
         """One context: the question, what went into the prompt, and the answer."""
         found = trace_of(self.memory).get(snapshot_id, scope=self.scope)
         day = found.created_at.date()
-        asked = Source(text=found.query, retrieved=day, origin="user", kind="question")
+        asked = BlockSource(text=found.query, retrieved=day, origin="user", kind="question")
         told = [_seen(one, day) for one in found.kept if one.section in ("profile", "knowledge")]
         answer = found.outcome.answer if found.outcome else ""
-        said = Source(text=answer, retrieved=day, origin="assistant", kind="answer")
+        said = BlockSource(text=answer, retrieved=day, origin="assistant", kind="answer")
         return self._block([asked, *([said] if answer else []), *told])
 
     # -- inside ------------------------------------------------------------------------
@@ -224,7 +226,7 @@ class Tools:
             self.memory, scope=self.scope, model="", config=self.memory.settings.loop
         )
 
-    def _block(self, sources: Sequence[Source]) -> str:
+    def _block(self, sources: Sequence[BlockSource]) -> str:
         """All of the sources, the longest ones shortened until there is room for each."""
         for length in SHORTENED:
             offered = [_shortened(source, length) for source in sources]
@@ -235,41 +237,41 @@ class Tools:
                 break
         return built.text or NO_ROOM
 
-    def _built(self, offered: Sequence[Source]) -> BuiltBlock:
+    def _built(self, offered: Sequence[BlockSource]) -> BuiltBlock:
         """The sources in their order, as many as the limit has room for."""
         return build_block(
             secret=self.memory.runtime.secret(),
             limit_tokens=self.limit_tokens,
             count=self.memory.runtime.tokenizer("")[0],
             candidates=[
-                Candidate(id=str(at), source=source, score=float(len(offered) - at))
+                OfferedSource(id=str(at), source=source, score=float(len(offered) - at))
                 for at, source in enumerate(offered)
             ],
             framing="single",
         )
 
 
-def _whole(memory: Memory) -> Source:
+def _whole(memory: Memory) -> BlockSource:
     return replace(source_of(memory), id=memory.id)
 
 
-def _line(memory: Memory) -> Source:
+def _line(memory: Memory) -> BlockSource:
     """A memory by its first words."""
     said = clean_line(memory.text, limit_characters=len(memory.text) + 1)
     text = clean_line(memory.index or said, limit_characters=LINE_CHARACTERS)
     return replace(_whole(memory), text=text, section="", cut=text != said)
 
 
-def _shortened(source: Source, length: int) -> Source:
+def _shortened(source: BlockSource, length: int) -> BlockSource:
     if len(source.text) <= length:
         return source
     return replace(source, text=source.text[:length], cut=True)
 
 
-def _seen(looked: Looked, day: date) -> Source:
+def _seen(looked: Looked, day: date) -> BlockSource:
     """What a context held, as it was offered to it."""
     origin = looked.origin if looked.origin in get_args(Origin) else "web"
-    return Source(
+    return BlockSource(
         text=looked.text, retrieved=day, url=looked.url, title=looked.title, id=looked.id,
         kind=looked.kind, origin=cast("Origin", origin), cut=looked.decision == "cut",
     )  # fmt: skip

@@ -64,10 +64,10 @@ _CITED = re.compile(r"\[(\d{1,3})\]")  # [2]
 _KINDS = ("fact", "preference", "message", "page", "episode", "pattern", "workflow", "tool_result")
 
 Values = dict[str, Any]
-View = Callable[[MemoryManager, "Asked"], Values]
+View = Callable[[MemoryManager, "PageRequest"], Values]
 
 
-class Asked:
+class PageRequest:
     """One request to the page: who asks, whose memory is looked at, and what was typed."""
 
     def __init__(self, request: Request, said: Mapping[str, str]) -> None:
@@ -101,13 +101,13 @@ class Asked:
 # The views: each gives the values of its template.
 
 
-def live(memory: MemoryManager, asked: Asked) -> Values:
+def live(memory: MemoryManager, asked: PageRequest) -> Values:
     """Contexts as they happen."""
     found = trace_of(memory).list(limit=SHOWN, scope=asked.everybody, texts=False)
     return {"contexts": found, "users": _users(memory, asked)}
 
 
-def one_context(memory: MemoryManager, asked: Asked) -> Values:
+def one_context(memory: MemoryManager, asked: PageRequest) -> Values:
     """The exact message that was sent, each candidate's fate, and what other settings would do."""
     snapshot = explain(memory, asked.params["context_id"], scope=asked.everybody)
     settings = {name: str(snapshot.settings.get(name, "")) for name in WHAT_IF}
@@ -129,7 +129,7 @@ def one_context(memory: MemoryManager, asked: Asked) -> Values:
     }
 
 
-def memories(memory: MemoryManager, asked: Asked) -> Values:
+def memories(memory: MemoryManager, asked: PageRequest) -> Values:
     """What is remembered: found by words and filters, or the newest."""
     scope = asked.scope(memory)
     kinds = (asked.text("kind"),) if asked.text("kind") else None
@@ -169,7 +169,7 @@ def _contested(memory: MemoryManager, names: Mapping[str, Any]) -> dict[str, str
     return {side.id: one.id for one in found for side in (one.a, one.b)}
 
 
-def one_memory(memory: MemoryManager, asked: Asked) -> Values:
+def one_memory(memory: MemoryManager, asked: PageRequest) -> Values:
     """One memory: what it says, said before, and what can be done with it."""
     scope = asked.scope(memory)
     found = memory.get(asked.params["memory_id"], **_names(scope))
@@ -183,7 +183,7 @@ def one_memory(memory: MemoryManager, asked: Asked) -> Values:
     }
 
 
-def people(memory: MemoryManager, asked: Asked) -> Values:
+def people(memory: MemoryManager, asked: PageRequest) -> Values:
     """Users and projects, and the profile of one."""
     scope = asked.scope(memory)
     projects: dict[str, int] = {}
@@ -205,7 +205,7 @@ def people(memory: MemoryManager, asked: Asked) -> Values:
     }
 
 
-def contradictions(memory: MemoryManager, asked: Asked) -> Values:
+def contradictions(memory: MemoryManager, asked: PageRequest) -> Values:
     """What cannot both be true, side by side."""
     scope = asked.scope(memory)
     every = memory.living.contradictions(open_only=False, **_names(scope))
@@ -217,7 +217,7 @@ def contradictions(memory: MemoryManager, asked: Asked) -> Values:
     }
 
 
-def care(memory: MemoryManager, asked: Asked) -> Values:
+def care(memory: MemoryManager, asked: PageRequest) -> Values:
     """Runs and their undo, the queue, the index, the disk, the health."""
     scope = asked.scope(memory)
     now = memory.clock.now()
@@ -230,11 +230,11 @@ def care(memory: MemoryManager, asked: Asked) -> Values:
     }
 
 
-def _users(memory: MemoryManager, asked: Asked) -> list[str]:
+def _users(memory: MemoryManager, asked: PageRequest) -> list[str]:
     return [user for user in memory.users() if user] if asked.grant.admin else []
 
 
-def _whose(memory: MemoryManager, asked: Asked, scope: Scope) -> Values:
+def _whose(memory: MemoryManager, asked: PageRequest, scope: Scope) -> Values:
     """Whose memory it is, in words and as what links and forms carry."""
     said = {"user": scope.user_id, "project": scope.project_id, "agent": scope.agent_id}
     carried = {name: value for name, value in said.items() if value}
@@ -269,7 +269,7 @@ VIEWS: Mapping[str, tuple[str, str, View]] = {
 # What the forms do; each gives where to go on, and what was done.
 
 
-def edit(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def edit(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Change what a memory says."""
     text = asked.said.get("text", "")
     if asked.text("version").isdecimal():  # as it was, to the character
@@ -279,32 +279,32 @@ def edit(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
     return f"/memories/{asked.params['id']}", "Changed. What it said before is in its history."
 
 
-def supersede(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def supersede(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Put a newer statement in its place."""
     new = memory.supersede(asked.params["id"], asked.text("text"), **names)
     return f"/memories/{new.id}", "This stands in its place now; the older one is kept."
 
 
-def forget(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def forget(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Take it out of every read."""
     memory.delete(asked.params["id"], **names)
     return "/memories", "Forgotten: no read shows it. Its bytes stay until it is erased."
 
 
-def erase(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def erase(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Remove its bytes."""
     receipt = memory.erase(asked.params["id"], **names)
     done = "from every file" if receipt.complete else "; the last bytes go when readers are done"
     return "/memories", f"Erased {len(receipt.ids):,} memories {done}."
 
 
-def take_back(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def take_back(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Take a preference back."""
     memory.preferences.undo(asked.params["id"], **names)
     return "/people", "Taken back; what it had replaced holds again."
 
 
-def resolve(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def resolve(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Say which of two is true."""
     wanted = asked.text("resolution")
     if wanted not in get_args(Resolution):
@@ -315,19 +315,19 @@ def resolve(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, st
     return "/contradictions", f"Resolved. It can be undone under Care ({done.journal_id[-8:]})."
 
 
-def undo(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def undo(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Take a run back."""
     done = memory.living.undo(asked.params["id"], **names)
     return "/care", f"Undone: {done.restored:,} memories are as they were."
 
 
-def consolidate(memory: MemoryManager, asked: Asked, names: Values) -> tuple[str, str]:
+def consolidate(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Merge, shorten and forget now."""
     report = memory.living.consolidate(**names)
     return "/care", f"Looked at {report.looked_at:,} memories; see the run below."
 
 
-ACTIONS: Mapping[str, Callable[[MemoryManager, Asked, Values], tuple[str, str]]] = {
+ACTIONS: Mapping[str, Callable[[MemoryManager, PageRequest, Values], tuple[str, str]]] = {
     "/page/memories/{id}/edit": edit,
     "/page/memories/{id}/supersede": supersede,
     "/page/memories/{id}/forget": forget,
@@ -357,7 +357,7 @@ def routes() -> list[BaseRoute]:
 def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
         door = request.app.state.door
-        asked = Asked(request, dict(request.query_params))
+        asked = PageRequest(request, dict(request.query_params))
         try:
             values = await door.memory.run(view, door.memory.manager, asked)
         except AgentMemError as error:
@@ -370,13 +370,13 @@ def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
 
 
 def _doer(
-    act: Callable[[MemoryManager, Asked, Values], tuple[str, str]],
+    act: Callable[[MemoryManager, PageRequest, Values], tuple[str, str]],
 ) -> Callable[[Request], Any]:
     async def do(request: Request) -> Response:
         door = request.app.state.door
         try:
             said = await _form(request)
-            asked = Asked(request, said)
+            asked = PageRequest(request, said)
 
             def call() -> tuple[str, str, Values]:
                 memory = door.memory.manager

@@ -268,7 +268,7 @@ _OURS = re.compile(r"\bagentmem(?:\.exe)?[\"']?\s+hook\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ProgramChange:
     """A file of a program as it is and as it would be; `before` is None where there is none."""
 
     path: Path
@@ -288,11 +288,11 @@ class Program:
     hooks: Path | None = None
     events: tuple[str, ...] = ()
 
-    def connect(self, server: Sequence[str], hook: Sequence[str]) -> tuple[Change, ...]:
+    def connect(self, server: Sequence[str], hook: Sequence[str]) -> tuple[ProgramChange, ...]:
         """The changes that connect it: `server` starts the server, `hook` is run at events."""
         return tuple(self._changes(server, hook))
 
-    def disconnect(self) -> tuple[Change, ...]:
+    def disconnect(self) -> tuple[ProgramChange, ...]:
         """The changes that take our entries out again."""
         return tuple(change for change in self._changes((), ()) if change.before is not None)
 
@@ -318,16 +318,16 @@ class Program:
         """Whether our hook stands in its configuration; also where it has none."""
         return self.hooks is None or _OURS.search(_read(self.hooks) or "") is not None
 
-    def _changes(self, server: Sequence[str], hook: Sequence[str]) -> Iterator[Change]:
+    def _changes(self, server: Sequence[str], hook: Sequence[str]) -> Iterator[ProgramChange]:
         edit = self._edit_toml if self.servers.suffix == ".toml" else self._edit_servers
         yield self._change(self.servers, lambda text: edit(text, server))
         if self.hooks is not None:
             yield self._change(self.hooks, lambda text: self._edit_hooks(text, hook))
 
-    def _change(self, path: Path, edit: Callable[[str], str]) -> Change:
+    def _change(self, path: Path, edit: Callable[[str], str]) -> ProgramChange:
         before = _read(path)
         try:
-            return Change(path=path, before=before, after=edit(before or ""))
+            return ProgramChange(path=path, before=before, after=edit(before or ""))
         except (ValueError, RecursionError) as error:
             raise NotEditable(path, str(error) or "cannot be read") from None
 

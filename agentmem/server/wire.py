@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.errors import PydanticUserError
 from starlette.requests import Request
 
-from agentmem.agent.reading import ReadPage
+from agentmem.agent.reading import ResultPage
 from agentmem.base.errors import (
     InvalidInput,
     MalformedRequest,
@@ -38,7 +38,7 @@ from agentmem.living.tiers import Prefetched
 from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager
 from agentmem.memory.sources import Sources
-from agentmem.memory.upkeep import Upkeep
+from agentmem.memory.upkeep import MemoryUpkeep
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.search.results import AddResult, Memories, SearchResults
 from agentmem.server.http import read_json, say
@@ -71,7 +71,7 @@ _DEFERRED = {
 """Names that the signatures use and their modules import for type checkers alone."""
 
 _PARTS: Mapping[str, Any] = {
-    "": MemoryManager, "living": Living, "sources": Sources, "upkeep": Upkeep,
+    "": MemoryManager, "living": Living, "sources": Sources, "upkeep": MemoryUpkeep,
     "preferences": PreferenceStore,
 }  # fmt: skip
 
@@ -214,7 +214,7 @@ def plain(value: Any) -> Any:
         return {"results": [plain(hit) for hit in value.hits], **_fields(value, but="hits")}
     if isinstance(value, AddResult):
         return {"results": value["results"], **_fields(value, but="items")}
-    if isinstance(value, ReadPage):
+    if isinstance(value, ResultPage):
         return _fields(value, but="data")
     if is_dataclass(value):
         return _fields(value)

@@ -82,7 +82,7 @@ class WorkerState:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Entry:
+class QueuedJob:
     """One job. `number` orders it for `flush`, `serial` is that of its latest payload."""
 
     kind: str
@@ -111,8 +111,8 @@ class Waiting:
         self.last_number = 0
         self._capacity = capacity
         self._worker = worker
-        self._entries: OrderedDict[Identity, Entry] = OrderedDict()
-        self._stored: dict[int, Entry] = {}
+        self._entries: OrderedDict[Identity, QueuedJob] = OrderedDict()
+        self._stored: dict[int, QueuedJob] = {}
         self._newest: OrderedDict[Identity, tuple[int, datetime, int]] = OrderedDict()
         self._characters = 0
 
@@ -124,7 +124,7 @@ class Waiting:
         """How many jobs of this worker wait in the store."""
         return sum(map(self._is_ours, self._stored.values()))
 
-    def add(self, entry: Entry) -> bool:
+    def add(self, entry: QueuedJob) -> bool:
         """Queue a job, or give its payload to the same job that waits; False when full."""
         entry.worker = self._worker
         entry.characters = weigh(entry.payload)
@@ -141,33 +141,33 @@ class Waiting:
         self._remember(entry)
         return True
 
-    def take(self, now: datetime, kinds: Collection[str]) -> Entry | None:
+    def take(self, now: datetime, kinds: Collection[str]) -> QueuedJob | None:
         """The first job that is due and of one of these kinds; it waits no longer."""
         entry = next(self._due(now, kinds), None)
         return None if entry is None else self._pop(entry)
 
-    def take_excess(self) -> list[Entry]:
+    def take_excess(self) -> list[QueuedJob]:
         """The newest jobs, those that are over the capacity, in order."""
         over = list(islice(self._entries.values(), self._capacity, None))
         return [self._pop(entry) for entry in over]
 
-    def take_all(self) -> list[Entry]:
+    def take_all(self) -> list[QueuedJob]:
         """Every job, in order."""
         return [self._pop(entry) for entry in tuple(self._entries.values())]
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: QueuedJob) -> None:
         """Let a job wait again, unless the same one was submitted anew meanwhile."""
         if entry.identity not in self._entries and not self.is_superseded(entry):
             self._entries[entry.identity] = entry
             self._characters += entry.characters
 
-    def retry(self, entry: Entry, *, attempts: int, due_at: datetime) -> None:
+    def retry(self, entry: QueuedJob, *, attempts: int, due_at: datetime) -> None:
         """Let a job that failed wait for its next try."""
         entry.attempts = attempts
         entry.due_at = due_at
         self.put_back(entry)
 
-    def note_stored(self, entry: Entry, stored_id: int, *, due_at: datetime | None) -> None:
+    def note_stored(self, entry: QueuedJob, stored_id: int, *, due_at: datetime | None) -> None:
         """Remember that a job waits in the store."""
         entry.stored_id = stored_id
         entry.due_at = due_at
@@ -186,13 +186,13 @@ class Waiting:
             del self._stored[number]
         return stale
 
-    def settle(self, entry: Entry) -> None:
+    def settle(self, entry: QueuedJob) -> None:
         """A job is done or given up; an older one of the same key is not to run after it."""
         if entry.stored_id is not None:
             self._stored.pop(entry.stored_id, None)
         self._remember(entry)
 
-    def is_superseded(self, entry: Entry) -> bool:
+    def is_superseded(self, entry: QueuedJob) -> bool:
         """Whether the same job was submitted later than this one."""
         newest = self._newest.get(entry.identity) if entry.key else None
         if newest is None:
@@ -239,20 +239,20 @@ class Waiting:
             self._pop(entry)
         return len(gone)
 
-    def _due(self, now: datetime, kinds: Collection[str]) -> Iterator[Entry]:
+    def _due(self, now: datetime, kinds: Collection[str]) -> Iterator[QueuedJob]:
         for entry in self._entries.values():
             if entry.kind in kinds and (entry.due_at is None or entry.due_at <= now):
                 yield entry
 
-    def _is_ours(self, entry: Entry) -> bool:
+    def _is_ours(self, entry: QueuedJob) -> bool:
         return entry.worker == self._worker
 
-    def _pop(self, entry: Entry) -> Entry:
+    def _pop(self, entry: QueuedJob) -> QueuedJob:
         del self._entries[entry.identity]
         self._characters -= entry.characters
         return entry
 
-    def _remember(self, entry: Entry) -> None:
+    def _remember(self, entry: QueuedJob) -> None:
         if not entry.key:
             return
         serial = entry.serial if self._is_ours(entry) else 0
@@ -262,7 +262,7 @@ class Waiting:
             self._newest.popitem(last=False)
 
 
-def to_stored(entry: Entry) -> dict[str, Any]:
+def to_stored(entry: QueuedJob) -> dict[str, Any]:
     """A job as JSON values, if its payload has only those, bytes and sets of bytes."""
     scope = entry.scope
     return {
@@ -280,18 +280,18 @@ def to_stored(entry: Entry) -> dict[str, Any]:
 
 def from_stored(
     kind: str, written: Mapping[str, Any], *, stored_id: int, claims: int, at: datetime
-) -> Entry:
+) -> QueuedJob:
     """The job that `to_stored` wrote; what somebody else wrote is a payload without an owner.
 
     `claims` is how often the store gave it out, this time included.
     """
     if written.get("job") != 1:
-        return Entry(
+        return QueuedJob(
             kind=kind, scope=Scope(), key="", payload=written, submitted_at=at,
             attempts=claims - 1, stored_id=stored_id, number=0, worker=f"stored {stored_id}",
         )  # fmt: skip
     user, project, agent, run = written["scope"]
-    return Entry(
+    return QueuedJob(
         kind=kind,
         scope=Scope(user_id=user, project_id=project, agent_id=agent, run_id=run),
         key=written["key"],
@@ -371,7 +371,7 @@ class KeptJobs:
         self.any_left = False
         self._asked = False
 
-    def claim(self, now: datetime, kinds: Collection[str]) -> Entry | None:
+    def claim(self, now: datetime, kinds: Collection[str]) -> QueuedJob | None:
         """The oldest job of these kinds that is due, for us alone until its lease ends."""
         if not self._look():
             return None  # claiming is a write, looking is not
@@ -384,7 +384,7 @@ class KeptJobs:
             self._store.jobs.fail(job.id, f"It cannot be read: {error!a}", retry_at=None)
             return self.claim(now, kinds)
 
-    def keep(self, *entries: Entry) -> tuple[int, ...]:
+    def keep(self, *entries: QueuedJob) -> tuple[int, ...]:
         """Write jobs down, each in place of an older one of its key; their numbers in the store."""
         numbers = self._store.jobs.keep(
             [
@@ -401,7 +401,7 @@ class KeptJobs:
         self.any_left = self.any_left or bool(numbers)
         return numbers
 
-    def replace(self, entry: Entry) -> None:
+    def replace(self, entry: QueuedJob) -> None:
         """Remove an older job of the same key that waits; it would undo what this one did."""
         if not entry.key or not (self.any_left if self._asked else self._look()):
             return
@@ -422,7 +422,7 @@ class KeptJobs:
         """A job need not be kept any longer."""
         self._store.jobs.done(stored_id)
 
-    def fail(self, entry: Entry, error: str, again: datetime | None) -> None:
+    def fail(self, entry: QueuedJob, error: str, again: datetime | None) -> None:
         """Note a failure, without keys; with no next try the job stays as failed, to be seen."""
         number = entry.stored_id if entry.stored_id is not None else self.keep(entry)[0]
         self._store.jobs.fail(number, without_keys(error), retry_at=again)
@@ -478,7 +478,7 @@ class JobRunner:
         self._flushing = 0
         self._caused: deque[tuple[int, int]] = deque(maxlen=REMEMBERED_CAUSES)
         self._waiting = Waiting(capacity=self._capacity, worker=uuid.uuid4().hex)
-        self._running: Entry | None = None
+        self._running: QueuedJob | None = None
         self._thread: threading.Thread | None = None
         self._look = True  # the store may hold jobs of an earlier process
         self._looked_at: datetime | None = None
@@ -583,7 +583,7 @@ class JobRunner:
             self._after_success(entry)
         return True
 
-    def _next(self) -> Entry | None:
+    def _next(self) -> QueuedJob | None:
         """The next job, from memory and from the store in turn while both have some."""
         with self._lock():
             if self._stopping:
@@ -599,7 +599,7 @@ class JobRunner:
                 self._running = entry
         return entry
 
-    def _after_success(self, entry: Entry) -> None:
+    def _after_success(self, entry: QueuedJob) -> None:
         if self._closed:  # the store has it, and where that is closed too it is done once more
             with suppress(Exception):
                 if entry.stored_id is not None:
@@ -620,7 +620,7 @@ class JobRunner:
             self._waiting.settle(entry)
             self._changed.notify_all()
 
-    def _after_failure(self, entry: Entry, error: Exception) -> None:
+    def _after_failure(self, entry: QueuedJob, error: Exception) -> None:
         attempts = entry.attempts + 1
         delay = None
         if not isinstance(error, HOPELESS):
@@ -653,7 +653,7 @@ class JobRunner:
 
     # -- what the store keeps ----------------------------------------------------------
 
-    def _claim(self) -> Entry | None:
+    def _claim(self) -> QueuedJob | None:
         """The next job of the store that no newer one has taken the place of."""
         while True:
             now, kinds = self._clock.now(), tuple(self._handlers)
@@ -692,11 +692,11 @@ class JobRunner:
                 if not kept:
                     self._waiting.put_back(entry)
 
-    def _keep(self, entry: Entry) -> bool:
+    def _keep(self, entry: QueuedJob) -> bool:
         """Put a job into the store; whether it is there."""
         return self._keep_all([entry])
 
-    def _keep_all(self, entries: Sequence[Entry]) -> bool:
+    def _keep_all(self, entries: Sequence[QueuedJob]) -> bool:
         """Put jobs into the store, all or none; whether they are there."""
         _, numbers = self._ask(self._kept.keep, *entries)
         with self._changed:
@@ -765,7 +765,7 @@ class Worker(JobRunner):
         capacity because one job takes very long.
         """
         try:
-            entry = Entry(
+            entry = QueuedJob(
                 kind=require_text(kind, "kind"),
                 scope=_require_scope(scope),
                 key=require_text(key, "key"),

@@ -32,7 +32,7 @@ from agentmem.stores.sqlite.side import pack_data, plain_data, set_value
 from agentmem.stores.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
-    from agentmem.stores.postgres.connection import Database, Transaction
+    from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 
 Row = tuple[Any, ...]
 Key = list[Any]
@@ -68,8 +68,8 @@ class Side(Protocol):
 
 
 def copy_store(
-    source: SqliteStore | Database,
-    target: SqliteStore | Database,
+    source: SqliteStore | PostgresDatabase,
+    target: SqliteStore | PostgresDatabase,
     *,
     progress: Progress | None = None,
 ) -> Transferred:
@@ -106,7 +106,7 @@ def copy_store(
     return Transferred(counts={part: count for part, (count, _) in counts.items()}, resumed=resumed)
 
 
-def write_file(database: Database, path: Path) -> None:
+def write_file(database: PostgresDatabase, path: Path) -> None:
     """A copy of a tenant as a SQLite file at `path`; never half a file."""
     from agentmem.stores.open_files import final_path
 
@@ -127,7 +127,7 @@ def key_of(part: str, row: Row) -> Key:
     return list(row[:4]) if part == "embeddings" else [row[0]]
 
 
-def _noted(target: SqliteStore | Database, name: str, seq: int) -> dict[str, Any]:
+def _noted(target: SqliteStore | PostgresDatabase, name: str, seq: int) -> dict[str, Any]:
     written = _settings(target).get(_NOTE)
     if written is not None:
         note: dict[str, Any] = json.loads(written)
@@ -144,7 +144,7 @@ def _noted(target: SqliteStore | Database, name: str, seq: int) -> dict[str, Any
     raise InvalidInput("target", "…", problem, remedy="Give an empty store, or use `merge`.")
 
 
-def _settings(store: SqliteStore | Database) -> Settings:
+def _settings(store: SqliteStore | PostgresDatabase) -> Settings:
     if isinstance(store, SqliteStore):
         return store.settings
     from agentmem.stores.postgres.side import PostgresSettings
@@ -152,7 +152,7 @@ def _settings(store: SqliteStore | Database) -> Settings:
     return PostgresSettings(store)
 
 
-def _is_used(store: SqliteStore | Database) -> bool:
+def _is_used(store: SqliteStore | PostgresDatabase) -> bool:
     with reading(store) as side:
         return any(side.count(part) for part in ("memories", "snapshots", "artifacts", "jobs"))
 
@@ -171,7 +171,7 @@ def _digest(side: Side, part: str) -> tuple[int, int]:
 
 
 @contextmanager
-def reading(store: SqliteStore | Database) -> Iterator[Side]:
+def reading(store: SqliteStore | PostgresDatabase) -> Iterator[Side]:
     """One state of a store, however long it takes to read it."""
     if isinstance(store, SqliteStore):
         with store._database.read() as read:
@@ -184,7 +184,7 @@ def reading(store: SqliteStore | Database) -> Iterator[Side]:
 
 
 def _write(
-    target: SqliteStore | Database,
+    target: SqliteStore | PostgresDatabase,
     part: str,
     rows: Sequence[Row],
     note: dict[str, Any],

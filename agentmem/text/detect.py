@@ -264,7 +264,7 @@ Polarity = Literal["for", "against", "neutral"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecognisedStatement:
     """A recognised statement: what it is about stands from `start` to `end` of the sentence."""
 
     type: PreferenceType
@@ -301,7 +301,7 @@ def rules_of(group: str) -> tuple[Rule, ...]:
     )
 
 
-def checked(rule: Rule, match: re.Match[str]) -> Found | None:
+def checked(rule: Rule, match: re.Match[str]) -> RecognisedStatement | None:
     """What `match` found, or None when it is about this turn only or about nothing."""
     about = match["about"].strip()
     start, end = match.span("about")
@@ -309,7 +309,7 @@ def checked(rule: Rule, match: re.Match[str]) -> Found | None:
     if value and P.of_this.search(about):
         return None
     if value and not about:  # "My favourite is tea" is about tea
-        return Found(rule.type, rule.polarity, *match.span("value"), rule.confidence)
+        return RecognisedStatement(rule.type, rule.polarity, *match.span("value"), rule.confidence)
     if not P.something.search(about):
         return None
     if not rule.vague and P.deictic.match(about) and not P.generic_it.match(about):
@@ -321,14 +321,14 @@ def checked(rule: Rule, match: re.Match[str]) -> Found | None:
         trimmed = _trim_role(about)
         if trimmed is None:
             return None
-        return Found(
+        return RecognisedStatement(
             kind, rule.polarity, start, start + len(match["about"]), rule.confidence, "role"
         )
     turned = P.turned.match(about) or match[0].startswith("my least")
     polarity = "against" if rule.polarity == "for" and turned else rule.polarity
     if rule.type == "custom" and not rule.slot and P.about_answers.search(about):
-        return Found("style", polarity, start, end, rule.confidence, rule.slot)
-    return Found(rule.type, polarity, start, end, rule.confidence, rule.slot)
+        return RecognisedStatement("style", polarity, start, end, rule.confidence, rule.slot)
+    return RecognisedStatement(rule.type, polarity, start, end, rule.confidence, rule.slot)
 
 
 def _trim_role(about: str) -> str | None:
@@ -355,34 +355,42 @@ def role_type(about: str) -> PreferenceType:
 # What is said to the assistant about every answer: names, language, length, tone, form.
 
 
-def instruct(text: str, start: int, end: int, *, lasting: bool = False) -> Found | None:
+def instruct(
+    text: str, start: int, end: int, *, lasting: bool = False
+) -> RecognisedStatement | None:
     """What the clause at `start` asks of every answer; `lasting` after "From now on, …"."""
     about_oneself = text.startswith(("i ", "i'", "we "), start) and not lasting
     if about_oneself and not P.asked.match(text, start, end):
         return None  # one instructs only through what one wants
     for pattern in (P.like_i_am, P.eli5, P.treat_me):
         if match := pattern.match(text, start, end):
-            return Found("style", "neutral", *match.span("about"), 0.85, "level-of-answers")
+            return RecognisedStatement(
+                "style", "neutral", *match.span("about"), 0.85, "level-of-answers"
+            )
     if match := P.pronouns.match(text, start, end):
-        return Found("custom", "neutral", *match.span("about"), 0.85, "pronouns")
+        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.85, "pronouns")
     if match := P.call_me.match(text, start, end):
-        return Found("custom", "neutral", *match.span("about"), 0.95, "name")
+        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.95, "name")
     if match := P.dont_call_me.match(text, start, end):
-        return Found("custom", "against", *match.span("about"), 0.8, "not-name")
+        return RecognisedStatement("custom", "against", *match.span("about"), 0.8, "not-name")
     for pattern in (P.forbidden, P.styled, P.wish):
         if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
-            return Found("style", "against" if less else "for", *match.span("about"), 0.8)
+            return RecognisedStatement(
+                "style", "against" if less else "for", *match.span("about"), 0.8
+            )
     if P.bare_end.search(text, max(start, end - 20), end) and (
         match := P.bare_form.match(text, start, end)
     ):
         less = match["about"].startswith(("no ", "zero ", "less ", "fewer "))
-        return Found("style", "against" if less else "for", *match.span("about"), 0.75)
+        return RecognisedStatement(
+            "style", "against" if less else "for", *match.span("about"), 0.75
+        )
     if match := P.always.match(text, start, end):
         if P.proverbial.search(match["about"]):
             return None
         polarity: Polarity = "for" if match["how"] == "always" else "against"
-        return Found(_kind(match["about"]), polarity, *match.span("about"), 0.85)
+        return RecognisedStatement(_kind(match["about"]), polarity, *match.span("about"), 0.85)
     return _lasting_instruction(text, start, end, lasting)
 
 
@@ -391,7 +399,9 @@ def opens_lasting(text: str, start: int) -> bool:
     return bool(P.durable_head.match(text, start))
 
 
-def _lasting_instruction(text: str, start: int, end: int, lasting: bool) -> Found | None:
+def _lasting_instruction(
+    text: str, start: int, end: int, lasting: bool
+) -> RecognisedStatement | None:
     """An order marked as lasting: "From now on, …", "… by default"."""
     head = P.durable_head.match(text, start, end)
     position = head.end() if head else start
@@ -400,7 +410,7 @@ def _lasting_instruction(text: str, start: int, end: int, lasting: bool) -> Foun
     match = P.order.match(text, position, end)
     if not match:
         return None
-    return Found(_kind(match["about"]), "neutral", *match.span("about"), 0.85)
+    return RecognisedStatement(_kind(match["about"]), "neutral", *match.span("about"), 0.85)
 
 
 def _kind(order: str) -> PreferenceType:
@@ -421,7 +431,7 @@ def _kind(order: str) -> PreferenceType:
 
 def state(
     text: str, start: int, end: int, *, shared: bool = False, plural: bool = False
-) -> Found | None:
+) -> RecognisedStatement | None:
     """What the predicate at `start` says of its speaker.
 
     `shared` when its "I" was left out, `plural` when its subject is "we", which
@@ -436,7 +446,7 @@ def state(
     return None
 
 
-def describe(text: str, start: int, end: int) -> Found | None:
+def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
     """What a clause with a subject other than "I" says of its speaker."""
     if text.startswith(("my ", "nothing ", "there's ", "there is ", "what i "), start):
         for known in (*rules_of("my"), *rules_of("extremes")):
@@ -452,11 +462,13 @@ def describe(text: str, start: int, end: int) -> Found | None:
     return None
 
 
-def introduce(text: str, start: int) -> Found | None:
+def introduce(text: str, start: int) -> RecognisedStatement | None:
     """What "As a …, I …" says its speaker is."""
     match = P.as_a.match(text, start)
     if match and is_role(match["about"]) and P.as_a_self.match(text, match.end()):
-        return Found(role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role")
+        return RecognisedStatement(
+            role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role"
+        )
     return None
 
 
@@ -570,7 +582,7 @@ def _greeting(text: str, sentence: Sentence) -> tuple[DetectedPreference, int] |
     match = None if sentence.asks else P.greeting_name.match(sentence.text)
     if match is None or not text[sentence.span(*match.span("about"))[0]].isupper():
         return None
-    found = Found("custom", "neutral", *match.span("about"), 0.7, "name")
+    found = RecognisedStatement("custom", "neutral", *match.span("about"), 0.7, "name")
     detected = _detected(text, sentence, found, start=match.start("lead"), end=match.end())
     return detected, match.end()
 
@@ -606,7 +618,13 @@ def _clause_end(spoken: str, start: int, edges: list[tuple[int, int]]) -> int:
 
 
 def _detected(
-    text: str, sentence: Sentence, found: Found, *, start: int, end: int, shared: bool = False
+    text: str,
+    sentence: Sentence,
+    found: RecognisedStatement,
+    *,
+    start: int,
+    end: int,
+    shared: bool = False,
 ) -> DetectedPreference:
     spoken = sentence.text
     trailing = P.trailing.search(spoken, start, end)
@@ -626,7 +644,7 @@ def _detected(
     )
 
 
-def _subject(text: str, sentence: Sentence, found: Found, stop: int) -> str:
+def _subject(text: str, sentence: Sentence, found: RecognisedStatement, stop: int) -> str:
     """What the statement is about, without its reason or condition."""
     end = min(found.end, stop)
     while found.start < end and sentence.text[found.start] == " ":

@@ -239,7 +239,7 @@ _TEXT_PARTS = ("text", "output_text", "refusal", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelAnswer:
     """One answer of a model. `tool_calls` are chat-completions dicts with ids."""
 
     text: str = ""
@@ -259,18 +259,18 @@ class Reply:
         return message
 
 
-def read_reply(response: Any) -> Reply:
+def read_reply(response: Any) -> ModelAnswer:
     """The first choice of a response: a dict, an object with the same names, or just a text.
 
     What a response lacks is empty; nothing is raised for a strange one.
     """
     if isinstance(response, str):
-        return Reply(text=response)
+        return ModelAnswer(text=response)
     choices = get(response, "choices")
     choice = choices[0] if is_list(choices) and choices else None
     message = get(choice, "message") if choice is not None else response
     calls = get(message, "tool_calls")
-    return Reply(
+    return ModelAnswer(
         text=message_text(message),
         tool_calls=tuple(
             read_call(call, at) for at, call in enumerate(calls if is_list(calls) else ())
@@ -328,9 +328,9 @@ class ReplyParts:
     def text(self) -> str:
         return "".join(self._texts)
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelAnswer:
         """The whole answer as far as it came."""
-        return Reply(
+        return ModelAnswer(
             text=self.text,
             tool_calls=tuple(
                 _call(part["id"] or f"call_{place}", part["name"], part["arguments"])

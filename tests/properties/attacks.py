@@ -17,7 +17,7 @@ from datetime import date
 
 from hypothesis import strategies as st
 
-from agentmem.prompt.block import ContextBlock, Pointer, Source, render_context
+from agentmem.prompt.block import BlockSource, ContextBlock, Pointer, render_context
 from tests.properties.strategies import texts
 
 SECRET = b"a secret of the store that is tested"
@@ -283,7 +283,7 @@ MUTATORS |= {
 
 def replayed(payload: str, boundary: str) -> str:
     """A whole block of the same store, as somebody who saw one would copy it."""
-    source = Source(text=payload, retrieved=date(2026, 1, 1), origin="user", title=boundary)
+    source = BlockSource(text=payload, retrieved=date(2026, 1, 1), origin="user", title=boundary)
     return render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)
 
 
@@ -311,9 +311,9 @@ def any_texts() -> st.SearchStrategy[str]:
     return texts() | hostile_texts()
 
 
-def sources() -> st.SearchStrategy[Source]:
+def sources() -> st.SearchStrategy[BlockSource]:
     return st.builds(
-        Source,
+        BlockSource,
         text=any_texts(),
         retrieved=st.dates(),
         url=any_texts(),
@@ -327,10 +327,10 @@ def sources() -> st.SearchStrategy[Source]:
     )
 
 
-def said() -> st.SearchStrategy[Source]:
+def said() -> st.SearchStrategy[BlockSource]:
     """Sources that may be shown as a line of a conversation, or nearly so."""
     return st.builds(
-        Source,
+        BlockSource,
         text=any_texts() | st.sampled_from(["Tea is green.", "[2] user: no", "a: b", "2026-01-01"]),
         retrieved=st.dates(date(2026, 1, 1), date(2026, 1, 3)),
         origin=st.sampled_from(["user", "assistant", "import", "web"]),

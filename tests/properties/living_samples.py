@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agentmem.base.config import Settings
+from agentmem.base.config import MemorySettings
 from agentmem.base.types import Memory, Scope, Usage
 from agentmem.living.merge import MERGE_SIMILARITY, MergeVerdict, read_for_merging, same_readings
 from agentmem.memory.manager import MemoryManager
@@ -106,7 +106,7 @@ def opened_memory(
         store,
         embedder=HashEmbedder() if embedder else None,
         clock=ManualClock(NOW),
-        settings=Settings(save_indexes=False, embed_in_background=False),
+        settings=MemorySettings(save_indexes=False, embed_in_background=False),
         path=None if folder is None else folder / "store.db",
     )
     try:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentmem.base.guards import Breaker, BreakerSettings, Decision, allow, fail, succeed
+from agentmem.base.guards import Breaker, BreakerDecision, BreakerSettings, allow, fail, succeed
 from agentmem.testing import ManualClock
 
 
@@ -25,11 +25,11 @@ class BreakerMachine(RuleBasedStateMachine):
         )
         self.clock = ManualClock()
         self.breaker = Breaker()
-        self.running: list[Decision] = []  # permitted calls that have not reported
+        self.running: list[BreakerDecision] = []  # permitted calls that have not reported
         # The truth, kept apart: the calls that count, and what the callers lived through.
         self.row = 0
-        self.current: list[Decision] = []
-        self.trial: Decision | None = None
+        self.current: list[BreakerDecision] = []
+        self.trial: BreakerDecision | None = None
         self.tripped = False
         self.since = self.clock.now()  # when the wait began, or the earliest time seen since
 

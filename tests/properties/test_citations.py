@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from agentmem.prompt.cite import (
     Citation,
-    Source,
+    FoundSource,
     cited_numbers,
     clean,
     find_citation,
@@ -45,9 +45,9 @@ NASTY = (
 )
 
 
-def sources() -> st.SearchStrategy[Source]:
+def sources() -> st.SearchStrategy[FoundSource]:
     return st.builds(
-        Source,
+        FoundSource,
         source=st.sampled_from(("web", "memory")),
         url=st.sampled_from(URLS) | texts(max_size=20),
         title=st.sampled_from(NASTY) | texts(max_size=30),
@@ -130,7 +130,7 @@ def test_code_is_left_alone(code: str, number: int, citations: tuple[Citation, .
 
 
 @given(st.lists(sources(), max_size=8))
-def test_one_page_is_one_citation(found: list[Source]) -> None:
+def test_one_page_is_one_citation(found: list[FoundSource]) -> None:
     """S8 One page, one number. Sources are numbered without gaps, one number a page, and a page found by both says so."""
     citations = number_sources(found)
     assert [citation.index for citation in citations] == list(range(1, len(citations) + 1))
@@ -194,7 +194,7 @@ def test_formats_cannot_be_broken(citations: tuple[Citation, ...]) -> None:
 
 
 @given(sources(), st.dates())
-def test_cleaning_leaves_one_visible_line(source: Source, day: date) -> None:
+def test_cleaning_leaves_one_visible_line(source: FoundSource, day: date) -> None:
     """S10 One visible line. A cleaned title has no line break, control, bidi, zero-width or tag character."""
     line = clean(source.title + "\u200b\U000e0041" + day.isoformat())
     assert not re.search(

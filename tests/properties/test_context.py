@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 
 from agentmem.base.errors import MalformedBlock
 from agentmem.prompt.block import (
+    BlockSource,
     ContextBlock,
-    Source,
     clean,
     clean_source,
     parse_context,
@@ -40,7 +40,7 @@ from tests.properties.attacks import (
 ORDER = ["user_profile", "related_knowledge", "working_memory", "conversation_summary"]
 
 
-def whole_sources(shown: ContextBlock) -> list[Source]:
+def whole_sources(shown: ContextBlock) -> list[BlockSource]:
     """The sources of a cleaned block that are not one line of a conversation."""
     return [source for source in shown.related_knowledge if speaker_label(source) is None]
 
@@ -250,7 +250,7 @@ def test_an_altered_block_is_refused(block: ContextBlock, data: st.DataObject) -
 @given(any_texts())
 def test_tag_names_are_constant(text: str) -> None:
     """K6 Constant names. Whatever the content, only our own element names occur."""
-    source = Source(
+    source = BlockSource(
         text=text, retrieved=__import__("datetime").date(2026, 1, 1), title=text, url=text
     )
     rendered = render_context(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentmem.base.errors import FileRefused
 from agentmem.memory.manager import MemoryManager
 from agentmem.sources.imports.formats import detect_source, reader_of
-from agentmem.sources.imports.values import Foreign, Found
+from agentmem.sources.imports.values import ExportedItem, Foreign
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
@@ -98,7 +98,7 @@ def test_every_export_is_counted_and_taken_once(export: tuple[Foreign, Any]) -> 
         try:
             dry = memory.upkeep.import_from(path, source, dry_run=True, user_id="ana")
         except FileRefused:
-            assert not any(isinstance(item, Found) for item in items)
+            assert not any(isinstance(item, ExportedItem) for item in items)
             assert detect_source(value) != source
             return
         assert memory.get_all(user_id="ana", superseded=True) == ()

@@ -177,8 +177,8 @@ def test_background_indexing_equals_adding_now(pages: list[tuple[str, str, str |
     assert later[1].flush()
     for user in (None, "ana", "ben"):
         for url in {url for url, _, _ in pages}:
-            expected = now[0].sources.search_by_source_url(url, user_id=user)
-            found = later[0].sources.search_by_source_url(url, user_id=user)
+            expected = now[0].sources.search_by_url(url, user_id=user)
+            found = later[0].sources.search_by_url(url, user_id=user)
             assert [m.text for m in found] == [m.text for m in expected]
             assert bool(found) == any((url, user) == (u, w) for u, _, w in pages)
     now[0].close()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem.base.config import Framing, Placement, ReferenceRole
-from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
 from agentmem.prompt.inject import inject
 from tests.properties.attacks import SECRET, any_texts
 from tests.properties.strategies import texts
@@ -65,7 +65,7 @@ def conversations(draw: st.DrawFn) -> Messages:
 
 
 def rendered() -> st.SearchStrategy[str]:
-    sources = st.builds(Source, text=any_texts(), title=texts(10), retrieved=st.dates())
+    sources = st.builds(BlockSource, text=any_texts(), title=texts(10), retrieved=st.dates())
     return sources.map(
         lambda source: render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)
     )
@@ -214,7 +214,7 @@ def test_placements_differ_in_what_they_do_with_the_past(
     """
     fresh, appended = list(messages), list(messages)
     for number, question in enumerate(questions):
-        source = Source(text=f"fact {number}", retrieved=date(2026, 1, 1))
+        source = BlockSource(text=f"fact {number}", retrieved=date(2026, 1, 1))
         text = render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)
         ask = [{"role": "assistant", "content": "answer"}, {"role": "user", "content": question}]
         fresh = inject(fresh + ask, text, framing=framing)

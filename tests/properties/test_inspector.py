@@ -21,7 +21,7 @@ from agentmem.inspector.look import Event
 from agentmem.inspector.page import render_page
 from agentmem.inspector.render import render_stats
 from agentmem.inspector.replay import diff, replay, why
-from agentmem.inspector.stats import Queue, StatsReport, summarise
+from agentmem.inspector.stats import QueueStats, StatsReport, summarise
 from agentmem.prompt.snapshot import Outcome, Snapshot, looked_at
 from agentmem.text.secrets import find_personal, mask_spans
 from tests.properties.snapshots import plain_snapshot, snapshots
@@ -111,7 +111,7 @@ def renderings(snapshot: Snapshot, other: Snapshot, width: int, pen: Pen) -> lis
 
 def stats_of(found: list[Snapshot]) -> StatsReport:
     return StatsReport(
-        at=NOW, last_seconds=86_400.0, contexts=summarise(found), queue=Queue(waiting=1, running=0, failed=2),
+        at=NOW, last_seconds=86_400.0, contexts=summarise(found), queue=QueueStats(waiting=1, running=0, failed=2),
         memories=10, kinds={"fact": 10}, documents=1, superseded=0, deleted=0, bytes=10**7,
         vectors={"a": 1}, vectors_missing={"a": 0}, location="/tmp/<b>.db",
     )  # fmt: skip

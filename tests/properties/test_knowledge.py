@@ -16,16 +16,16 @@ from agentmem.base.config import Framing, ReferenceRole
 from agentmem.base.errors import AgentMemWarning
 from agentmem.base.protocols import TokenCounter
 from agentmem.prompt.block import (
+    BlockSource,
     ContextBlock,
     Pointer,
-    Source,
     clean_profile_line,
     clean_source,
     parse_context,
     render_knowledge,
 )
 from agentmem.prompt.build import (
-    Candidate,
+    OfferedSource,
     build_block,
     fill_knowledge,
     message_tokens,
@@ -56,15 +56,15 @@ counters = st.sampled_from(COUNTERS)
 prose = st.lists(st.sampled_from(("One two three. ", "It rains! ", "Dr. Smith left at 1.5 p.m. ", "日本語。", "x < y & z. ")), max_size=20).map("".join)  # fmt: skip
 
 
-def candidates(most: int = 8) -> st.SearchStrategy[list[Candidate]]:
+def candidates(most: int = 8) -> st.SearchStrategy[list[OfferedSource]]:
     sources = st.builds(
-        Source, text=prose | any_texts(), url=texts(20), title=texts(20), retrieved=st.dates()
+        BlockSource, text=prose | any_texts(), url=texts(20), title=texts(20), retrieved=st.dates()
     )
     few = st.sampled_from((0.5, 0.501, 0.4999, 0.51))  # which are equal to the second decimal
     rows = st.lists(st.tuples(sources, units() | few, units()), max_size=most)
     return rows.map(
         lambda found: [
-            Candidate(id=f"c{at}", source=source, score=score, merit=merit)
+            OfferedSource(id=f"c{at}", source=source, score=score, merit=merit)
             for at, (source, score, merit) in enumerate(found)
         ]
     )
@@ -75,7 +75,7 @@ limits = st.integers(0, 400) | st.integers(0, 4000)
 
 @given(candidates(), limits, counters, st.randoms(use_true_random=False))
 def test_no_lower_score_is_in_while_a_higher_one_is_out(
-    found: list[Candidate], limit: int, count: TokenCounter, shuffled: random.Random
+    found: list[OfferedSource], limit: int, count: TokenCounter, shuffled: random.Random
 ) -> None:
     """P7 Score order. Under a tight budget no lower-scored chunk is in while a higher-scored one is out."""
     fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
@@ -111,7 +111,7 @@ def test_no_lower_score_is_in_while_a_higher_one_is_out(
 
 @given(candidates(), limits, counters, st.randoms(use_true_random=False))
 def test_among_equally_relevant_memories_the_composite_score_decides(
-    found: list[Candidate], limit: int, count: TokenCounter, shuffled: random.Random
+    found: list[OfferedSource], limit: int, count: TokenCounter, shuffled: random.Random
 ) -> None:
     """P40 Ties. Among memories of equal relevance (to the second decimal) the composite score
     decides; shuffling the input or the ids changes nothing.
@@ -135,7 +135,7 @@ def test_among_equally_relevant_memories_the_composite_score_decides(
 
 @given(candidates(5), st.integers(0, 3000), counters)
 def test_the_first_to_be_left_out_did_not_fit(
-    found: list[Candidate], limit: int, count: TokenCounter
+    found: list[OfferedSource], limit: int, count: TokenCounter
 ) -> None:
     """K10 No waste. With a counter that adds up, the best source left out did not fit into what was left."""
     if count is by_halves:
@@ -157,7 +157,7 @@ def test_the_first_to_be_left_out_did_not_fit(
 )
 def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given by Hypothesis
     offered: ContextBlock,
-    found: list[Candidate],
+    found: list[OfferedSource],
     limit: int,
     count: TokenCounter,
     framing: Framing,
@@ -204,7 +204,7 @@ def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given
 )
 def test_a_block_written_without_counting_is_the_one_that_counting_gives(  # noqa: PLR0917
     offered: ContextBlock,
-    found: list[Candidate],
+    found: list[OfferedSource],
     limit: int,
     knowledge_limit: int,
     model: str,
@@ -249,8 +249,8 @@ def test_a_block_written_without_counting_is_the_one_that_counting_gives(  # noq
 @example(["likes tea"], [], [], 300, word_counter)
 def test_the_profile_is_there_whatever_the_query_found(
     profile: list[str],
-    one: list[Candidate],
-    other: list[Candidate],
+    one: list[OfferedSource],
+    other: list[OfferedSource],
     profile_tokens: int,
     count: TokenCounter,
 ) -> None:
@@ -291,8 +291,8 @@ def test_the_profile_comes_before_knowledge(
 ) -> None:
     """K11 Profile first. What knowledge is found never takes a preference's place, however tight it is."""
     found = [
-        Candidate(
-            id=str(n), score=1.0, source=Source(text="word " * 50, retrieved=date(2026, 1, 1))
+        OfferedSource(
+            id=str(n), score=1.0, source=BlockSource(text="word " * 50, retrieved=date(2026, 1, 1))
         )
         for n in range(5)
     ]

@@ -14,8 +14,8 @@ import agentmem
 from agentmem.base.types import Memory, Scope, Usage
 from agentmem.living.consolidate import plan_consolidation
 from agentmem.living.facts import (
-    Artifact,
     Episode,
+    EpisodeArtifact,
     Fact,
     Pattern,
     Record,
@@ -57,7 +57,7 @@ SENTENCES = (
 def records() -> st.SearchStrategy[Record]:
     """Facts, episodes, patterns and workflows with any texts in them."""
     artifacts = st.builds(
-        Artifact, kind=st.sampled_from(("commit", "pr", "adr", "file")), reference=texts()
+        EpisodeArtifact, kind=st.sampled_from(("commit", "pr", "adr", "file")), reference=texts()
     )
     spans = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(sorted)
     facts = spans.flatmap(

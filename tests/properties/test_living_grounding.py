@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from agentmem.living.facts import Decision, ErrorFix, Fact, extract, key_words
 from agentmem.living.learn import (
     Grounded,
+    GroundTurn,
     Proposal,
     Refused,
-    Turn,
     cut_pieces,
     ground,
     merge_found,
@@ -72,7 +72,7 @@ def test_nothing_is_accepted_that_the_text_does_not_say(
 ) -> None:
     """L11 Grounded. What a model proposes is kept only with a confidence and a key, word for
     word as a sentence of the user's says it: no number and no name that is not there."""
-    turns = [Turn(one), Turn(other)]
+    turns = [GroundTurn(one), GroundTurn(other)]
     for _ in range(3):
         checked = ground(data.draw(proposals(data.draw(st.sampled_from((one, other))))), turns)
         if isinstance(checked, Refused):
@@ -139,7 +139,7 @@ def test_any_reply_can_be_read(reply: str) -> None:
     """L12 Any reply. Whatever a model answers is read without an error: proposals, a verdict
     and a note, or none."""
     found = read_proposals(reply)
-    turn = Turn("We use Postgres 15 for billing.")
+    turn = GroundTurn("We use Postgres 15 for billing.")
     for one in found or ():
         assert isinstance(ground(one, [turn]), Grounded | Refused)
     assert read_judgement(reply) in ("yes", "no", "")

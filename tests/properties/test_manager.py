@@ -154,7 +154,7 @@ def test_a_page_indexed_again_is_one_page(first: str, second: str, times: int, f
                         results = [future.result() for future in work]
                     changed = number == 0 or pages[0] != pages[1]
                     assert sum(not result.unchanged for result in results) == int(changed)
-                    chunks = memory.sources.search_by_source_url("https://a.example/p")
+                    chunks = memory.sources.search_by_url("https://a.example/p")
                     joined = "\n\n".join(chunk.text for chunk in chunks)
                     assert joined.split() == page.split()
 
@@ -300,7 +300,7 @@ def test_changing_the_embedder_loses_nothing_and_never_mixes_spaces(
 @contextmanager
 def changed(path: Path | str, embedder: Any) -> Iterator[agentmem.MemoryManager]:
     """The store opened with another embedder while the old one can still be had."""
-    from agentmem.base.config import Settings
+    from agentmem.base.config import MemorySettings
     from agentmem.memory.manager import MemoryManager
     from agentmem.stores.sqlite.store import SqliteStore
 
@@ -308,7 +308,7 @@ def changed(path: Path | str, embedder: Any) -> Iterator[agentmem.MemoryManager]
         SqliteStore(path, durability="normal"),
         embedder=embedder,
         clock=ManualClock(),
-        settings=Settings(embed_in_background=False),
+        settings=MemorySettings(embed_in_background=False),
         load_embedder=lambda _: HashEmbedder(16),
     )
     with memory:

@@ -75,7 +75,7 @@ def opened(tenant: str, clock: ManualClock) -> MemoryManager:
     store = postgres_store(tenant)
     return MemoryManager(
         store, search=PostgresSearch(store), embedder=HashEmbedder(16), clock=clock,
-        settings=agentmem.Settings(judge_new=False),
+        settings=agentmem.MemorySettings(judge_new=False),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 import agentmem
 from agentmem.agent.context import LEAST_OFFERED, OFFERED, Recalled, Recaller
 from agentmem.base.config import LoopConfig, RecallConfig
-from agentmem.base.guards import BreakerSettings, Guard, TtlCache
+from agentmem.base.guards import BreakerSettings, CallGuard, TtlCache
 from agentmem.base.types import Scope
 from agentmem.testing import HashEmbedder, ManualClock
 
@@ -86,7 +86,7 @@ class GuardMachine(RuleBasedStateMachine):
         settings = BreakerSettings(failure_limit=limit, cooldown_seconds=cooldown)
         self.recaller = Recaller(
             self.memory,
-            guard=Guard(self.clock, settings=settings),
+            guard=CallGuard(self.clock, settings=settings),
             cache=TtlCache(self.clock, capacity=0),
         )
         self.broken = False

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentmem.base.config import Framing, ReferenceRole
-from agentmem.prompt.block import ContextBlock, Pointer, Source, render_context
+from agentmem.prompt.block import BlockSource, ContextBlock, Pointer, render_context
 from agentmem.prompt.inject import inject
 from agentmem.prompt.strip import WORDS_IN_A_ROW, fingerprints, strip
 from agentmem.text.clean import clean_text
@@ -44,7 +44,12 @@ def needled_blocks(draw: st.DrawFn) -> str:
     )
     contents = words | plain
     sources = st.builds(
-        Source, text=contents, title=contents, url=contents, retrieved=st.dates(), speaker=contents
+        BlockSource,
+        text=contents,
+        title=contents,
+        url=contents,
+        retrieved=st.dates(),
+        speaker=contents,
     )
     pointers = st.builds(Pointer, id=contents, summary=contents, tool=contents)
     block = ContextBlock(
@@ -195,7 +200,7 @@ def test_known_pieces_are_found_without_any_markup(content: list[str], data: st.
     """
     marked = [f"{NEEDLE}{word}" for word in content]
     block = ContextBlock(
-        related_knowledge=(Source(text=" ".join(marked), retrieved=date(2026, 1, 1)),)
+        related_knowledge=(BlockSource(text=" ".join(marked), retrieved=date(2026, 1, 1)),)
     )
     known = fingerprints(block)
     start = data.draw(st.integers(0, len(marked) - WORDS_IN_A_ROW))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem import BudgetConfig, LoopConfig, RecallConfig
-from agentmem.living.facts import Artifact, Episode, Pattern, Workflow, to_memory_fields
+from agentmem.living.facts import Episode, EpisodeArtifact, Pattern, Workflow, to_memory_fields
 from agentmem.living.predict import unpack
 from agentmem.living.tiers import SHARES
 from agentmem.memory.manager import MemoryManager
@@ -34,7 +34,7 @@ def records(draw: st.DrawFn) -> Any:
         st.sampled_from(
             (
                 Episode(title=text, sort="decision", reason=text,
-                        artifacts=(Artifact(kind="file", reference="src/a.py"),)),
+                        artifacts=(EpisodeArtifact(kind="file", reference="src/a.py"),)),
                 Episode(title=text, sort="error", error=text, fix=text),
                 Episode(title=text),
                 Pattern(trigger=text, template=text),

@@ -22,7 +22,7 @@ from agentmem.testing import HashEmbedder
 def main(*arguments: str) -> None:
     what, dsn, tenant, name, count, seconds = arguments
     store = PostgresStore(dsn, tenant=tenant, connections=2)
-    settings = agentmem.Settings(judge_new=False)
+    settings = agentmem.MemorySettings(judge_new=False)
     until = time.monotonic() + float(seconds)
     with MemoryManager(
         store, search=PostgresSearch(store), embedder=HashEmbedder(16), settings=settings

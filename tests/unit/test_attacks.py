@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from markdown_it import MarkdownIt
 
-from agentmem.prompt.block import ContextBlock, Pointer, Source, parse_context, render_context
+from agentmem.prompt.block import BlockSource, ContextBlock, Pointer, parse_context, render_context
 from agentmem.text.clean import clean_text, escape_text
 from tests.properties.attacks import (
     CHAT_TOKENS,
@@ -25,7 +25,7 @@ from tests.properties.attacks import (
 @pytest.mark.parametrize("name", sorted(MUTATORS))
 def test_no_disguise_gets_out(name: str) -> None:
     hostile = MUTATORS[name](PAYLOADS[len(name) % len(PAYLOADS)], "0123456789abcdef")
-    source = Source(
+    source = BlockSource(
         text=hostile, title=hostile, url=hostile, speaker=hostile, retrieved=date(2026, 1, 1)
     )
     block = ContextBlock(
@@ -39,7 +39,7 @@ def test_no_disguise_gets_out(name: str) -> None:
     calm = ContextBlock(
         user_profile=("x",) if clean_text(hostile) else (),
         related_knowledge=(
-            Source(text="", title="", url="", speaker="x", retrieved=date(2026, 1, 1)),
+            BlockSource(text="", title="", url="", speaker="x", retrieved=date(2026, 1, 1)),
         ),
         working_memory=(Pointer(id=""),),
         summary="x" if clean_text(hostile) else "",

@@ -20,7 +20,7 @@ import agentmem
 from agentmem.base.errors import StoreBusy
 from agentmem.base.time import SystemClock
 from agentmem.base.types import Scope
-from agentmem.sources.background import Entry, Waiting, Worker
+from agentmem.sources.background import QueuedJob, Waiting, Worker
 from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
@@ -246,7 +246,7 @@ def test_a_job_whose_payload_is_replaced_still_counts_for_an_earlier_flush() -> 
     waiting = Waiting(capacity=5, worker="w")
     for key in ("k", "other", "k"):
         waiting.add(
-            Entry(kind="a", scope=ANA, key=key, payload={}, submitted_at=ManualClock().now())
+            QueuedJob(kind="a", scope=ANA, key=key, payload={}, submitted_at=ManualClock().now())
         )
     assert len(waiting) == 2
     assert waiting.unsettled(1)

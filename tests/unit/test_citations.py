@@ -13,7 +13,7 @@ from agentmem.base.errors import InvalidInput, InvalidText
 from agentmem.prompt.build import quote_of
 from agentmem.prompt.cite import (
     Citation,
-    Source,
+    FoundSource,
     cited_numbers,
     format_citations,
     number_sources,
@@ -23,11 +23,11 @@ from agentmem.prompt.cite import (
 
 CITATIONS = number_sources(
     [
-        Source(
+        FoundSource(
             source="web", url="https://example.com/a", title="Sky [blue]", date=date(2024, 5, 1)
         ),
-        Source(source="memory", memory_id="m1", title="Grass", quote="Grass is green."),
-        Source(source="memory", url="http://example.com/a#top", memory_id="m2"),
+        FoundSource(source="memory", memory_id="m1", title="Grass", quote="Grass is green."),
+        FoundSource(source="memory", url="http://example.com/a#top", memory_id="m2"),
     ]
 )
 
@@ -168,11 +168,11 @@ def test_the_same_page(one: str, other: str, same: bool) -> None:
 )
 def test_a_source_that_cannot_be_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Source(**bad)
+        FoundSource(**bad)
 
 
 def test_other_bad_input_is_refused() -> None:
-    assert Source(source="web", date=datetime(2024, 1, 1, tzinfo=UTC)).date is not None
+    assert FoundSource(source="web", date=datetime(2024, 1, 1, tzinfo=UTC)).date is not None
     with pytest.raises(InvalidText):
         resolve_citations(None, ())  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(InvalidInput, match="twice"):
@@ -186,7 +186,9 @@ def test_other_bad_input_is_refused() -> None:
 
 
 def test_a_citation_is_never_titled_by_an_id() -> None:
-    (citation,) = number_sources([Source(source="memory", memory_id="0198-ab", quote="I moved.")])
+    (citation,) = number_sources(
+        [FoundSource(source="memory", memory_id="0198-ab", quote="I moved.")]
+    )
     for written in (format_citations([citation]), format_citations([citation], "markdown")):
         assert "0198-ab" not in written
         assert "I moved" in written

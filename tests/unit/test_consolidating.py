@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.config import Settings
+from agentmem.base.config import MemorySettings
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, InvalidInput, RecordNotFound
 from agentmem.base.types import Scope, served_level, served_text
 from agentmem.living.consolidate import Consolidator, Nightly, run_nightly, seconds_until
@@ -39,7 +39,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryMan
         store,
         embedder=HashEmbedder(),
         clock=ManualClock(NOW),
-        settings=Settings(judge_new=False, save_indexes=False),
+        settings=MemorySettings(judge_new=False, save_indexes=False),
         path=None if request.param == "memory" else tmp_path / "store.db",
     ) as made:
         yield made

@@ -11,9 +11,9 @@ import pytest
 from agentmem.base.errors import InvalidInput, InvalidNumber, InvalidText, MalformedBlock
 from agentmem.base.types import Memory
 from agentmem.prompt.block import (
+    BlockSource,
     ContextBlock,
     Pointer,
-    Source,
     clean,
     parse_context,
     render_context,
@@ -26,7 +26,7 @@ DAY = date(2026, 3, 1)
 BLOCK = ContextBlock(
     user_profile=("prefers metric units",),
     related_knowledge=(
-        Source(
+        BlockSource(
             text="Tea is < coffee.", retrieved=DAY, url="https://e.x/?a=1&b=2", title='The "Tea"'
         ),
     ),
@@ -98,7 +98,7 @@ def test_sections_without_content_are_left_out() -> None:
 def test_trust_follows_from_origin(origin: Any, trust: str) -> None:
     assert trust_of(origin) == trust
     text = render_context(
-        ContextBlock(related_knowledge=(Source(text="", retrieved=DAY, origin=origin),)),
+        ContextBlock(related_knowledge=(BlockSource(text="", retrieved=DAY, origin=origin),)),
         secret=SECRET,
     )
     assert f'origin="{origin}" trust="{trust}"' in text
@@ -116,7 +116,7 @@ def test_a_memory_becomes_a_source() -> None:
         heading_path=("Drinks", "Hot"),
         speaker="Ann",
     )
-    assert source_of(memory) == Source(
+    assert source_of(memory) == BlockSource(
         text="Tea.",
         retrieved=DAY,
         url="https://e.x",
@@ -130,7 +130,7 @@ def test_a_memory_becomes_a_source() -> None:
 
 
 def test_a_long_url_or_title_is_cut() -> None:
-    source = Source(text="", retrieved=DAY, url="https://e.x/" + "a" * 5000, title="t" * 5000)
+    source = BlockSource(text="", retrieved=DAY, url="https://e.x/" + "a" * 5000, title="t" * 5000)
     text = render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)
     assert len(text) < 1500
 
@@ -138,12 +138,12 @@ def test_a_long_url_or_title_is_cut() -> None:
 @pytest.mark.parametrize(
     ("build", "error"),
     [
-        (lambda: Source(text=None, retrieved=DAY), InvalidText),  # type: ignore[arg-type]  # refused
-        (lambda: Source(text="\ud800", retrieved=DAY), InvalidText),
-        (lambda: Source(text="x", retrieved=datetime.now(UTC)), InvalidInput),
-        (lambda: Source(text="x", retrieved="2026-01-01"), InvalidInput),  # type: ignore[arg-type]  # refused
-        (lambda: Source(text="x", retrieved=DAY, origin="devil"), InvalidInput),  # type: ignore[arg-type]  # refused
-        (lambda: Source(text="x", retrieved=DAY, cut=1), InvalidInput),  # type: ignore[arg-type]  # refused
+        (lambda: BlockSource(text=None, retrieved=DAY), InvalidText),  # type: ignore[arg-type]  # refused
+        (lambda: BlockSource(text="\ud800", retrieved=DAY), InvalidText),
+        (lambda: BlockSource(text="x", retrieved=datetime.now(UTC)), InvalidInput),
+        (lambda: BlockSource(text="x", retrieved="2026-01-01"), InvalidInput),  # type: ignore[arg-type]  # refused
+        (lambda: BlockSource(text="x", retrieved=DAY, origin="devil"), InvalidInput),  # type: ignore[arg-type]  # refused
+        (lambda: BlockSource(text="x", retrieved=DAY, cut=1), InvalidInput),  # type: ignore[arg-type]  # refused
         (lambda: Pointer(id="r", tokens=-1), InvalidNumber),
         (lambda: ContextBlock(user_profile=["x"]), InvalidInput),  # type: ignore[arg-type]  # refused
         (lambda: ContextBlock(user_profile=(1,)), InvalidInput),  # type: ignore[arg-type]  # refused
@@ -174,5 +174,5 @@ def test_a_secret_is_never_shown_in_an_error() -> None:
 
 
 def test_ten_megabytes_are_rendered() -> None:
-    source = Source(text="A sentence. " * 900_000, retrieved=DAY)
+    source = BlockSource(text="A sentence. " * 900_000, retrieved=DAY)
     assert len(render_context(ContextBlock(related_knowledge=(source,)), secret=SECRET)) > 10**7

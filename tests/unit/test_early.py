@@ -53,7 +53,7 @@ def test_the_first_pages_of_a_memory_are_kept_in_their_order() -> None:
         assert memory.sources.enqueue_page("The harbour opens at seven.", "https://x.example/a")
         assert memory.sources.enqueue_page("", "https://x.example/b")
         assert memory.flush(30)
-        found = memory.sources.search_by_source_url("https://x.example/a")
+        found = memory.sources.search_by_url("https://x.example/a")
         assert [chunk.text for chunk in found] == ["The harbour opens at seven."]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import agentmem
 from agentmem.base.errors import InvalidInput
-from agentmem.prompt.block import Source, parse_context
+from agentmem.prompt.block import BlockSource, parse_context
 from agentmem.search.gate import WORD_FEATURES, Sort, gate_of, turn_score, word_features
 from agentmem.text.language import LANGUAGES, detect_language, is_greeting
 
@@ -39,7 +39,7 @@ def block(memory: agentmem.MemoryManager, text: str) -> str:
     return turn.block_text
 
 
-def knowledge(memory: agentmem.MemoryManager, text: str) -> tuple[Source, ...]:
+def knowledge(memory: agentmem.MemoryManager, text: str) -> tuple[BlockSource, ...]:
     """The sources of the block; the profile may stand."""
     shown = block(memory, text)
     return parse_context(shown).related_knowledge if shown else ()
@@ -163,8 +163,10 @@ def test_asked_five_ways_the_fact_is_found_and_not_the_questions_or_their_answer
         texts = [hit.memory.text for hit in found]
         assert texts[0] == fact
         assert not set(texts) & {*ASKED, "You drive a Tesla Model 3."}
-        asked = memory.search("What car do I own?", threshold=0.0, questions=True, user_id="ann")
-        assert set(ASKED) & {hit.memory.text for hit in asked}
+        everything = memory.search(
+            "What car do I own?", threshold=0.0, questions=True, user_id="ann"
+        )
+        assert set(ASKED) & {hit.memory.text for hit in everything}
         messages = [{"role": "user", "content": "Which car is it that I have?"}]
         block = memory.turn(messages, user_id="ann", dry=True).block_text
         assert all(block.find(fact) < block.find(one) for one in ANSWERED if one in block)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
@@ -20,6 +20,7 @@ from agentmem.base.errors import (
     InvalidText,
     StoreBusy,
 )
+from agentmem.base.types import Whose
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.strip import fingerprints
 from agentmem.sources.background import Worker
@@ -46,8 +47,8 @@ def indexer(memory: MemoryManager) -> Iterator[Indexer]:
     worker.close()
 
 
-def texts(memory: MemoryManager, url: str = URL, **whose: str) -> list[str]:
-    return [m.text for m in memory.sources.search_by_source_url(url, **whose)]
+def texts(memory: MemoryManager, url: str = URL, **whose: Unpack[Whose]) -> list[str]:
+    return [m.text for m in memory.sources.search_by_url(url, **whose)]
 
 
 def test_a_page_is_added_then_known_then_replaced(memory: MemoryManager, indexer: Indexer) -> None:
@@ -165,7 +166,7 @@ def test_bytes_may_be_a_pdf_and_binary_ones_are_given_up_at_once(
     memory: MemoryManager, indexer: Indexer
 ) -> None:
     assert indexer.index_page(make_pdf("The harbour opens at six."), URL).status == "added"
-    (chunk,) = memory.sources.search_by_source_url(URL)
+    (chunk,) = memory.sources.search_by_url(URL)
     assert chunk.heading_path == ("Page 1",)
     assert "not text" in indexer.index_page(b"\x89PNG\0\0", URL).error
     assert indexer.enqueue_page(b"\x89PNG\0\0", URL)
@@ -411,7 +412,7 @@ def test_an_address_is_fetched_and_remembered(memory: MemoryManager, indexer: In
         )  # fmt: skip
         (text,) = texts(memory, server.url("/page"))
         assert "permit" in text
-        assert memory.sources.search_by_source_url(server.url("/page"))[0].origin == "web"
+        assert memory.sources.search_by_url(server.url("/page"))[0].origin == "web"
         assert indexer.index_url(server.url(), allow_private=True).status == "unchanged"
         missing = indexer.index_url(server.url("/status?code=404"), allow_private=True)
         assert (missing.status, "404" in missing.error) == ("failed", True)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidMessage, MalformedBlock, RoleRefused
-from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
 from agentmem.prompt.inject import inject
 
 SECRET = b"sixteen bytes or more"
-BLOCK = ContextBlock(related_knowledge=(Source(text="Tea.", retrieved=date(2026, 1, 1)),))
+BLOCK = ContextBlock(related_knowledge=(BlockSource(text="Tea.", retrieved=date(2026, 1, 1)),))
 TEXT = render_context(BLOCK, secret=SECRET)
 SYSTEM = {"role": "system", "content": "Be kind."}
 ASK = {"role": "user", "content": "What tea?"}

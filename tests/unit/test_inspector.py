@@ -14,7 +14,7 @@ from agentmem.agent.trace import AtOnce, Trace
 from agentmem.base.errors import InvalidInput, InvalidNumber, SnapshotNotFound
 from agentmem.base.types import Scope
 from agentmem.inspector import look as looking
-from agentmem.inspector.audit import Limits, audit
+from agentmem.inspector.audit import AuditLimits, audit
 from agentmem.inspector.budget import Sizes, estimate_budget
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.json import NAMES, schema_of, to_json
@@ -309,7 +309,7 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     assert all(finding.remedy.startswith("agentmem ") for finding in report.findings)
     assert report.memories == audit(memory, now=clock.now(), scope=ANN).memories
     assert audit(memory, now=clock.now(), scope=Scope(user_id="bob")).clean
-    later = audit(memory, now=clock.now(), limits=Limits(unused_days=1_000))
+    later = audit(memory, now=clock.now(), limits=AuditLimits(unused_days=1_000))
     assert {f.name: f.count for f in later.findings}["never used"] == 0
 
 

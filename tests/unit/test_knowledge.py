@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentmem.base.errors import InvalidInput, InvalidNumber
-from agentmem.prompt.block import Pointer, Source
-from agentmem.prompt.build import Candidate, build_block, fill_knowledge
+from agentmem.prompt.block import BlockSource, Pointer
+from agentmem.prompt.build import OfferedSource, build_block, fill_knowledge
 from agentmem.text.sentences import truncate_at_sentence
 
 SECRET = b"sixteen bytes or more"
@@ -20,8 +20,8 @@ def characters(text: str, /) -> int:
     return len(text)
 
 
-def candidate(name: str, score: float, text: str) -> Candidate:
-    return Candidate(id=name, score=score, source=Source(text=text, retrieved=DAY))
+def candidate(name: str, score: float, text: str) -> OfferedSource:
+    return OfferedSource(id=name, score=score, source=BlockSource(text=text, retrieved=DAY))
 
 
 SENTENCES = "First one here. Second one here. Third one here. "
@@ -141,7 +141,7 @@ def test_a_counter_of_whole_messages_is_asked() -> None:
     ("call", "error"),
     [
         (lambda: candidate("a", float("nan"), "x"), InvalidNumber),
-        (lambda: Candidate(id="a", score=1.0, source="x"), InvalidInput),  # type: ignore[arg-type]  # refused
+        (lambda: OfferedSource(id="a", score=1.0, source="x"), InvalidInput),  # type: ignore[arg-type]  # refused
         (lambda: fill_knowledge([], -1, count=characters, truncate=truncate_at_sentence), InvalidNumber),
         (lambda: build_block(secret=SECRET, limit_tokens=-1, count=characters), InvalidNumber),
         (lambda: build_block(secret=SECRET, limit_tokens=1, profile_tokens=-1, count=characters), InvalidNumber),

@@ -110,3 +110,17 @@ def test_importing_the_package_loads_nothing_heavy_and_opens_nothing() -> None:
     )
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < 5  # a runaway import; the figure itself is in benchmarks/
+
+
+def test_no_two_classes_share_a_name() -> None:
+    # `Whose` of the HTTP door is what a request says of the `Whose` that every call takes; what
+    # stands in for another package has the names of that package.
+    seen: dict[str, str] = {"Whose": ""}
+    twice: dict[str, tuple[str, str]] = {}
+    for path in sorted({*PACKAGE.rglob("*.py")} - {*(PACKAGE / "compat").iterdir()}):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                first = seen.setdefault(node.name, short(path))
+                if first not in ("", short(path)):
+                    twice[node.name] = (first, short(path))
+    assert twice == {}

@@ -16,10 +16,10 @@ from agentmem.base.errors import InvalidInput
 from agentmem.living.facts import Fact
 from agentmem.living.learn import (
     Grounded,
+    GroundTurn,
     Learned,
     Proposal,
     Refused,
-    Turn,
     ground,
     read_proposals,
     readable,
@@ -229,7 +229,7 @@ def test_secrets_are_neither_sent_nor_learned(memory: MemoryManager) -> None:
 )
 def test_what_the_text_does_not_say_is_refused(proposed: dict[str, Any], why: str) -> None:
     (proposal,) = read_proposals(reply(proposed)) or ()
-    found = ground(proposal, [Turn(TEXT)])
+    found = ground(proposal, [GroundTurn(TEXT)])
     assert isinstance(found, Refused)
     assert why in found.reason
 
@@ -250,7 +250,7 @@ def test_what_the_text_does_not_say_is_refused(proposed: dict[str, Any], why: st
 )
 def test_what_the_text_says_is_kept_in_its_own_words(proposed: dict[str, Any]) -> None:
     (proposal,) = read_proposals(reply(proposed)) or ()
-    found = ground(proposal, [Turn("Nothing here."), Turn(TEXT)])
+    found = ground(proposal, [GroundTurn("Nothing here."), GroundTurn(TEXT)])
     assert isinstance(found, Grounded)
     assert found.turn == 1
     assert TEXT[found.found.start : found.found.end].endswith(".")

@@ -18,7 +18,7 @@ from agentmem.living.learn import LEARN, Learner
 from agentmem.memory.facade import AsyncMemoryManager
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare
-from agentmem.stores.rules import Relation, Revision
+from agentmem.stores.rules import KEPT_RUNS, Relation, Revision
 from agentmem.stores.sqlite import journal as sqlite_journal
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Link
@@ -199,12 +199,12 @@ def test_learning_often_does_not_push_out_other_runs(tmp_path: Path) -> None:
         memory.living.learn("The API limit is 1 request.", user_id="ann")
         first = memory.get_all(user_id="ann")[0].id
         brought = memory.living.bring_back(first, user_id="ann")
-        for number in range(2, sqlite_journal.KEPT_RUNS + 4):
+        for number in range(2, KEPT_RUNS + 4):
             wait(memory, 1 / 24)
             memory.living.learn(f"The API limit is {number} requests.", user_id="ann")
         runs = memory.living.journal(limit=1_000, user_id="ann")
         assert brought.id in {run.id for run in runs}
-        assert sum(run.kind == LEARN for run in runs) == sqlite_journal.KEPT_RUNS
+        assert sum(run.kind == LEARN for run in runs) == KEPT_RUNS
 
 
 def test_a_value_that_had_ended_before_keeps_its_end(memory: MemoryManager) -> None:

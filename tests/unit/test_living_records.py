@@ -10,8 +10,8 @@ import pytest
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Memory
 from agentmem.living.facts import (
-    Artifact,
     Episode,
+    EpisodeArtifact,
     Fact,
     Pattern,
     Workflow,
@@ -36,7 +36,7 @@ def test_an_episode_keeps_its_artifacts() -> None:
     episode = Episode(
         title="Moved to MySQL",
         narrative="It took two days.",
-        artifacts=(Artifact(kind="pr", reference="#12"),),
+        artifacts=(EpisodeArtifact(kind="pr", reference="#12"),),
         sort="decision",
         reason="licensing",
     )
@@ -78,4 +78,4 @@ def test_values_are_checked_when_they_are_made() -> None:
     with pytest.raises(InvalidInput):
         Fact(key="k", value="v", start=5, end=2)
     with pytest.raises(InvalidInput):
-        Artifact(kind="branch", reference="x")  # type: ignore[arg-type]  # the point of the test
+        EpisodeArtifact(kind="branch", reference="x")  # type: ignore[arg-type]  # the point of the test

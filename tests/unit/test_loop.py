@@ -214,9 +214,7 @@ def test_pages_are_indexed_in_the_background(memory: agentmem.MemoryManager) -> 
     run("Hello there.", memory, ScriptedModel("Hi."), pages=pages)
     assert memory.flush(20)
     for name, word in (("a", "Alpha"), ("b", "Beta"), ("c", "Gamma")):
-        (chunk,) = memory.sources.search_by_source_url(
-            f"https://wiki.example/{name}", user_id="sam"
-        )
+        (chunk,) = memory.sources.search_by_url(f"https://wiki.example/{name}", user_id="sam")
         assert word in chunk.text
 
 

@@ -419,13 +419,23 @@ def calls_of(kind: type) -> set[str]:
 
 
 def test_the_facade_has_every_call_of_the_manager_and_its_parts() -> None:
-    at_once = {"wrap", "wrap_openai", "wrap_search", "judge_later", "aturn", "find"}
+    at_once = {
+        "wrap",
+        "wrap_anthropic",
+        "wrap_openai",
+        "wrap_search",
+        "judge_later",
+        "aturn",
+        "find",
+    }
     facade = agentmem.AsyncMemoryManager
     assert calls_of(agentmem.MemoryManager) - at_once <= set(vars(facade))
     with agentmem.open(":memory:", embedder=None) as memory:
-        for part in ("upkeep", "sources", "living"):
+        for part in ("upkeep", "sources", "living", "preferences"):
             there, awaited = getattr(memory, part), getattr(facade(memory), part)
-            assert calls_of(type(there)) - {"enqueue_page"} <= set(vars(type(awaited)))
+            assert calls_of(type(there)) - {"enqueue_page", "heard", "current"} <= set(
+                vars(type(awaited))
+            )
 
 
 def test_the_manager_has_the_calls_of_every_day() -> None:
@@ -497,14 +507,14 @@ CODE = "import os\n\n\ndef area(width, height):\n    return width * height\n\n\n
 def test_a_document_is_read_as_what_it_looks_like(text: str, speakers: set[str]) -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
         memory.add_document(text, url="a", user_id="ann")
-        found = memory.sources.search_by_source_url("a", user_id="ann")
+        found = memory.sources.search_by_url("a", user_id="ann")
         assert {one.speaker for one in found} == speakers
 
 
 def test_a_document_that_says_what_it_is_is_read_as_that() -> None:
     with agentmem.open(":memory:", embedder=None) as memory:
         memory.add_document(Document(text=CHAT, url="a", format="markdown"), user_id="ann")
-        assert {m.speaker for m in memory.sources.search_by_source_url("a", user_id="ann")} == {""}
+        assert {m.speaker for m in memory.sources.search_by_url("a", user_id="ann")} == {""}
         with pytest.raises(errors.InvalidInput, match="format"):
             Document(text=CHAT, format="html")  # type: ignore[arg-type]  # wrong on purpose
 
@@ -846,14 +856,23 @@ def test_what_is_shown_in_a_terminal_is_short(memory: agentmem.MemoryManager) ->
     assert "green tea" in repr(hits)
 
 
+def test_preferences_are_awaited_too() -> None:
+    async def keep() -> list[str]:
+        async with agentmem.AsyncMemoryManager(agentmem.open(":memory:", embedder=None)) as memory:
+            await memory.preferences.add("I prefer tea over coffee", user_id="sam")
+            return [one.text for one in await memory.preferences.get_all(user_id="sam")]
+
+    assert asyncio.run(keep()) == ["I prefer tea over coffee"]
+
+
 def test_the_first_chunks_of_a_page_are_given_where_a_limit_is_said(
     memory: agentmem.MemoryManager,
 ) -> None:
     text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence {n} says something. " * 60 for n in range(4))
     memory.add(Document(text=text, url="https://a.example/page"), user_id="ann")
-    found = memory.sources.search_by_source_url("https://a.example/page", user_id="ann")
+    found = memory.sources.search_by_url("https://a.example/page", user_id="ann")
     assert len(found) > 2
-    some = memory.sources.search_by_source_url("https://a.example/page", limit=2, user_id="ann")
+    some = memory.sources.search_by_url("https://a.example/page", limit=2, user_id="ann")
     assert [one.id for one in some] == [one.id for one in found][:2]
     with pytest.raises(errors.InvalidInput):
-        memory.sources.search_by_source_url("https://a.example/page", limit=-1, user_id="ann")
+        memory.sources.search_by_url("https://a.example/page", limit=-1, user_id="ann")

@@ -231,7 +231,7 @@ def test_a_pooler_may_give_each_transaction_another_connection(
 ) -> None:
     """What a transaction-pooling proxy does: nothing outlives a transaction."""
     fill(store)
-    real = connection.Database._once
+    real = connection.PostgresDatabase._once
 
     def once(self: Any, ready: Any, call: Any, *, read: bool) -> Any:
         with ready.pool.connection() as taken:
@@ -239,7 +239,7 @@ def test_a_pooler_may_give_each_transaction_another_connection(
             taken.execute("SET statement_timeout = '30s'")
         return real(self, ready, call, read=read)
 
-    monkeypatch.setattr(connection.Database, "_once", once)
+    monkeypatch.setattr(connection.PostgresDatabase, "_once", once)
     store.put([entry("x")])
     assert store.get(ANN, "x").id == "x"
     assert store.upkeep.verify().problems == ()
@@ -280,7 +280,7 @@ def test_a_connection_that_breaks_at_any_statement_leaves_nothing_half_done(
     fill(store, size=12)
     before = everything(store)
     left = [0]
-    real, commit = Transaction._execute, connection.Database._commit
+    real, commit = Transaction._execute, connection.PostgresDatabase._commit
 
     def cut(open_connection: Any) -> None:
         left[0] -= 1
@@ -299,7 +299,7 @@ def test_a_connection_that_breaks_at_any_statement_leaves_nothing_half_done(
         left[0] = statements
         with monkeypatch.context() as patch:
             patch.setattr(Transaction, "_execute", execute)
-            patch.setattr(connection.Database, "_commit", commits)
+            patch.setattr(connection.PostgresDatabase, "_commit", commits)
             try:
                 deeds(store)[name]()
             except StoreUnavailable:

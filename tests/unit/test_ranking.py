@@ -20,8 +20,8 @@ from agentmem.search.rank import (
     RELATED,
     Curve,
     Evidence,
-    Model,
     Ranked,
+    RankingModel,
     embedded_text,
     indexed_text,
     match_speakers,
@@ -227,7 +227,7 @@ def test_models_may_not_punish_a_match() -> None:
 
 def test_other_embedders_use_their_own_background() -> None:
     other = EmbedderId(name="litellm:x", version="1", dimensions=8)
-    model: Model = model_for(other, background=(0.7, 0.05))
+    model: RankingModel = model_for(other, background=(0.7, 0.05))
     assert (model.cosine_mean, model.cosine_spread) == (0.7, 0.05)
     assert (
         model.conversation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agentmem
-from agentmem import Artifact, Episode, Fact, Pattern, Workflow
+from agentmem import Episode, EpisodeArtifact, Fact, Pattern, Workflow
 from agentmem.base.errors import InvalidInput
 from agentmem.living.facts import Record, from_memory
 from agentmem.memory.manager import MemoryManager
@@ -23,10 +23,10 @@ RECORDS: tuple[Record, ...] = (
         title="The mail relay was down",
         narrative="The queue was full at 03:12.",
         artifacts=(
-            Artifact(kind="commit", reference="ab12"),
-            Artifact(kind="pr", reference="#77"),
-            Artifact(kind="adr", reference="0009"),
-            Artifact(kind="file", reference="src/mail.py"),
+            EpisodeArtifact(kind="commit", reference="ab12"),
+            EpisodeArtifact(kind="pr", reference="#77"),
+            EpisodeArtifact(kind="adr", reference="0009"),
+            EpisodeArtifact(kind="file", reference="src/mail.py"),
         ),
         sort="error",
         error="QueueFull",

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from agentmem.base.errors import InvalidNumber, TimedOut
-from agentmem.base.guards import STUCK_LIMIT, Guard, Lanes, TtlCache
+from agentmem.base.guards import STUCK_LIMIT, CallGuard, Lanes, TtlCache
 from agentmem.testing import ManualClock
 
 
@@ -52,7 +52,7 @@ def test_so_many_hanging_calls_are_enough() -> None:
 
 def test_a_guard_reports_failures_and_never_raises_them() -> None:
     clock = ManualClock()
-    guard = Guard(clock)
+    guard = CallGuard(clock)
 
     def burn() -> None:
         raise OSError("no disk")

@@ -9,14 +9,14 @@ from datetime import date
 import pytest
 
 from agentmem.base.errors import InvalidMessage, InvalidText
-from agentmem.prompt.block import STUB, ContextBlock, Source, render_context
+from agentmem.prompt.block import STUB, BlockSource, ContextBlock, render_context
 from agentmem.prompt.inject import inject
 from agentmem.prompt.strip import fingerprints, strip
 
 FACT = "The tea house on the hill opens at nine and closes when the kettle is empty."
 BLOCK = ContextBlock(
     user_profile=("likes green tea",),
-    related_knowledge=(Source(text=FACT, retrieved=date(2026, 1, 1), title="Tea"),),
+    related_knowledge=(BlockSource(text=FACT, retrieved=date(2026, 1, 1), title="Tea"),),
 )
 TEXT = render_context(BLOCK, secret=b"sixteen bytes or more")
 HALF = TEXT[: TEXT.index("kettle")]

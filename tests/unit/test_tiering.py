@@ -14,7 +14,14 @@ from agentmem.agent.loop import run_agent_loop_sync
 from agentmem.base.errors import InvalidInput, InvalidNumber
 from agentmem.base.types import Scope
 from agentmem.inspector.replay import replay
-from agentmem.living.facts import Artifact, Episode, Pattern, Record, Workflow, to_memory_fields
+from agentmem.living.facts import (
+    Episode,
+    EpisodeArtifact,
+    Pattern,
+    Record,
+    Workflow,
+    to_memory_fields,
+)
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.block import parse_context
 from agentmem.prompt.strip import strip
@@ -27,7 +34,7 @@ LEDGER = Episode(
     narrative="We keep the ledger in Postgres.",
     sort="decision",
     reason="it needs transactions",
-    artifacts=(Artifact(kind="file", reference="src/billing/ledger.py"),),
+    artifacts=(EpisodeArtifact(kind="file", reference="src/billing/ledger.py"),),
 )
 TIERS = LoopConfig(recall=RecallConfig(assembly="tiers"))
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
-from agentmem.agent.adapters.replies import Call, read_call, signature_of, view_chat
+from agentmem.agent.adapters.replies import CallArguments, read_call, signature_of, view_chat
 from agentmem.agent.adapters.turn import Inside, OnTurn, OpenTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
@@ -177,7 +177,11 @@ class Wrapping:
         return wrapped
 
     async def _awaited(
-        self, result: Awaitable[Any], opened: OpenTurn | None, plain: Call, memory_off: bool
+        self,
+        result: Awaitable[Any],
+        opened: OpenTurn | None,
+        plain: CallArguments,
+        memory_off: bool,
     ) -> Any:
         with _around(opened, memory_off), _ended_by_errors(opened):
             try:
@@ -190,7 +194,7 @@ class Wrapping:
 
     def _read(
         self, args: tuple[Any, ...], options: dict[str, Any], scope: Any, off: bool
-    ) -> tuple[Call, dict[str, Any] | None]:
+    ) -> tuple[CallArguments, dict[str, Any] | None]:
         """The call, and what to open a turn with: None when it goes without memory."""
         call = read_call(self._signature, args, options, self._argument)
         if off:
@@ -205,7 +209,7 @@ class Wrapping:
         return call, {"view_of": self._view_of, "scope": scope, "named": call.named}
 
 
-def _sending(call: Call, opened: OpenTurn | None) -> Call:
+def _sending(call: CallArguments, opened: OpenTurn | None) -> CallArguments:
     """The call with what the turn sends; the caller's own list when nothing was added."""
     if opened is None:
         return call

@@ -273,7 +273,7 @@ def named_user(options: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallArguments:
     """The arguments of one call, and where among them the messages are.
 
     `place` is a position, a keyword, or None when there are no messages.
@@ -290,7 +290,7 @@ class Call:
             return self.args[self.place]
         return None if self.place is None else self.options[self.place]
 
-    def with_messages(self, messages: Any) -> Call:
+    def with_messages(self, messages: Any) -> CallArguments:
         """The same call with other messages."""
         if isinstance(self.place, int):
             args = (*self.args[: self.place], messages, *self.args[self.place + 1 :])
@@ -300,7 +300,7 @@ class Call:
 
 def read_call(
     signature: inspect.Signature | None, args: tuple[Any, ...], options: dict[str, Any], name: str
-) -> Call:
+) -> CallArguments:
     """Find the argument `name`, by keyword or position; else the first that looks like messages."""
     positions = _positions(signature)
     named = {**dict(zip(positions, args, strict=False)), **options}
@@ -313,7 +313,7 @@ def read_call(
         place = next((at for at, arg in enumerate(args) if _looks_like_messages(arg)), None)
         if place is None:
             place = next((key for key, arg in options.items() if _looks_like_messages(arg)), None)
-    return Call(args=args, options=options, place=place, named=named)
+    return CallArguments(args=args, options=options, place=place, named=named)
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:

@@ -27,8 +27,8 @@ from agentmem.search.indexes.match import (
     build,
     join,
 )
-from agentmem.search.indexes.rows import DELETED, EVERYTHING, RowScope, RowTable, Selection
-from agentmem.search.indexes.upkeep import Upkeep
+from agentmem.search.indexes.rows import DELETED, EVERYTHING, RowScope, RowSelection, RowTable
+from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.stores.values import IndexRows
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class PostingsIndex:
         self._segments: list[Segment] = [base] if base is not None and base.size else []
         self._tail = self._new_tail()
         self._compactions = 0
-        self.upkeep = Upkeep(self._tidy, background=background)
+        self.upkeep = IndexUpkeep(self._tidy, background=background)
 
     def __len__(self) -> int:
         return self.table.live_count
@@ -403,7 +403,7 @@ def _find(parts: _Parts, terms: NDArray[np.uint64]) -> list[list[Piece]]:
 def _unlisted(
     term: int,
     found: Sequence[Piece],
-    selection: Selection,
+    selection: RowSelection,
     outside: NDArray[np.int32] | None,
     *,
     lengths: NDArray[np.int32],
@@ -428,7 +428,7 @@ def _unlisted(
 
 
 def _in_scope(
-    found: Sequence[Piece], selection: Selection, *, lengths: NDArray[np.int32], weight: float
+    found: Sequence[Piece], selection: RowSelection, *, lengths: NDArray[np.int32], weight: float
 ) -> Postings:
     """The postings of the rows in a scope that is a list, by their places in that list."""
     postings = Postings(
@@ -438,7 +438,7 @@ def _in_scope(
     return postings
 
 
-def _listed(piece: Piece, selection: Selection) -> Piece:
+def _listed(piece: Piece, selection: RowSelection) -> Piece:
     """What lies in the runs of the scope when they are few, else one lookup each."""
     positions, counts, codes = piece
     wanted = selection.positions

@@ -21,7 +21,7 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.match import Segment
 from agentmem.search.indexes.rows import COLUMNS, RowTable
-from agentmem.search.indexes.upkeep import Upkeep
+from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.search.protocol import IndexState
 from agentmem.stores.open_files import new_bytes
@@ -388,10 +388,10 @@ class LiveIndex:
         self._unchecked: SimpleQueue[Saved] = SimpleQueue()
         self._damaged = False
         self._stop = threading.Event()
-        self._checks = Upkeep(self._check_next, background=self._background)
+        self._checks = IndexUpkeep(self._check_next, background=self._background)
         self._waiting = 0
         self._expected: Callable[[], EmbedderId | None] = lambda: None
-        self._soon = Upkeep(self._take_in, background=self._background)
+        self._soon = IndexUpkeep(self._take_in, background=self._background)
 
     @property
     def seq(self) -> int:

@@ -119,7 +119,7 @@ Runs = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
 scope's list."""
 
 
-class Selection:
+class RowSelection:
     """A scope worked out on one table: the live rows it holds, by position.
 
     `positions` is ascending; `None` stands for every live row below `end`,
@@ -201,12 +201,12 @@ class Selection:
             self._outside = np.flatnonzero(~self.mask()).astype(np.int32)
         return self._outside
 
-    def extended(self, fresh: NDArray[np.bool_], *, count: int, total_length: int) -> Selection:
+    def extended(self, fresh: NDArray[np.bool_], *, count: int, total_length: int) -> RowSelection:
         """The same part of a table that has grown; `fresh` says which of the new rows are in it."""
         if self.positions is None:
             raise ValueError("a whole table is not extended")
         added = np.flatnonzero(fresh)
-        larger = Selection(
+        larger = RowSelection(
             np.concatenate((self.positions, (added + self.end).astype(np.int32))),
             end=self.end + len(fresh),
             count=count,
@@ -261,9 +261,9 @@ class RowTable:
         self.position_of = np.zeros(1, dtype=np.int32)  # by row id, one more than the position
         self._next_of = np.zeros(1, dtype=np.int32)  # by row id, the row that follows, 0 for none
         self._owners: dict[int, _Owner] = {}
-        self._kept: OrderedDict[frozenset[int], tuple[Selection, int]] = OrderedDict()
-        self._whole: tuple[Selection, int] | None = None
-        self._kept_by_flags: OrderedDict[_FlagKey, tuple[Selection, int, int]] = OrderedDict()
+        self._kept: OrderedDict[frozenset[int], tuple[RowSelection, int]] = OrderedDict()
+        self._whole: tuple[RowSelection, int] | None = None
+        self._kept_by_flags: OrderedDict[_FlagKey, tuple[RowSelection, int, int]] = OrderedDict()
         self.flags_seen = 0
         self._dead: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._fresh_dead: list[int] = []
@@ -436,12 +436,12 @@ class RowTable:
         runs = 1 + int(np.count_nonzero(owners[1:] != owners[:-1]))
         return runs > 2 * len(self._owners) + MIXED_RUNS
 
-    def select(self, scope: RowScope = EVERYTHING) -> Selection:
+    def select(self, scope: RowScope = EVERYTHING) -> RowSelection:
         """The live rows of `scope`; scopes of owners alone are kept and extended."""
         with self.lock:
             return self._select(scope)
 
-    def _select(self, scope: RowScope) -> Selection:
+    def _select(self, scope: RowScope) -> RowSelection:
         if scope.by_owner_and_flags:
             if not scope.without_flags & self.flags_seen:
                 return self._select_owners(scope.owners)
@@ -455,7 +455,7 @@ class RowTable:
             return kept[0]
         return self._narrowed(scope)
 
-    def _narrowed(self, scope: RowScope) -> Selection:
+    def _narrowed(self, scope: RowScope) -> RowSelection:
         if scope.rows is not None:
             positions = self.positions_of(scope.rows)
             positions = positions[positions >= 0]
@@ -581,22 +581,22 @@ class RowTable:
     def _all_live(self) -> NDArray[np.int32]:
         return np.flatnonzero(self.live[: self.size]).astype(np.int32)
 
-    def _selection(self, positions: NDArray[np.int32]) -> Selection:
+    def _selection(self, positions: NDArray[np.int32]) -> RowSelection:
         if len(positions) == self.live_count:
             return self._everything()
         total = int(self.column["length"].take(positions).sum(dtype=np.int64))
-        return Selection(positions, end=self.size, count=len(positions), total_length=total)
+        return RowSelection(positions, end=self.size, count=len(positions), total_length=total)
 
-    def _everything(self) -> Selection:
+    def _everything(self) -> RowSelection:
         kept = self._whole
         if kept is None or kept[0].end != self.size or kept[1] != self.deletions:
-            whole = Selection(
+            whole = RowSelection(
                 None, end=self.size, count=self.live_count, total_length=self.live_length
             )
             kept = self._whole = (whole, self.deletions)
         return kept[0]
 
-    def _select_owners(self, owners: frozenset[int] | None) -> Selection:
+    def _select_owners(self, owners: frozenset[int] | None) -> RowSelection:
         if owners is None:
             return self._everything()
         known = [self._owners[owner] for owner in owners if owner in self._owners]
@@ -613,7 +613,7 @@ class RowTable:
                 selection = kept[0].extended(fresh, count=count, total_length=total)
             else:
                 positions = self._positions_of_owners(known)
-                selection = Selection(positions, end=self.size, count=count, total_length=total)
+                selection = RowSelection(positions, end=self.size, count=count, total_length=total)
         self._kept[owners] = (selection, self.deletions)
         if len(self._kept) > KEPT_SELECTIONS:
             self._kept.popitem(last=False)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 
-class Upkeep:
+class IndexUpkeep:
     """Runs an index's own jobs, in a thread of its own or, for tests, where they are asked for.
 
     `wake` never waits. A job that fails leaves the index as it was: the failure

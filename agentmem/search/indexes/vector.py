@@ -33,8 +33,8 @@ from agentmem.search.indexes.matrix import (
     pieces_of,
     width,
 )
-from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowTable, Selection
-from agentmem.search.indexes.upkeep import Upkeep
+from agentmem.search.indexes.rows import EVERYTHING, RowScope, RowSelection, RowTable
+from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.stores.values import ROW_LIMIT
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class VectorIndex:
         self._exact_scope = require_count(exact_scope, "exact_scope")
         self._depth = require_count(depth, "depth", least=1)
         self._fresh = require_count(fresh, "fresh", least=1)
-        self.upkeep = Upkeep(self._tidy, background=background)
+        self.upkeep = IndexUpkeep(self._tidy, background=background)
 
     def __len__(self) -> int:
         return self._slots.live_count
@@ -470,7 +470,7 @@ class VectorIndex:
         return self._exact_scope > 0 and SCORED * in_scope < picking
 
     def _seen(
-        self, slots: Slots, found: NDArray[np.int64], selection: Selection, scope: RowScope
+        self, slots: Slots, found: NDArray[np.int64], selection: RowSelection, scope: RowScope
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The rows in these slots, and which of them are in `scope` now: what was added since
         the scope was worked out is not ours to show."""

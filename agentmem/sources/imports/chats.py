@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentmem.sources.imports.values import (
-    Found,
+    ExportedItem,
     Items,
     LeftOut,
     list_in,
@@ -62,7 +62,7 @@ def read_chatgpt(value: Any) -> Items:
                 yield LeftOut(reason=reason)
                 continue
             role = text_in(mapping_in(message, "author"), "role")
-            yield Found(
+            yield ExportedItem(
                 text=_chatgpt_text(message),
                 kind="message",
                 key=named(text_in(message, "id"), "message"),
@@ -168,7 +168,7 @@ def read_claude(value: Any) -> Items:
             if not text.strip():
                 yield LeftOut(reason="no text")
                 continue
-            yield Found(
+            yield ExportedItem(
                 text=text,
                 kind="message",
                 key=named(text_in(message, "uuid", "id"), "message"),
@@ -190,13 +190,13 @@ def _claude_project(value: Mapping[str, Any]) -> Items:
     noted |= {str(project): text_in(projects, project) for project in projects}
     for project, text in noted.items():
         if text:
-            yield Found(text=text, key=f"noted {project}", title="What Claude noted")
+            yield ExportedItem(text=text, key=f"noted {project}", title="What Claude noted")
     for document in documents:
         text = text_in(document, "content")
         if not text:
             yield LeftOut(reason="no text")
             continue
-        yield Found(
+        yield ExportedItem(
             text=text,
             kind="page",
             key=f"document {text_in(document, 'uuid') or text_in(document, 'filename')}",

@@ -17,8 +17,8 @@ from agentmem.sources.imports.graphs import is_part, is_zep, plain_item, read_ze
 from agentmem.sources.imports.letta import is_letta, read_letta
 from agentmem.sources.imports.values import (
     FIRST_MOMENT,
+    ExportedItem,
     Foreign,
-    Found,
     Items,
     LeftOut,
     list_in,
@@ -113,7 +113,7 @@ def read_mem0(value: Any) -> Items:
         key = text_in(row, "id", "uuid")
         known.add(key)
         for item in _mem0_memory(row, key, history.get(key, ()), users):
-            if isinstance(item, Found):
+            if isinstance(item, ExportedItem):
                 owners[tuple(item.whose.items())] = None
             yield item
     for key, steps in history.items():
@@ -123,7 +123,7 @@ def read_mem0(value: Any) -> Items:
         said = [text_in(relation, *names) for names in _RELATION]
         if all(said):
             text = " ".join(part.replace("_", " ") for part in said)
-            yield Found(
+            yield ExportedItem(
                 text=text,
                 key=f"relation {text}",
                 whose=_relation_owner(relation, said, [dict(owner) for owner in owners]),
@@ -189,7 +189,7 @@ def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[st
     if users:  # of an OpenMemory: its rows say the number, or nothing
         user = whose.get("user_id", next(iter(users)))
         whose["user_id"] = users.get(user, user)
-    yield Found(
+    yield ExportedItem(
         text=text,
         key=key,
         created_at=moment_in(row, "created_at", "updated_at") or moment_in(payload, "created_at"),
@@ -215,7 +215,7 @@ def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Items:
     if not text:
         yield LeftOut(reason="no text")
         return
-    yield Found(
+    yield ExportedItem(
         text=text,
         key=key,
         created_at=moment_in(ordered[0], "created_at", "updated_at"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentmem.sources.imports.values import (
     FIRST_MOMENT,
-    Found,
+    ExportedItem,
     Items,
     LeftOut,
     list_in,
@@ -123,7 +123,7 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
         yield LeftOut(reason="no fact")
         return
     if isinstance(edge, str):
-        yield Found(text=text, key=f"fact {text}")
+        yield ExportedItem(text=text, key=f"fact {text}")
         return
     began, ended = moment_in(edge, "valid_at"), _ended(edge)
     if began is not None and ended is not None and ended < began:
@@ -131,7 +131,7 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
     ends = {
         side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
     }
-    yield Found(
+    yield ExportedItem(
         text=text,
         key=text_in(edge, "uuid", "id"),
         created_at=moment_in(edge, "created_at", "valid_at"),
@@ -159,7 +159,7 @@ def _zep_node(node: Any) -> Items:
         yield LeftOut(reason="an entity without a summary")
         return
     labels = [str(label) for label in list_in(node, "labels")]
-    yield Found(
+    yield ExportedItem(
         text=summary if name.lower() in summary.lower() else f"{name}: {summary}",
         title=name,
         key=f"node {text_in(node, 'uuid', 'id') or name}",
@@ -186,7 +186,7 @@ def _zep_episode(episode: Any, position: int) -> Items:
     if role in ("system", "tool", "function"):
         yield LeftOut(reason=f"a {role} message")
         return
-    yield Found(
+    yield ExportedItem(
         text=text,
         kind="message" if message else "episode",
         key=f"episode {text_in(episode, 'uuid', 'id') or text}",

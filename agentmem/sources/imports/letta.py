@@ -8,7 +8,7 @@ from typing import Any
 
 from agentmem.base.lazy import compile_late
 from agentmem.sources.imports.values import (
-    Found,
+    ExportedItem,
     Items,
     LeftOut,
     list_in,
@@ -119,7 +119,7 @@ def _letta_block(block: Any) -> Items:
         yield LeftOut(reason="an empty block")
         return
     label = text_in(block, "label", "name")
-    yield Found(
+    yield ExportedItem(
         text=text.strip(),
         title=label,
         key=_own_id(block, "block"),
@@ -134,7 +134,7 @@ def _letta_passage(passage: Any) -> Items:
         yield LeftOut(reason="no text")
         return
     tags = list_in(passage, "tags")
-    yield Found(
+    yield ExportedItem(
         text=text,
         key=_own_id(passage, "passage"),
         created_at=moment_in(passage, "created_at", "timestamp"),
@@ -168,7 +168,7 @@ def _letta_message(message: Any, session: str, position: int, agent: str) -> Ite
     if not text.strip():
         yield LeftOut(reason="no text")
         return
-    yield Found(
+    yield ExportedItem(
         text=text,
         kind="message",
         key=_own_id(message, "message"),

@@ -28,8 +28,8 @@ from agentmem.search.intake import prepare
 from agentmem.sources.imports.formats import detect_source, reader_of
 from agentmem.sources.imports.values import (
     FOREIGN_REASONS,
+    ExportedItem,
     Foreign,
-    Found,
     Item,
     LeftOut,
     is_machine_prompt,
@@ -225,7 +225,7 @@ def import_from(
             )  # fmt: skip
     read = reader_of(wanted)
     items = [item for value in values for item in read(value)]
-    if not any(isinstance(item, Found) for item in items):
+    if not any(isinstance(item, ExportedItem) for item in items):
         _require_export(path, values, items, wanted)
     loading = _Loading(memory, wanted, scope, dry_run=dry_run)
     if progress:
@@ -370,7 +370,7 @@ class _Loading:
                     found.add((memory.scope, memory.kind, memory.content_hash))
         return found
 
-    def _memories(self, item: Found) -> list[tuple[Memory, tuple[Version, ...]]]:
+    def _memories(self, item: ExportedItem) -> list[tuple[Memory, tuple[Version, ...]]]:
         """What is remembered of one thing: one memory, or several of a long text."""
         text = strip(item.text).strip()
         if not text:
@@ -399,7 +399,7 @@ class _Loading:
         return [(made, versions)]
 
     def _memory_of(
-        self, item: Found, text: str, scope: Scope, *, part: int | None = None
+        self, item: ExportedItem, text: str, scope: Scope, *, part: int | None = None
     ) -> Memory:
         created = item.created_at or self._now
         ended = item.ended and (item.valid_to is None or item.valid_to <= self._now)
@@ -423,7 +423,7 @@ class _Loading:
             metadata=_metadata(self._source, item),
         )
 
-    def _key(self, item: Found, text: str, part: int | None) -> str:
+    def _key(self, item: ExportedItem, text: str, part: int | None) -> str:
         if item.key:
             return item.key if part is None else f"{item.key} {part}"
         moment: datetime | None = item.created_at
@@ -438,7 +438,7 @@ class _Loading:
         return "-".join(digest[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
 
 
-def _metadata(source: str, item: Found) -> dict[str, object]:
+def _metadata(source: str, item: ExportedItem) -> dict[str, object]:
     kept = {"imported_from": source}
     if item.key:
         kept["foreign_id"] = item.key[:200]

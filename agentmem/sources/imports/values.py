@@ -22,7 +22,7 @@ LONGEST_SECONDS = 253_402_300_799.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExportedItem:
     """One thing of an export that is worth remembering.
 
     `key` is what it is called there, if it has a name that no other thing has.
@@ -61,7 +61,7 @@ FOREIGN_REASONS = frozenset(
 )
 """Why a thing is left out that is no part of such an export at all."""
 
-Item = Found | LeftOut
+Item = ExportedItem | LeftOut
 Items = Iterator[Item]
 
 

@@ -16,9 +16,15 @@ from agentmem.base.types import Origin
 from agentmem.living.conflicts import Statement, find_conflicts
 from agentmem.models.call import Model
 from agentmem.models.extract import ExtractSource, extract_answer
-from agentmem.prompt.block import Source as BlockSource
-from agentmem.prompt.build import Candidate, build_block
-from agentmem.prompt.cite import Citation, Source, find_citation, number_sources, resolve_citations
+from agentmem.prompt.block import BlockSource
+from agentmem.prompt.build import OfferedSource, build_block
+from agentmem.prompt.cite import (
+    Citation,
+    FoundSource,
+    find_citation,
+    number_sources,
+    resolve_citations,
+)
 from agentmem.prompt.inject import reference_messages
 from agentmem.text.clean import drop_invisible, show_quote
 from agentmem.text.markdown import remove_live_markup
@@ -154,9 +160,9 @@ def _take_turns(first: list[Finding], second: list[Finding]) -> Iterator[Finding
         yield from second[at : at + 1]
 
 
-def _source(finding: Finding) -> Source:
+def _source(finding: Finding) -> FoundSource:
     # Two memories without an address are two sources even when they read the same.
-    return Source(
+    return FoundSource(
         source=finding.side,
         url=finding.url,
         title=finding.title,
@@ -252,7 +258,7 @@ def request_answer(
                 "sources", source.index, "leave a gap in their numbers", remedy="Number from 1."
             )
     candidates = [
-        Candidate(
+        OfferedSource(
             id=f"{at:06}",
             score=-float(at),
             source=BlockSource(
@@ -454,7 +460,7 @@ def request_check(
 ) -> tuple[dict[str, Any], ...]:
     """The messages that ask a model whether the pairs really disagree; empty when none fit."""
     candidates = [
-        Candidate(
+        OfferedSource(
             id=f"{at:06}",
             score=-float(at),
             source=BlockSource(

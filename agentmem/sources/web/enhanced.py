@@ -312,6 +312,27 @@ PAGE_CHARACTERS = 20_000
 MOST_SENTENCES = 4
 
 
+class SearchOptions(Whose, total=False):
+    """What `enhanced_search` may be told, for the calls that pass it on."""
+
+    model: str | Callable[..., Any] | None
+    scope: ScopeLike | None
+    signal: Any
+    max_results: int
+    top_k: int
+    fetch: bool | int
+    reader: PageReader | None
+    conflicts: ConflictCheck
+    memory_timeout_seconds: float
+    web_timeout_seconds: float
+    page_timeout_seconds: float
+    model_timeout_seconds: float
+    limit_tokens: int
+    most_sentences: int
+    model_options: dict[str, Any] | None
+    on_step: OnStep | None
+
+
 async def enhanced_search(
     query: str,
     *,
@@ -403,12 +424,16 @@ def _manager(memory: Paged | Facade[Paged] | None) -> Paged | None:
 
 
 def enhanced_search_sync(
-    query: str, *, memory: Paged | Facade[Paged] | None, **options: Any
+    query: str,
+    *,
+    memory: Paged | Facade[Paged] | None,
+    web: object = None,
+    **options: Unpack[SearchOptions],
 ) -> EnhancedSearchResult:
     """`enhanced_search` for callers without an event loop, and on a thread for those with one."""
     from agentmem.base.threads import run_anywhere
 
-    return run_anywhere(lambda: enhanced_search(query, memory=memory, **options))
+    return run_anywhere(lambda: enhanced_search(query, memory=memory, web=web, **options))
 
 
 class _Search:
@@ -699,7 +724,9 @@ class EnhancedText(str):
     degradations = EnhancedList.degradations
 
 
-def wrap_search(memory: Paged, fn: F, *, allow_private: bool = False, **options: Any) -> F:
+def wrap_search(
+    memory: Paged, fn: F, *, allow_private: bool = False, **options: Unpack[SearchOptions]
+) -> F:
     """`fn` with memory: the same parameters, sync or async, and the same results.
 
     What it returns is a list (a dict, a text) equal to what `fn` returned that also
@@ -711,7 +738,7 @@ def wrap_search(memory: Paged, fn: F, *, allow_private: bool = False, **options:
     """
     if not callable(fn):
         raise InvalidInput("fn", fn, "cannot be called", remedy="Pass a search function.")
-    settings = dict(options)
+    settings: dict[str, Any] = {**options}
     own_scope = settings.pop("scope", None)
     name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 

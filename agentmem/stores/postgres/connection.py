@@ -53,6 +53,9 @@ try:
 except ImportError:
     raise MissingExtra("psycopg", extra="postgres", purpose="A store in PostgreSQL") from None
 
+UniqueViolation = pg.UniqueViolation
+"""For who writes: a row of this key is there."""
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 _LOOK_SECONDS = 0.5
@@ -211,7 +214,7 @@ class _Ready:
     iterative: bool
 
 
-class Database:
+class PostgresDatabase:
     """Transactions on one tenant of a database, connected to when it is first asked.
 
     Reads may go to a replica (`read_dsn`): a read waits until the replica has the
@@ -261,7 +264,10 @@ class Database:
     def one_state(self) -> Iterator[Transaction]:
         """A transaction that reads, for as long as it takes; nothing is tried again."""
         ready = self.ready()
-        with typed(self.where), ready.pool.connection(timeout=self.busy_seconds) as connection:
+        with (
+            as_our_errors(self.where),
+            ready.pool.connection(timeout=self.busy_seconds) as connection,
+        ):
             connection.execute(ready.begin.format(_READ))
             yield Transaction(connection, self.tenant)
             connection.execute("COMMIT")
@@ -316,7 +322,7 @@ class Database:
                     raise translated(error, self.where) from error
 
     def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
-        with typed(self.where):
+        with as_our_errors(self.where):
             connection = self._taken(ready)
         try:
             try:
@@ -415,7 +421,7 @@ class Database:
             name=f"agentmem-{'write' if primary else 'read'}",
         )
         try:
-            with typed(self.where), _connected(dsn) as connection:
+            with as_our_errors(self.where), _connected(dsn) as connection:
                 _require_server(connection)
                 if primary and self._migrate:
                     migrate(connection, self._migrations)
@@ -452,14 +458,14 @@ class Database:
 
     def migrate(self) -> tuple[int, int]:
         """Bring the tables up to date; from which version, to which."""
-        with typed(self.where), _connected(self.dsn) as connection:
+        with as_our_errors(self.where), _connected(self.dsn) as connection:
             _require_server(connection)
             return migrate(connection, self._migrations)
 
     def apart(self, call: Callable[[psycopg.Connection[Any]], T]) -> T:
         """`call` with a connection of its own, outside any transaction."""
         self.ready()
-        with typed(self.where), _connected(self.dsn) as connection:
+        with as_our_errors(self.where), _connected(self.dsn) as connection:
             return call(connection)
 
     def close(self) -> None:
@@ -682,7 +688,7 @@ def translated(error: Exception, where: str) -> StoreError | InvalidInput:
     return StoreError(f"{where}: {said}.", remedy="Run `agentmem doctor`.")
 
 
-class typed:  # noqa: N801 - used as `with typed(where):`
+class as_our_errors:  # noqa: N801 - used as `with typed(where):`
     """Raise our errors for the driver's inside the block."""
 
     def __init__(self, where: str) -> None:

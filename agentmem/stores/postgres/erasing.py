@@ -13,7 +13,7 @@ from agentmem.prompt.snapshot import TEXT_PREFIX, said_mention
 from agentmem.prompt.strip import Names, Quotes, texts_in
 from agentmem.stores.derived import DERIVED, STATED_IN, derived_rows
 from agentmem.stores.postgres.connection import Transaction, digest
-from agentmem.stores.postgres.reading import Stored, by_rows, find_where, visible_owners
+from agentmem.stores.postgres.reading import StoredRow, by_rows, find_where, visible_owners
 from agentmem.stores.postgres.side import set_value, unpacked
 from agentmem.stores.postgres.writing import (
     followers,
@@ -36,7 +36,9 @@ _COPIES = (
 REMAINS = (_VACUUM, _COPIES)
 
 
-def with_derived(transaction: Transaction, found: Sequence[Stored], reader: Scope) -> list[Stored]:
+def with_derived(
+    transaction: Transaction, found: Sequence[StoredRow], reader: Scope
+) -> list[StoredRow]:
     """`found`, and after it what goes with it."""
     origins = _Origins(transaction, found)
     more = derived_rows(origins, [one.row for one in found], reader)
@@ -45,7 +47,7 @@ def with_derived(transaction: Transaction, found: Sequence[Stored], reader: Scop
 
 def erase_rows(
     transaction: Transaction,
-    found: Sequence[Stored],
+    found: Sequence[StoredRow],
     *,
     at: datetime,
     reader: Scope | None = None,
@@ -116,7 +118,7 @@ def _delete(transaction: Transaction, table: str, column: str, keys: Collection[
     )
 
 
-def _texts(transaction: Transaction, found: Sequence[Stored]) -> Iterator[str]:
+def _texts(transaction: Transaction, found: Sequence[StoredRow]) -> Iterator[str]:
     """What to look for inside other records: the texts of memories, and what they said before."""
     for one in found:
         memory = one.memory
@@ -198,7 +200,7 @@ def _value(written: Any) -> Any:
         return written
 
 
-def _forget_contents(transaction: Transaction, found: Sequence[Stored]) -> None:
+def _forget_contents(transaction: Transaction, found: Sequence[StoredRow]) -> None:
     for one in found:
         transaction.run(
             """DELETE FROM contents WHERE tenant = %(tenant)s AND owner = %(owner)s
@@ -282,7 +284,7 @@ def _forget_owners(transaction: Transaction, owners: Collection[int]) -> None:
 class _Origins:
     """`Origins` over the database, in one transaction."""
 
-    def __init__(self, transaction: Transaction, found: Sequence[Stored]) -> None:
+    def __init__(self, transaction: Transaction, found: Sequence[StoredRow]) -> None:
         self._transaction = transaction
         self.found = {one.row: one for one in found}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory
-from agentmem.stores.postgres.connection import Database, Row, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
 from agentmem.stores.postgres.reading import by_ids, by_rows
 from agentmem.stores.postgres.side import get_value
 from agentmem.stores.postgres.writing import embedder_number, halves, intern_embedder
@@ -39,7 +39,7 @@ _PREVIOUS = f"""LEFT JOIN LATERAL (
 class PostgresFeed:
     """`Feed` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def seq(self) -> int:

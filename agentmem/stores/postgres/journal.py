@@ -10,7 +10,7 @@ from typing import Any
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.base.types import Memory, Scope, visible
-from agentmem.stores.postgres.connection import Database, Row, Transaction, digest
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
 from agentmem.stores.postgres.reading import by_ids, by_rows, visible_owners
 from agentmem.stores.postgres.side import (
     change_link,
@@ -63,7 +63,7 @@ _ITEMS = {
 class PostgresJournal:
     """`Journal` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def apply(self, scope: Scope, revision: Revision, *, at: datetime) -> JournalEntry:

@@ -46,7 +46,7 @@ _SELECT = f"""
 _WIDTH = 1 + len(COLUMNS)
 
 
-class Stored(NamedTuple):
+class StoredRow(NamedTuple):
     """A memory and where it stands."""
 
     row: int
@@ -58,13 +58,13 @@ class Stored(NamedTuple):
 
 def find_where(
     transaction: Transaction, condition: str, *, lock: bool = False, **values: Any
-) -> list[Stored]:
+) -> list[StoredRow]:
     """The memories that meet a condition; with `lock`, nobody else changes them until the end."""
     statement = _SELECT + condition + (" FOR NO KEY UPDATE OF m" if lock else "")
     return [_stored(row) for row in transaction.all(statement, **values)]
 
 
-def _stored(row: Row) -> Stored:
+def _stored(row: Row) -> StoredRow:
     visibility, user, project, agent, run, url, session, retrieved, *used = row[_WIDTH:]
     scope = Scope(user_id=user, project_id=project, agent_id=agent, run_id=run)
     try:
@@ -84,12 +84,12 @@ def _stored(row: Row) -> Stored:
         raise StoreCorrupt(
             f"A row cannot be read ({error}).", remedy="Run `agentmem doctor`."
         ) from error
-    return Stored(row[0], row[2], row[3], row[4], memory)
+    return StoredRow(row[0], row[2], row[3], row[4], memory)
 
 
 def by_ids(
     transaction: Transaction, ids: Iterable[str], *, lock: bool = False
-) -> dict[str, Stored]:
+) -> dict[str, StoredRow]:
     """What these ids stand for, whoever owns it; ids nobody has are left out."""
     keys = [digest(memory_id) for memory_id in dict.fromkeys(ids)]
     if not keys:
@@ -105,7 +105,7 @@ def by_rows(
     *,
     reader: Scope | None = None,
     lock: bool = False,
-) -> dict[int, Stored]:
+) -> dict[int, StoredRow]:
     """What stands in these rows, whoever owns it, or what `reader` may see of it."""
     if not rows:
         return {}
@@ -121,7 +121,7 @@ def find(
     *,
     deleted: bool | None,
     lock: bool = False,
-) -> list[Stored]:
+) -> list[StoredRow]:
     """What the reader may see of `ids`, all or an error; `deleted` asks for those only, or all."""
     found = by_ids(transaction, ids, lock=lock)
     for memory_id in ids:
@@ -133,7 +133,7 @@ def find(
     return [found[memory_id] for memory_id in dict.fromkeys(ids)]
 
 
-def get_many(transaction: Transaction, scope: Scope, ids: Sequence[str]) -> list[Stored]:
+def get_many(transaction: Transaction, scope: Scope, ids: Sequence[str]) -> list[StoredRow]:
     """What is there of `ids`, visible and not deleted, in their order."""
     found = by_ids(transaction, ids)
     wanted = [found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found]
@@ -303,7 +303,7 @@ def select(
     order: str = "m.row",
     limit: int | None = None,
     lock: bool = False,
-) -> list[Stored]:
+) -> list[StoredRow]:
     """The memories `base.filters.selected` would choose, found inside SQL (P24).
 
     What SQL cannot say exactly as Python does is narrowed there and decided here.

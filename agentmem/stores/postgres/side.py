@@ -13,7 +13,7 @@ from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, RecordNotFound, StoreCorrupt
 from agentmem.base.types import Scope, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX
-from agentmem.stores.postgres.connection import Database, Row, Transaction, digest
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
 from agentmem.stores.postgres.reading import by_ids, by_rows, visible_owners
 from agentmem.stores.postgres.writing import intern_owner
 from agentmem.stores.protocol import Change
@@ -40,7 +40,7 @@ SECRET = "secret"  # noqa: S105 - its name
 class PostgresSettings:
     """`Settings` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         self._secret: bytes | None = None
 
@@ -122,7 +122,7 @@ def set_value(transaction: Transaction, name: str, value: str | None) -> None:
 class PostgresJobs:
     """`Jobs` over the database. A job is waiting, or running until its lease ends, or failed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def enqueue(
@@ -294,7 +294,7 @@ def scope_of(values: Sequence[str | None]) -> Scope:
 class PostgresArtifacts:
     """`Artifacts` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def put(self, artifact: Artifact, /) -> None:
@@ -394,7 +394,7 @@ def _artifacts(
 class PostgresLinks:
     """`Links` over the database; contradictions are a family of their own."""
 
-    def __init__(self, database: Database, *, family: str) -> None:
+    def __init__(self, database: PostgresDatabase, *, family: str) -> None:
         self._database = database
         self._family = family
 
@@ -557,7 +557,7 @@ def remove_link(transaction: Transaction, key: int) -> None:
 class PostgresSnapshots:
     """`Snapshots` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:

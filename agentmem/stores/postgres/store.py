@@ -14,11 +14,11 @@ from agentmem.base.errors import RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, require_instant, visible
 from agentmem.stores.postgres import reading, writing
-from agentmem.stores.postgres.connection import Database, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 from agentmem.stores.postgres.erasing import erase_rows, with_derived
 from agentmem.stores.postgres.feed import PostgresFeed
 from agentmem.stores.postgres.journal import PostgresJournal
-from agentmem.stores.postgres.reading import Stored, by_rows, find, get_many, select
+from agentmem.stores.postgres.reading import StoredRow, by_rows, find, get_many, select
 from agentmem.stores.postgres.side import (
     PostgresArtifacts,
     PostgresJobs,
@@ -62,7 +62,7 @@ def split_dsn(dsn: str) -> tuple[str, str]:
 def migrate_dsn(dsn: str) -> tuple[int, int]:
     """Bring the tables of a database up to date; from which version, to which."""
     asked, tenant = split_dsn(dsn)
-    database = Database(asked, tenant=tenant)
+    database = PostgresDatabase(asked, tenant=tenant)
     try:
         return database.migrate()
     finally:
@@ -97,7 +97,7 @@ class PostgresStore:
         require_number(busy_seconds, "busy_seconds", low=0)
         require_number(replica_seconds, "replica_seconds", low=0)
         self._wire(
-            Database(
+            PostgresDatabase(
                 asked,
                 tenant=require_text(tenant if tenant is not None else named, "tenant"),
                 read_dsn=None if read_dsn is None else split_dsn(read_dsn)[0],
@@ -109,7 +109,7 @@ class PostgresStore:
             )
         )
 
-    def _wire(self, database: Database) -> None:
+    def _wire(self, database: PostgresDatabase) -> None:
         self.database = database
         self.feed = PostgresFeed(database)
         self.upkeep = PostgresUpkeep(database)
@@ -355,7 +355,7 @@ class PostgresStore:
         """The row of an id, as indexes know it."""
         return self._one(scope, memory_id, deleted=True).row
 
-    def _one(self, scope: Scope, memory_id: str, *, deleted: bool) -> Stored:
+    def _one(self, scope: Scope, memory_id: str, *, deleted: bool) -> StoredRow:
         require_text(memory_id, "id")
         found = self.database.read(lambda t: reading.by_ids(t, [memory_id])).get(memory_id)
         hidden = found is None or (found.memory.deleted_at is not None and not deleted)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.types import Scope
-from agentmem.stores.postgres.connection import Database, Row, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
 from agentmem.stores.postgres.erasing import erase_rows
 from agentmem.stores.postgres.feed import all_embedders
 from agentmem.stores.postgres.reading import find_where, visible_owners
@@ -36,7 +36,7 @@ _MOST_PROBLEMS = 10_000
 class PostgresUpkeep:
     """`Upkeep` over the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def stats(self, scope: Scope | None = None) -> StoreStats:

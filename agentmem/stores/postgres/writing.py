@@ -11,10 +11,10 @@ from typing import Any
 from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Transaction, digest, pg
+from agentmem.stores.postgres.connection import Transaction, UniqueViolation, digest
 from agentmem.stores.postgres.reading import (
     COLUMNS,
-    Stored,
+    StoredRow,
     by_ids,
     find,
     find_owner,
@@ -252,7 +252,7 @@ def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
         raise DuplicateRecord(next(iter(taken)))
     try:
         transaction.insert("memories", _TYPES, [tuple(one.values()) for one in stored])
-    except pg.UniqueViolation as error:
+    except UniqueViolation as error:
         raise DuplicateRecord(stored[0]["id"]) from error  # of one that came at the same moment
     _add_terms(transaction, stored)
 
@@ -377,7 +377,7 @@ def followers(transaction: Transaction, places: Iterable[Place]) -> set[int]:
     return {row for (row,) in found}
 
 
-def place(stored: Stored) -> Place:
+def place(stored: StoredRow) -> Place:
     """Where a stored memory stands."""
     return stored.owner, stored.strand, stored.place, stored.row
 
@@ -406,7 +406,7 @@ def newer_than(transaction: Transaction, memory_id: str) -> list[str]:
 
 def rewrite(
     transaction: Transaction,
-    old: Stored,
+    old: StoredRow,
     memory: Memory,
     *,
     entry: Entry | None = None,
@@ -535,7 +535,7 @@ def unsupersede(transaction: Transaction, scope: Scope, old_id: str) -> Memory:
     return again
 
 
-def hide(transaction: Transaction, found: Sequence[Stored], at: datetime | None) -> int:
+def hide(transaction: Transaction, found: Sequence[StoredRow], at: datetime | None) -> int:
     """Mark memories as deleted at `at`, or as there again (None)."""
     # Before anything is marked: a row that is hidden next has its follower close by.
     moved = followers(transaction, [place(one) for one in found])
