@@ -25,7 +25,6 @@ from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
-from agentmem.models.call import figures_of
 from agentmem.prompt.query import read_queries
 from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 
@@ -297,6 +296,8 @@ class Runtime:
 
     def refused(self, model: str, *, estimated: int, error: BaseException) -> None:
         """Learn from a refusal how much `model` takes: for the next call at once, and for good."""
+        from agentmem.models.call import figures_of
+
         figures = figures_of(error)
         lesson = Lesson(
             model=self.tokenizer(model)[0].model,

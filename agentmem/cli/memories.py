@@ -251,7 +251,7 @@ def get(
         if out is not None:
             data = exact_bytes(memory, found, ctx)
     if out is not None:
-        write_bytes(out, data)
+        save(out, data)
         if at.json:
             at.document({"id": found.id, "file": out, "bytes": len(data)})
         else:
@@ -275,17 +275,17 @@ def exact_bytes(memory: MemoryManager, found: Memory, ctx: click.Context) -> byt
         return found.text.encode("utf-8")
 
 
-def write_bytes(path: str, data: bytes) -> None:
+def save(path: str, data: bytes) -> None:
     """Write a file for its owner alone, whole or not at all; one that is there stays."""
     from pathlib import Path
 
-    from agentmem.stores.open_files import new_file
+    from agentmem.stores.open_files import new_bytes
 
     try:
         if Path(path).exists():
             raise FileExistsError(path)
-        with new_file(Path(path), replace=False) as temporary:
-            temporary.write_bytes(data)
+        with new_bytes(Path(path), replace=False) as file:
+            file.write(data)
     except FileExistsError:
         raise FileRefused(path, "is there already", remedy="Name another file.") from None
     except OSError as error:

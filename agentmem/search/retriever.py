@@ -342,11 +342,27 @@ class Retriever:
         scores = ranked.scores
         wanted = request.top_k if self._rerank is None else max(RERANKED, request.top_k)
         passed = ranked.order[scores[ranked.order] >= request.threshold]
-        passed = passed[: _reach(found.evidence, passed, wanted)]
-        rows = found.rows[passed].tolist()
+        reach = _reach(found.evidence, passed, wanted)
+        hits = self._read(request, found, scores, passed[:reach])
+        while len(hits) < wanted and reach < len(passed):
+            reach *= 2  # some said again what others say
+            hits = self._read(request, found, scores, passed[:reach])
+        if self._rerank is not None and hits:
+            hits = reranked(self._rerank, request, hits, degradations)
+        return hits[: request.top_k]
+
+    def _read(
+        self,
+        request: Request,
+        found: Candidates,
+        scores: NDArray[np.float64],
+        places: NDArray[np.intp],
+    ) -> list[Hit]:
+        """The memories in these places that are there and not said by others of them."""
+        rows = found.rows[places].tolist()
         memories = self._store.get_rows(request.selection.reader, rows)
         hits: list[Hit] = []
-        for score, row in zip(scores[passed].tolist(), rows, strict=True):
+        for score, row in zip(scores[places].tolist(), rows, strict=True):
             memory = memories.get(row)
             if memory is None or not still_there(memory, request.selection):
                 continue
@@ -363,10 +379,21 @@ class Retriever:
                         vector_rank=vector_rank,
                     )
                 )
-        hits = settle_echoes(hits)
-        if self._rerank is not None and hits:
-            hits = reranked(self._rerank, request, hits, degradations)
-        return hits[: request.top_k]
+        return settle_echoes(without_heard(hits))
+
+
+def without_heard(hits: list[Hit]) -> list[Hit]:
+    """`hits` without lines of the profile whose words stand in another one."""
+    lines = [hit for hit in hits if hit.memory.kind == "preference"]
+    if not lines or len(lines) == len(hits):
+        return hits
+    said = "\n".join(_told(hit) for hit in hits if hit.memory.kind != "preference")
+    return [hit for hit in hits if hit.memory.kind != "preference" or _told(hit) not in said]
+
+
+def _told(hit: Hit) -> str:
+    """The words, without the `I` that a line of the profile has of another clause."""
+    return " ".join(hit.memory.text.casefold().split()).removeprefix("i ").rstrip(".!")
 
 
 def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:

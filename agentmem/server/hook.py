@@ -387,7 +387,7 @@ def serve(store: Path, *, embedder: str | None, idle_seconds: float = IDLE_SECON
     os.chdir(store.parent)  # the name of a socket may have a hundred characters, a path has more
     os.umask(0o077)
     name = f"{store.name}.hook"
-    lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -323,9 +323,6 @@ def test_a_stream_closed_early_keeps_what_came() -> None:
         del stream
         if how == "collect":
             gc.collect()
-            for thread in threading.enumerate():
-                if thread is not threading.main_thread():
-                    thread.join(timeout=1)
             while not memory.only.ends:
                 threading.Event().wait(0.001)
         assert memory.only.end["answer"] == "At ", how

@@ -85,7 +85,8 @@ def test_ids_may_be_given_by_an_end(run: Any) -> None:
     assert first in run("explain", first[-8:]).out
     assert first in run("explain", shots[first]["message_id"][-8:]).out
     assert "Which tea do I like? → When do" in run("explain", second[-8:], "--diff", first[-8:]).out
-    known = json.loads(run("--json", "explain", first).out)["context"]["looked_at"][0]["id"]
+    looked = json.loads(run("--json", "explain", first).out)["context"]["looked_at"]
+    known = next(one["id"] for one in looked if one["section"] == "knowledge")
     told = run("explain", first[-8:], "--why", known[-8:])
     assert known in told.out
     assert "It is in the related knowledge" in told.out

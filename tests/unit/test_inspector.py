@@ -78,10 +78,10 @@ def test_inspecting_shows_the_context_and_keeps_nothing(memory: MemoryManager) -
     found = looking.inspect_context(memory, "Which tea do I like?", model="gpt-4o", scope=ANN)
     assert found.snapshot is not None
     assert ids["tea"] in {seen.id for seen in found.snapshot.kept}
-    assert found.status.memories == 3
+    assert found.status.kinds == {"fact": 3, "preference": 3}
     text = render_inspection(found, width=80)
     assert "green tea" in text
-    assert "3 memories" in text
+    assert "6 memories" in text
     assert memory.store.snapshots.list(None) == ()
 
 
@@ -299,7 +299,7 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     report = audit(memory, now=clock.now())
     counts = {finding.name: finding.count for finding in report.findings}
     assert counts == {
-        "duplicates": 1, "echoes": 1, "stale": 1, "never used": 9, "contradicted": 1, "secrets": 1,
+        "duplicates": 1, "echoes": 1, "stale": 1, "never used": 10, "contradicted": 1, "secrets": 1,
         "personal data": 1, "oversized": 1,
     }  # fmt: skip
     text = render_audit(report, width=80)

@@ -16,6 +16,8 @@ from tests.unit.cli_running import Cli
 
 PACKAGE = Path(agentmem.__file__).parent
 WRITERS = {
+    "server/api.py",  # what is on its way in or out, under a name of the system's own
+    "server/hook.py",  # the lock of the helper
     "cli/app.py",  # adds a line to the start file of a shell
     "stores/open_files.py",  # the one
     "stores/sqlite/opening.py",  # overwrites what is erased, and maps the mark
