@@ -381,8 +381,9 @@ class PreferenceStore:
 
     def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
         """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
-        from agentmem.text.detect import CHANGE
+        from agentmem.text.detect import CHANGE, is_need
 
+        mine = [one for one in mine if not is_need(one.text)]  # these are ended by name only
         texts = [retraction.text, *(memory.text for memory in mine)]
         if not mine or not all(map(str.isascii, texts)):
             return ()

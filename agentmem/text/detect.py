@@ -955,7 +955,14 @@ def matching(
     latest = tuple(id_ for id_, _ in standing[: min(1, recent)])
     if not retraction.stems and not retraction.slot:
         return latest
-    shared = {id_: len(retraction.stems & stems(text)) for id_, text in standing}
+    held = {id_: stems(text) for id_, text in standing}
+    # "I'm not allergic to cats" leaves an allergy to nuts alone.
+    named = retraction.stems.difference(word_lists()["general"])
+    shared = {
+        id_: len(retraction.stems & said)
+        for id_, said in held.items()
+        if not named or not said.isdisjoint(named)
+    }
     most = max(shared.values(), default=0)
     if retraction.former and 2 * most <= len(retraction.stems):
         return ()

@@ -83,3 +83,12 @@ def test_what_a_message_takes_back_itself_does_not_stand() -> None:
 )
 def test_tasks_roles_and_others_words_leave_nothing(text: str) -> None:
     assert hear(text).stated == ()
+
+
+def test_the_denial_of_one_allergy_leaves_another_alone() -> None:
+    standing = [("nuts", "I'm allergic to nuts"), ("cats", "I'm allergic to cats")]
+    denied = Retraction(text="not allergic to cats", stems=stems("not allergic to cats"))
+    assert matching(denied, standing, recent=2) == ("cats",)
+    assert matching(denied, standing[:1], recent=1) == ()
+    every = Retraction(text="no allergies", stems=stems("no allergies"))
+    assert matching(every, standing, recent=2) == ("nuts", "cats")
