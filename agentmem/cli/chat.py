@@ -79,6 +79,8 @@ def chat(
     answer was given, /prefs what is known of you, /forget takes the last turn
     or one memory back. Lines that are piped in are answered one by one; it then
     exits with 1 when one of them failed.
+
+    For example: agentmem chat --model gpt-4o
     """
     from agentmem.cli.running import Stoppable
 
@@ -135,6 +137,8 @@ def ask(
     """Ask one question and print the answer with its sources.
 
     Without a model, exits with 5 when memory has no answer.
+
+    For example: agentmem ask "Which language does Alice prefer?"
     """
     from agentmem.cli.running import Stoppable
 

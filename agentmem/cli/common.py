@@ -247,6 +247,9 @@ SEARCHED_CONTEXTS = 2_000
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
 IN_PROCESS = ":memory:"
 _META = "agentmem.{}"
+_OWNERS = ("user", "project", "agent", "run")
+_SAID_OTHERWISE = {"top_k": "limit", "kinds": "kind", "limit_tokens": "budget"}
+"""What Python calls something that commands have another word for."""
 _OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color")
 
 
@@ -385,7 +388,27 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         assert self.callback is not None  # noqa: S101 - each is made of a function
-        return ctx.invoke(self.callback, ctx, **ctx.params)
+        try:
+            return ctx.invoke(self.callback, ctx, **ctx.params)
+        except InvalidInput as error:
+            error.message = self._as_typed(error)
+            raise
+
+    def _as_typed(self, error: InvalidInput) -> str:
+        """What the error says, of the flag that was typed and not of a parameter in Python."""
+        flags = {
+            str(param.name): max(param.opts, key=len)
+            for param in self.params
+            if isinstance(param, click.Option)
+        }
+        flags |= {f"{name}_id": flags[name] for name in _OWNERS if name in flags}
+        for name, said in _SAID_OTHERWISE.items():
+            if said in flags:
+                flags.setdefault(name, flags[said])
+        flag = flags.get(error.name)
+        if flag is None or not error.message.startswith(f"{error.name} "):
+            return error.message
+        return flag + error.message[len(error.name) :]
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: releases of click that know it would write them a second time."""
@@ -404,6 +427,30 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"There is no command {args[0]!r}.{near}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A question that names what was perhaps meant, such as " Did you mean fact?"; else ""."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(given.casefold(), list(known), n=2, cutoff=0.6)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def unknown_option(given: str, command: click.Command) -> str:
+    """Say that a command has no such option, and which one was perhaps meant."""
+    known = [flag for param in command.params for flag in param.opts if flag.startswith("-")]
+    other = _SAID_OTHERWISE.get(given.lstrip("-").replace("-", "_"), "")
+    meant = f"--{other}" if f"--{other}" in known else given
+    return f"There is no option {given!r}.{did_you_mean(meant, known)}"
 
 
 def common_of(ctx: click.Context) -> Common:

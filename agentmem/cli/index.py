@@ -64,7 +64,10 @@ def index(
     allow_private: bool = False,
     prune: bool = False,
 ) -> None:
-    """Remember a file, a folder, a web page or stdin. The same content again adds nothing."""
+    """Remember a file, a folder, a web page or stdin. The same content again adds nothing.
+
+    For example: agentmem index ./notes --prune
+    """
     at = screen_of(ctx)
     stdin = what == "-"
     if not stdin and (title or url):
@@ -225,6 +228,8 @@ def websearch(
 
     Exits with 5 when no source answers. Sources of the web are links where
     the terminal has them; a source of your memory opens with `agentmem get ID`.
+
+    For example: agentmem websearch --fetch newest release of SQLite
     """
     from agentmem.cli.common import steps
     from agentmem.cli.running import Stoppable

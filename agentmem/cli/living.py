@@ -75,6 +75,8 @@ def learn(
     `agentmem consolidate --undo ID` takes back. Of messages only the user's are
     read. A model finds more than the rules do; what it proposes is kept only if
     the text says it. Exits with 0 also when there was nothing to learn.
+
+    For example: agentmem learn --file notes.txt --dry-run
     """
     at = screen_of(ctx)
     if file is not None and text:
@@ -120,7 +122,10 @@ def assemble(
     activity: str = "general",
     model: str = "",
 ) -> None:
-    """Show what is worth knowing for a task, in four tiers, within a token budget."""
+    """Show what is worth knowing for a task, in four tiers, within a token budget.
+
+    For example: agentmem assemble fix the parser --budget 2000
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.assemble_context(
@@ -155,7 +160,10 @@ def predict(
     signals: tuple[str, ...] = (),
     limit: int = 10,
 ) -> None:
-    """Show the memories most probably needed in this situation, the surest first."""
+    """Show the memories most probably needed in this situation, the surest first.
+
+    For example: agentmem predict fix the parser --limit 5
+    """
     at = screen_of(ctx)
     said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
     with open_memory(ctx) as memory:
@@ -290,6 +298,8 @@ def consolidate(
     A run changes everything in one step and can be taken back with --undo, as
     what `agentmem learn` added can. A model writes shorter summaries and looks
     at what the rules are not sure of; each user's run may spend as much.
+
+    For example: agentmem consolidate --dry-run
     """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -388,7 +398,10 @@ def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
 
 
 def open_or_command(ctx: click.Context) -> None:
-    """Show and resolve what cannot both be true; alone it lists what is open."""
+    """Show and resolve what cannot both be true; alone it lists what is open.
+
+    For example: agentmem contradictions list
+    """
     if ctx.invoked_subcommand is None:
         list_contradictions(ctx)
 
@@ -398,7 +411,10 @@ def list_contradictions(
     ctx: click.Context,
     everything: bool = False,
 ) -> None:
-    """List contradictions, oldest first: the open ones, or all."""
+    """List contradictions, oldest first: the open ones, or all.
+
+    For example: agentmem contradictions list --all
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradictions(open_only=not everything, **whose_of(ctx))
@@ -416,7 +432,10 @@ def show(
     ctx: click.Context,
     id: str,  # noqa: A002  # as it is shown
 ) -> None:
-    """Show one contradiction with both memories."""
+    """Show one contradiction with both memories.
+
+    For example: agentmem contradictions show 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradiction(id, **whose_of(ctx))
@@ -437,7 +456,10 @@ def resolve(
     text: str = "",
     note: str = "",
 ) -> None:
-    """Say which memory is true; the other one is superseded, and kept."""
+    """Say which memory is true; the other one is superseded, and kept.
+
+    For example: agentmem contradictions resolve 9e2ab146 b_wins
+    """
     from agentmem.living.plans import Resolution
 
     at = screen_of(ctx)
@@ -481,6 +503,8 @@ def merge(
 
     What both have is kept once, B stays as it is, and where they disagree it
     is said what was done.
+
+    For example: agentmem merge memory.db laptop.db
     """
     at = screen_of(ctx)
     files = [Path(name).is_file() for name in (a, b)]

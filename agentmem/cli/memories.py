@@ -89,7 +89,10 @@ def add(
     metadata: tuple[str, ...] = (),
     visibility: str = "private",
 ) -> None:
-    """Remember a text. The same text again adds nothing."""
+    """Remember a text. The same text again adds nothing.
+
+    For example: agentmem add Alice prefers Python for scripts
+    """
     at = screen_of(ctx)
     said = read_text(join(text)).strip()
     if not said:
@@ -134,7 +137,10 @@ def search(
     since: str | None = None,
     until: str | None = None,
 ) -> None:
-    """Find the memories that answer a query, best first. Exits with 5 when there are none."""
+    """Find the memories that answer a query, best first. Exits with 5 when there are none.
+
+    For example: agentmem search which language does Alice like --limit 3
+    """
 
     at = screen_of(ctx)
     asked = read_text(join(query), name="query")
@@ -185,7 +191,10 @@ def list_memories(
     limit: int = 20,
     superseded: bool = False,
 ) -> None:
-    """List memories, newest first."""
+    """List memories, newest first.
+
+    For example: agentmem list --kind fact --limit 20
+    """
     from agentmem.base.checks import require_count
     from agentmem.base.types import memory_to_dict
 
@@ -209,7 +218,10 @@ def list_memories(
 
 
 def users(ctx: click.Context) -> None:
-    """List whose memories there are in the whole store."""
+    """List whose memories there are in the whole store.
+
+    For example: agentmem users
+    """
     from agentmem.cli.common import one_line
 
     at = screen_of(ctx)
@@ -241,7 +253,10 @@ def get(
     text: bool = False,
     out: str | None = None,
 ) -> None:
-    """Show one memory, or write a tool result's exact bytes to a file."""
+    """Show one memory, or write a tool result's exact bytes to a file.
+
+    For example: agentmem get 9e2ab146
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -312,7 +327,10 @@ def update(
     title: str | None = None,
     metadata: tuple[str, ...] = (),
 ) -> None:
-    """Change what a memory says; what it said before stays in its history."""
+    """Change what a memory says; what it said before stays in its history.
+
+    For example: agentmem update 9e2ab146 Alice prefers Go for scripts
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -341,7 +359,10 @@ def update(
 
 @argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
 def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
-    """Show what a memory said before each change, oldest first, and what it says now."""
+    """Show what a memory said before each change, oldest first, and what it says now.
+
+    For example: agentmem history 9e2ab146
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -429,7 +450,10 @@ def missing(ctx: click.Context, memory: MemoryManager) -> str:
 def delete(
     ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
 ) -> None:
-    """Take memories out of every read. They are kept until they are erased."""
+    """Take memories out of every read. They are kept until they are erased.
+
+    For example: agentmem delete 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = choose(ctx, memory, ids, every=every)
@@ -453,7 +477,10 @@ def delete(
 def erase(
     ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
 ) -> None:
-    """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
+    """Remove memories, deleted ones too, so that their bytes are in no file of the store.
+
+    For example: agentmem erase --user ana --all
+    """
 
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -564,13 +591,19 @@ def shown_text(memory: MemoryManager, ctx: click.Context, memory_id: str) -> str
 
 
 def all_or_command(ctx: click.Context) -> None:
-    """Show and change what users told about themselves; alone it lists."""
+    """Show and change what users told about themselves; alone it lists.
+
+    For example: agentmem prefs list --user ana
+    """
     if ctx.invoked_subcommand is None:
         list_preferences(ctx)
 
 
 def list_preferences(ctx: click.Context) -> None:
-    """List the preferences that hold now, newest first."""
+    """List the preferences that hold now, newest first.
+
+    For example: agentmem prefs list --user ana
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.preferences.get_all(**whose_of(ctx))
@@ -590,7 +623,10 @@ def preferring_add(
     text: tuple[str, ...] = (),
     type: str | None = None,  # noqa: A002  # as it is typed
 ) -> None:
-    """Keep a preference; a newer one about the same thing takes the older one's place."""
+    """Keep a preference; a newer one about the same thing takes the older one's place.
+
+    For example: agentmem prefs add --user ana I prefer short answers
+    """
     at = screen_of(ctx)
     said = read_text(" ".join(text) if text else None)
     with open_memory(ctx) as memory:
@@ -611,7 +647,10 @@ def remove(
     id: str,  # noqa: A002  # as it is shown
     undo: bool = False,
 ) -> None:
-    """Take one preference back."""
+    """Take one preference back.
+
+    For example: agentmem prefs remove 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = resolve_id(memory, id, whose_of(ctx))
@@ -633,7 +672,10 @@ def clear(
     ctx: click.Context,
     yes: bool = False,
 ) -> None:
-    """Take every preference of this user back."""
+    """Take every preference of this user back.
+
+    For example: agentmem prefs clear --user ana
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         known = len(memory.preferences.get_all(**whose_of(ctx)))

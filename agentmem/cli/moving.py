@@ -64,6 +64,8 @@ def export(
 
     From a damaged store all that can be read is written; what is missing is
     said, and the exit code is 4.
+
+    For example: agentmem export memories.jsonl --user ana
     """
     at = screen_of(ctx)
     if file in STDOUT:
@@ -133,6 +135,8 @@ def import_memories(
     move a whole store, add --as-exported. What is there already is skipped.
     When a line of `export` cannot be read nothing is imported, unless such
     lines are to be skipped. ChatGPT and Claude exports may be the zip file.
+
+    For example: agentmem import memories.jsonl --user ana
     """
     from agentmem.sources.imports.load import is_ours
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -460,6 +461,61 @@ def test_every_command_has_help_and_the_shared_options(cli: Cli) -> None:
     assert cli("prefs", "add", "--help").code == 0
     top = cli("-h").out
     assert all(listed.help in " ".join(top.split()) for listed in cli_app.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("list", "--limit", "-1"), "--limit is below 0"),
+        (("search", "x", "--limit", "-1"), "--limit is "),
+        (("inspect", "--top-k", "-1"), "--top-k is "),
+        (("add", "x", "--importance", "7"), "--importance is "),
+        (("add", "x", "--user", "a\udc80"), "--user "),
+        (("search", "x", "--mode", "magic"), "--mode is "),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_errors_speak_of_the_flag_that_was_typed(
+    cli: Cli, args: tuple[str, ...], said: str
+) -> None:
+    ran = cli(*args)
+    assert ran.code == 2
+    assert said in ran.err
+    assert said in cli(*args, "--json").error["message"]
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("serach", "x"), "search"),
+        (("search", "x", "--limt", "3"), "--limit"),
+        (("search", "x", "--usr", "ana"), "--user"),
+        (("search", "x", "--top-k", "3"), "--limit"),
+        (("prefs", "remov", "x"), "remove"),
+        (("--stor", "x", "list"), "--store"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_misspelt_command_or_flag_is_asked_back(
+    cli: Cli, args: tuple[str, ...], meant: str
+) -> None:
+    ran = cli(*args)
+    assert ran.code == 2
+    assert f"Did you mean {meant}" in ran.err
+
+
+def test_every_help_page_has_an_example(cli: Cli) -> None:
+    root = cli_app.command()
+    for listed in cli_app.COMMANDS:
+        command = root.get_command(None, listed.name)
+        pages = [(listed.name,)] + [(listed.name, inner) for inner in _inner(command)]
+        for page in pages:
+            assert f"For example: agentmem {listed.name}" in " ".join(cli(*page, "-h").out.split())
+    assert "For example: agentmem" in cli("--help").out
+
+
+def _inner(command: Any) -> list[str]:
+    return list(getattr(command, "commands", {}))
 
 
 def test_version(cli: Cli) -> None:
