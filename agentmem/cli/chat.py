@@ -251,6 +251,10 @@ class Flow:
 # The numbered sources under an answer, as links where a terminal has them.
 
 
+SNIPPET = 60
+"""So many columns of what a chunk says stand behind the title of its page."""
+
+
 def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
     """One source or two lines each: number, title, where it is from; then its address."""
     lines: list[str] = []
@@ -266,6 +270,9 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
         if citation.source == "memory" and not citation.url:  # its own words say more than "fact"
             named = (citation.quote, *named)
         title = next(filter(None, map(one_line, named)))
+        if citation.source == "memory" and citation.url and citation.quote:
+            snippet = at.pen.cut(one_line(citation.quote), SNIPPET)
+            title = title if title == snippet else f"{title}: {snippet}"
         apart = at.on_terminal and width_of(f"{number}{title} {said}") > at.width
         if apart:
             title = at.pen.cut(title, at.width - len(number))

@@ -662,12 +662,19 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
     if at.json or not at.err.isatty():
         yield lambda done, total, name: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[name]}", markup=False),
         console=console(at),
         transient=True,
@@ -675,7 +682,7 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
         task = shown.add_task(what, total=None, name="")
 
         def move(done: int, total: int, name: str) -> None:
-            short = at.pen.cut(one_line(name), max(8, at.width - 50))
+            short = at.pen.cut(one_line(name), max(8, at.width - 60))
             shown.update(task, completed=done, total=total, name=short)
 
         yield move

@@ -35,6 +35,7 @@ from agentmem.cli.common import (
     resolve_id,
     screen_of,
 )
+from agentmem.inspector.layout import many
 from agentmem.inspector.look import Event, Watcher
 from agentmem.inspector.render import render_event
 
@@ -387,7 +388,7 @@ def audit(ctx: click.Context) -> None:
             memory,
             now=datetime.now(UTC),
             scope=common_of(ctx).reader,
-            on_progress=lambda seen: tell(f"{seen:,} memories looked at"),
+            on_progress=lambda seen: tell(f"{many(seen, 'memory')} looked at"),
         )
     say(ctx, "audit", found, render_audit)
 
@@ -450,7 +451,9 @@ def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
             if len(shown) + len(lines) > height - 3:
                 break
             shown = [*lines, *shown]
-        head = pen.cut(f"agentmem monitor  {contexts:,} contexts, {responses:,} responses", width)
+        head = pen.cut(
+            f"agentmem monitor  {many(contexts, 'context')}, {many(responses, 'response')}", width
+        )
         foot = "Ctrl-C ends."
         return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, pen.paint(foot, "dim")]))
 

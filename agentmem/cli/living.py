@@ -21,6 +21,7 @@ from agentmem.cli.common import (
     whose_of,
 )
 from agentmem.cli.memories import join
+from agentmem.inspector.layout import many
 from agentmem.inspector.look import undo_command
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def assemble(
         })  # fmt: skip
         return
     at.print(visible(found.text) or "Nothing is known that would help.")
-    at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {len(shown):,} memories")
+    at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {many(len(shown), 'memory')}")
     for problem in found.degradations:
         at.note(one_line(problem))
 
@@ -245,7 +246,8 @@ def learned_lines(learned: Learned) -> list[str]:
         lines.append("Nothing to learn.")
     if learned.model_calls:
         lines.append(
-            f"Asked the model {learned.model_calls:,} times, {learned.model_tokens:,} tokens; "
+            f"Asked the model {many(learned.model_calls, 'time')}, "
+            f"{many(learned.model_tokens, 'token')}; "
             f"{learned.rejected:,} proposals refused."
         )
     if learned.dry_run:
@@ -340,7 +342,7 @@ def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **opt
 
 def report_lines(report: ConsolidationReport) -> list[str]:
     """What a run did, one line a sort."""
-    looked = f"{report.memories:,} memories, {report.looked_at:,} new to consolidation"
+    looked = f"{many(report.memories, 'memory')}, {report.looked_at:,} new to consolidation"
     if report.empty:
         return [f"Nothing to do ({looked}, {report.duration_seconds:.1f} s)."]
     counts = [(getattr(report, name), said) for name, said in COUNTED]
@@ -370,9 +372,10 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
     if at.json:
         at.document(undone_fields(undone))
         return
-    at.print(f"Undone: {undone.restored:,} memories and {undone.relations:,} relations are back.")
+    restored, relations = many(undone.restored, "memory"), many(undone.relations, "relation")
+    at.print(f"Undone, and back: {restored} and {relations}.")
     if undone.removed:
-        at.print(f"Deleted: {undone.removed:,} memories that it had added.")
+        at.print(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
     if undone.left:
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 

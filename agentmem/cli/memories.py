@@ -19,6 +19,7 @@ from agentmem.cli.common import (
     argument,
     common_of,
     confirm,
+    did_you_mean,
     history_path,
     one_line,
     open_memory,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
 
 
-if TYPE_CHECKING:
-    pass
+KINDS = ("fact", "episode", "task", "workflow", "pattern", "message", "page", "preference")
+"""The kinds that mean something here; any other word may be one too."""
 
 
 def register(app: click.Group) -> None:
@@ -109,6 +110,8 @@ def add(
         return
     for item in added.items:
         at.print(f"{'Added' if item.event == 'ADD' else 'Already there'}: {item.id}")
+    if kind not in KINDS and (near := did_you_mean(kind, KINDS)):
+        at.note(f"Note: {one_line(kind)} is a kind of your own.{near}")
     note_problems(at, added.degradations)
 
 
@@ -153,7 +156,7 @@ def search(
             **whose_of(ctx),
         )  # fmt: skip
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory)
+        hint = "" if found else missing(ctx, memory, kind)
     if at.json:
         at.document(
             {
@@ -166,7 +169,7 @@ def search(
         for number, hit in enumerate(found, start=1):
             at.print(hit_lines(at, number, hit, now=now))
         if not found:
-            at.note(f"Nothing found{hint}.")
+            at.note(f"Nothing found{hint}")
         note_problems(at, found.degradations)
     if not found:
         raise click.exceptions.Exit(NOTHING_FOUND)
@@ -206,13 +209,13 @@ def list_memories(
         )
         more = len(found) == most
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory)
+        hint = "" if found else missing(ctx, memory, kind)
     if at.json:
         at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
         return
     at.print(list_lines(at, found, now=now), end="\n" if found else "")
     if not found:
-        at.note(f"There are no memories{hint}.")
+        at.note(f"There are no memories{hint}")
     elif more and at.on_terminal:
         at.note(f"The newest {most:,}; --limit shows more.")
 
@@ -424,18 +427,23 @@ def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None
         at.note(f"Note: {one_line(problem)}")
 
 
-def missing(ctx: click.Context, memory: MemoryManager) -> str:
-    """Why an answer is empty: there is no store at all, or all that is there is others'."""
+def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()) -> str:
+    """Why an answer is empty: no store at all, no such kind in it, or all of it is others'."""
     from agentmem.cli.common import one_line
 
     path = common_of(ctx).path
     if path is not None and not path.exists():
-        return f": there is no store at {one_line(str(path))} yet"
+        return f": there is no store at {one_line(str(path))} yet."
+    there = memory.store.upkeep.stats().kinds
+    for kind in kinds:
+        if there and kind not in (*there, *KINDS):
+            near = did_you_mean(kind, {*there, *KINDS}) or f" There are: {', '.join(there)}."
+            return f" of the kind {one_line(kind)}. {one_line(near)}"
     others = sum(memory.users().values())
     if not others or memory.get_all(limit=1, **whose_of(ctx)):
-        return ""
+        return "."
     are = "memory here is" if others == 1 else "memories here are"
-    return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)"
+    return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)."
 
 
 # ----------------------------------------------------------------------------
@@ -560,9 +568,8 @@ def counted(
         )
         count = memory.store.count(selection)
         owner = common_of(ctx).user
-        every = f"all {count:,} " if count != 1 else "the one "
         name = f" of {owner}" if owner else ""
-        return f"{every}{'memory' if count == 1 else 'memories'}{name}"
+        return f"{'the' if count == 1 else 'all'} {many(count, 'memory')}{name}"
     return "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
 
 
@@ -679,7 +686,7 @@ def clear(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         known = len(memory.preferences.get_all(**whose_of(ctx)))
-        confirm(at, f"Take back {known:,} preferences?", yes=yes)
+        confirm(at, f"Take back {many(known, 'preference')}?", yes=yes)
         count = memory.preferences.clear(**whose_of(ctx))
     if at.json:
         at.document({"removed": count})

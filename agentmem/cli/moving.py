@@ -25,6 +25,7 @@ from agentmem.cli.common import (
     screen_of,
     whose_of,
 )
+from agentmem.inspector.layout import many
 from agentmem.stores.open_files import new_bytes
 from agentmem.stores.rows import is_dsn
 
@@ -280,8 +281,8 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
         return
     rows = sum(done.counts.values())
     at.print(
-        f"Copied {done.counts['memories']:,} memories, {rows:,} rows in {len(PARTS)} parts; "
-        "both sides were read and are the same."
+        f"Copied {many(done.counts['memories'], 'memory')}, {many(rows, 'row')} in "
+        f"{len(PARTS)} parts; both sides were read and are the same."
     )
 
 

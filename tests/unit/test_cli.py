@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -615,6 +616,43 @@ def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path)
     forgotten = "Forgotten: 1 chunk of 1 file that is gone\n"
     assert cli("index", str(notes), "--prune").out.endswith(forgotten)
     assert cli("search", "beta cancelled").code == 5
+
+
+def test_what_a_folder_is_indexed_without_is_counted_by_reason(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (notes / "node_modules").mkdir(parents=True)
+    (notes / "a.md").write_text("The alpha launch is on Tuesday.\n")
+    for name in ("b.bin", "c.bin"):
+        (notes / name).write_bytes(bytes(range(256)))
+    said = cli("index", str(notes)).err
+    assert said == "skipped, is not text: 2\nskipped, holds installed packages: 1\n"
+    counts = cli("index", str(notes), "--json").json["skipped_by_reason"]
+    assert counts == {"is not text": 2, "holds installed packages": 1}
+
+
+def test_a_misspelt_kind_is_asked_back(cli: Cli) -> None:
+    assert cli("add", "Alice likes tea", "--kind", "fcat").err == (
+        "Note: fcat is a kind of your own. Did you mean fact?\n"
+    )
+    assert cli("add", "Bob likes tea", "--kind", "recipe").err == ""
+    for args in (("list",), ("search", "tea")):
+        said = cli(*args, "--kind", "recipy").err
+        assert said.endswith(" of the kind recipy. Did you mean recipe?\n")
+        assert "There are: " in cli(*args, "--kind", "zzz").err
+
+
+def test_one_of_a_thing_is_never_called_by_its_plural(cli: Cli) -> None:
+    cli.add("Alice likes tea")
+    said = [
+        cli(*args)
+        for args in (("audit",), ("doctor",), ("stats",), ("consolidate",), ("users",), ("list",),
+                     ("predict", "tea"), ("assemble", "tea"), ("inspect", "-q", "tea"))
+    ]  # fmt: skip
+    wrong = re.compile(
+        r"(?<![\d,.])1 (memories|contexts|files|chunks|users|times|items|jobs|lines)\b"
+    )
+    for ran in said:
+        assert not wrong.search(ran.out + ran.err), ran.out
 
 
 def test_indexes_are_saved_after_a_large_folder(
