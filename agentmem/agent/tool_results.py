@@ -41,7 +41,7 @@ from agentmem.agent.reading import (
 from agentmem.agent.shapes import Shape, failed_shape, shape_of
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
-from agentmem.base.filters import Selection
+from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Memory, Scope, content_hash
@@ -66,6 +66,7 @@ _log = logging.getLogger(__name__)
 KIND = "tool_result"
 _ID_DIGITS = 15
 _ATTEMPTS = 3
+_LOOKED_AT = 200
 _WRITE_READS_SECONDS = 60
 
 
@@ -166,6 +167,23 @@ class ResultStore:
         for memory in self._manager.store.recent(selection, limit=200):
             if memory.content_hash == digest and memory.scope == self.scope:
                 return memory
+        return None
+
+    def earlier(self, name: str, arguments: Any) -> tuple[Memory, Payload] | None:
+        """The newest result of the same call that succeeded, with its bytes."""
+        selection = replace(
+            self._mine(), where=Compare(field="metadata.name", operator="eq", value=name)
+        )
+        wanted = json.dumps(arguments, sort_keys=True)
+        for memory in self._manager.store.recent(selection, limit=_LOOKED_AT):
+            said = memory.metadata
+            if (
+                memory.scope == self.scope
+                and memory.origin == "tool"
+                and said.get("success") is True
+                and json.dumps(plain(said.get("arguments")), sort_keys=True) == wanted
+            ):
+                return self.find(memory.id)
         return None
 
     def stored(self) -> Iterator[Stored]:
@@ -305,17 +323,42 @@ class WorkingMemory:
             self._memory(name, arguments, payload, shape=shape, error=error, large=not small),
             payload,
         )
-        if small and not error and payload.text is not None:
-            content = sendable(payload.text)
-            return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=True)
-        content = stand_in(
-            shape,
-            result_id=memory.id,
-            tool=name,
-            limit_tokens=self.stand_in_tokens,
-            count=self.count,
+        return self._kept(memory.id, name, payload, shape, whole=small and not error)
+
+    def earlier(self, name: str, arguments: Mapping[str, Any] | None) -> KeptResult | None:
+        """What the same call of that tool gave before, as `keep` gives it to the model.
+
+        The newest that succeeded and was not let go, of this scope alone. Arguments
+        too long to be kept whole are never taken for the same.
+        """
+        given = _arguments(arguments)
+        if json.dumps(given) != json.dumps(plain(dict(arguments or {}))):
+            return None
+        found = self._results.earlier(sendable(str(name)), given)
+        if found is None:
+            return None
+        memory, payload = found
+        shape = shape_of(payload.content, media_type=payload.media_type)
+        small = payload.text is not None and is_small(
+            payload.text, limit_tokens=self.stand_in_tokens, count=self.count
         )
-        return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=False)
+        self._results.note_read(memory.id)
+        return self._kept(memory.id, sendable(str(name)), payload, shape, whole=small)
+
+    def _kept(
+        self, result_id: str, name: str, payload: Payload, shape: Shape, *, whole: bool
+    ) -> KeptResult:
+        if whole:
+            content = sendable(payload.text or "")
+        else:
+            content = stand_in(
+                shape,
+                result_id=result_id,
+                tool=name,
+                limit_tokens=self.stand_in_tokens,
+                count=self.count,
+            )
+        return KeptResult(id=result_id, content=content, tokens=self.count(content), whole=whole)
 
     def data(self, result_id: str) -> bytes:
         """The exact bytes of a result; `RecordNotFound` if this scope has none."""
