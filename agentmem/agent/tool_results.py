@@ -186,16 +186,17 @@ class ResultStore:
                 return self.find(memory.id)
         return None
 
-    def stored(self) -> Iterator[Stored]:
-        """Every result, as eviction looks at it."""
+    def stored(self, *, since: datetime | None = None) -> Iterator[Stored]:
+        """Every result, as eviction looks at it; important ones are kept if read `since`."""
         self._write_reads(everything=True)
         for memory in self._manager.store.scan(self._mine()):
-            last = memory.usage.last_used_at or memory.created_at
+            last = max(memory.created_at, memory.usage.last_used_at or memory.created_at)
+            promoted = is_important(memory) and (since is None or last > since)
             yield Stored(
                 id=memory.id,
                 bytes=int(memory.metadata.get("bytes", 0)),
-                last_read_at=max(memory.created_at, last),
-                pinned=bool(memory.metadata.get("pinned")),
+                last_read_at=last,
+                pinned=bool(memory.metadata.get("pinned", promoted)),
             )
 
     def let_go(self, ids: list[str], *, at: datetime) -> None:
@@ -204,24 +205,27 @@ class ResultStore:
             self._manager.store.delete(self.scope, ids, at=at, artifacts=True)
 
     def note_read(self, result_id: str) -> None:
-        """Remember when a result was read: written the first time, then once a minute."""
+        """Remember when a result was read: written and counted at first, then once a minute."""
         with self._lock:
             self._noted[result_id] = self.now()
         self._write_reads(everything=False)
 
     def _write_reads(self, *, everything: bool) -> None:
         with self._lock:
-            due = {
-                result_id: at
+            due = [
+                (at, result_id, counts)
                 for result_id, at in self._noted.items()
-                if everything or self._is_due(result_id, at)
-            }
-            for result_id in due:
+                if (counts := self._is_due(result_id, at)) or everything
+            ]
+            for at, result_id, counts in due:
                 del self._noted[result_id]
-            self._written |= due
-        for result_id, at in sorted(due.items(), key=lambda item: item[1]):
+                if counts:
+                    self._written[result_id] = at
+        for at, result_id, counts in sorted(due):
             try:
-                self._manager.store.record_usage(self.scope, [result_id], at=at, retrieved=1)
+                self._manager.store.record_usage(
+                    self.scope, [result_id], at=at, retrieved=int(counts)
+                )
             except StoreError as error:  # a store that cannot be written can still be read
                 _log.debug("The read of %s was not noted: %s", result_id, error)
 
@@ -243,6 +247,17 @@ def _named(memory: Memory, result_id: str) -> Memory:
     return replace(memory, id=result_id, source_url=f"tool://{tool}/{result_id}")
 
 
+def is_important(memory: Memory) -> bool:
+    """Whether an answer cited a result, or it was read back in two turns; `unpin` denies it.
+
+    Reads of one turn count once a minute.
+    """
+    used = memory.usage
+    reads = used.retrieved - used.cited - used.ignored  # each of those was counted as found, too
+    return bool(memory.metadata.get("pinned", used.cited > 0 or reads >= READS_OF_IMPORTANT))
+
+
+READS_OF_IMPORTANT = 2
 PromotedKind = Literal["fact", "episode", "task", "pin"]
 SEARCHED_CHARACTERS = 4_000
 ARGUMENT_CHARACTERS = 10_000
@@ -424,11 +439,11 @@ class WorkingMemory:
         return five if self.count(five) <= self.count(one) else one
 
     def pointers(self, limit: int = 5) -> tuple[Pointer, ...]:
-        """The newest large results as lines of the block, pinned ones first."""
+        """The newest large results as lines of the block, pinned and important ones first."""
         require_count(limit, "limit")
         found = self._results.recent(limit * 8)
         large = [m for m in found if m.metadata.get("large") or m.metadata.get("pinned")]
-        large.sort(key=lambda memory: not memory.metadata.get("pinned"))
+        large.sort(key=lambda memory: not is_important(memory))
         return tuple(
             Pointer(
                 id=memory.id,
@@ -470,7 +485,7 @@ class WorkingMemory:
         return new
 
     def unpin(self, result_id: str) -> Memory:
-        """Let a pinned result be evicted again."""
+        """Let a result be evicted again that was pinned, or is important by how it is used."""
         return self._pin(self._results.find(result_id)[0], pinned=False)
 
     def evict(
@@ -481,15 +496,17 @@ class WorkingMemory:
     ) -> Evicted:
         """Let go of results not read for `max_age` (seconds), then of the least recently read.
 
-        Until at most `max_bytes` are left; never of pinned ones (W3). Their bytes
-        are removed at once, their memories deleted.
+        Until at most `max_bytes` are left; never of pinned ones (W3). Important ones
+        (cited, or read back in two turns) count as pinned until they were not read
+        for `max_age`. The bytes are removed at once, the memories deleted.
         """
         if max_age is not None and not isinstance(max_age, timedelta):
             max_age = timedelta(seconds=require_number(max_age, "max_age", low=0, high=1e11))
         if max_bytes is not None:
             require_count(max_bytes, "max_bytes")
         moment = at or self._results.now()
-        stored = list(self._results.stored())
+        since = moment - max_age if max_age is not None else None
+        stored = list(self._results.stored(since=since))
         gone = plan_eviction(stored, at=moment, max_age=max_age, max_bytes=max_bytes)
         ids = tuple(result.id for result in gone)
         self._results.let_go(list(ids), at=moment)
@@ -531,8 +548,7 @@ class WorkingMemory:
         return memory_tools(self._manager, self, save=save)
 
     def _pin(self, memory: Memory, *, pinned: bool) -> Memory:
-        rest = {key: value for key, value in memory.metadata.items() if key != "pinned"}
-        metadata = {**rest, "pinned": True} if pinned else rest
+        metadata = {**memory.metadata, "pinned": pinned}
         return self._results.update(replace(memory, metadata=metadata))
 
     def _memory(
