@@ -155,9 +155,11 @@ def as_tool(
         raise InvalidInput(
             "tool", obj, "is no tool", remedy="Pass a function, a Tool or a dict with a call."
         )
-    said = {"read_only": read_only, "pure": pure}
-    changed = {name: value for name, value in said.items() if value is not None}
-    return replace(tool, **changed) if changed else tool
+    if read_only is not None and read_only != tool.read_only:
+        tool = replace(tool, read_only=read_only)
+    if pure is not None and pure != tool.pure:
+        tool = replace(tool, pure=pure)
+    return tool
 
 
 def as_tools(objects: Iterable[Any]) -> tuple[Tool, ...]:

@@ -247,10 +247,13 @@ SEARCHED_CONTEXTS = 2_000
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
 IN_PROCESS = ":memory:"
 _META = "agentmem.{}"
+_TYPED_STORE = _META.format("store typed")
+_KEEPING = ("add", "learn", "index", "websearch", "chat", "ask", "import", "serve", "make")
+"""The commands that make the store if it is not there."""
 _OWNERS = ("user", "project", "agent", "run")
 _SAID_OTHERWISE = {"top_k": "limit", "kinds": "kind", "limit_tokens": "budget"}
 """What Python calls something that commands have another word for."""
-_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color")
+_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color", "yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +268,7 @@ class Common:
     json: bool = False
     debug: bool = False
     colour: bool = True
+    yes: bool = False
 
     @property
     def named(self) -> bool:
@@ -311,6 +315,8 @@ def remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
             "is empty; leave it out or give a value", ctx=ctx, param_hint=param.opts[0]
         )
     key = _META.format(param.name)
+    if typed and param.name == "store":
+        ctx.meta[_TYPED_STORE] = True
     if value not in (None, False, "") and (typed or key not in ctx.meta):
         ctx.meta[key] = value
     return value
@@ -352,6 +358,7 @@ def shared_options() -> list[click.Option]:
         flag("--json", "One JSON document on stdout."),
         flag("--debug", "Show tracebacks and log lines."),
         flag("--no-color", "No colours; NO_COLOR does it too."),
+        flag("--yes", "Do not ask before a folder is made."),
         click.Option(
             ["--version"], is_flag=True, help="Print the version.", callback=show_version,
             is_eager=True, expose_value=False,
@@ -488,10 +495,25 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
     embedder = None if name.lower() in ("", "none") else name
     path = said.path
+    if path is not None and ctx.info_name in _KEEPING and ctx.meta.get(_TYPED_STORE):
+        ask_for_folder(ctx, path.parent, name="--store")
     if path is not None and not path.exists():
         settings.setdefault("save_indexes", False)  # a search must not leave files behind
     elsewhere = said.store if is_dsn(said.store) else IN_PROCESS
     return open_store(path or elsewhere, embedder=embedder, **settings)
+
+
+def ask_for_folder(ctx: click.Context, folder: Path, *, name: str) -> None:
+    """Ask whether a folder that is not there may be made: its name may be misspelt."""
+    if folder.exists() or common_of(ctx).yes:
+        return
+    shown = one_line(str(folder))
+    if not screen_of(ctx).talks:
+        raise InvalidInput(
+            name, shown, "is in a folder that is not there",
+            remedy="Check the path, or add --yes to make the folder.",
+        )  # fmt: skip
+    confirm(screen_of(ctx), f"There is no folder {shown}. Make it?", yes=False)
 
 
 def history_path(said: Common) -> Path | None:

@@ -17,6 +17,7 @@ from agentmem.cli.common import (
     FAILED,
     Screen,
     argument,
+    ask_for_folder,
     close_quietly,
     common_of,
     confirm,
@@ -189,6 +190,7 @@ def backup(ctx: click.Context, file: str) -> None:
     For example: agentmem backup memory-monday.db
     """
     at = screen_of(ctx)
+    ask_for_folder(ctx, Path(file).parent, name="FILE")
     with open_memory(ctx) as memory:
         memory.upkeep.backup(file)
     if at.json:

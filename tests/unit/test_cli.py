@@ -387,6 +387,26 @@ def test_a_pipe_gets_whole_ids_and_whole_texts(cli: Cli) -> None:
     assert text.strip() in line
 
 
+def test_a_folder_of_a_misspelt_store_is_not_made_unasked(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "mispelt" / "deep" / "memory.db"
+    for args in (("add", "Alice likes tea"), ("learn", "I use vim."), ("index", str(tmp_path))):
+        ran = cli(*args, "--store", str(store), "--json")
+        assert ran.code == 2
+        assert "--store is in a folder that is not there" in ran.error["message"]
+        assert "--yes" in ran.error["remedy"]
+    assert cli("list", "--store", str(store)).code == 0
+    assert not (tmp_path / "mispelt").exists()
+    assert cli("add", "Alice likes tea", "--store", str(store), "--yes").code == 0
+    assert cli("--store", str(store), "add", "Bob likes tea").code == 0
+    assert "Bob" in cli("list", "--store", str(store)).out
+    cli.add("Alice likes tea")
+    written = tmp_path / "backups" / "monday.db"
+    assert "FILE is in a folder that is not there" in cli("backup", str(written)).err
+    assert not written.parent.exists()
+    assert cli("backup", str(written), "--yes").code == 0
+    assert written.exists()
+
+
 def test_options_count_before_and_after_the_name(cli: Cli, tmp_path: Path) -> None:
     cli.add("alpha", "--user", "alice")
     store = ("--store", str(tmp_path / "empty.db"))
