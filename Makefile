@@ -24,7 +24,7 @@ $(FEW): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("agentmem needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test $(STAMP) -nt pyproject.toml || { echo "installing into $(VENV) (once, a minute)"; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[web]'; }
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[web,server]'; }
 	@touch $@
 
 demo: $(FEW) ## show the main job on your machine: no key, no server
