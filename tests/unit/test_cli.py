@@ -16,7 +16,9 @@ import pytest
 import agentmem
 from agentmem.cli import app as cli_app
 from agentmem.cli.app import render_manual
-from agentmem.cli.common import Common, history_path
+from agentmem.cli.chat import source_lines
+from agentmem.cli.common import Common, history_path, make_screen
+from agentmem.prompt.cite import Citation
 from tests.unit.cli_running import ROOT, Cli, start
 
 EVIL = (
@@ -648,6 +650,24 @@ def test_what_a_folder_is_indexed_without_is_counted_by_reason(cli: Cli, tmp_pat
     assert said == "skipped, is not text: 2\nskipped, holds installed packages: 1\n"
     counts = cli("index", str(notes), "--json").json["skipped_by_reason"]
     assert counts == {"is not text": 2, "holds installed packages": 1}
+
+
+def test_a_bar_says_how_long_it_will_take(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("The alpha launch is on Tuesday.\n")
+    assert re.search(r"\d:\d\d:\d\d|-:--:--", cli("index", str(notes), columns=100).err)
+
+
+def test_chunks_of_one_page_are_told_apart_by_what_they_say() -> None:
+    at = make_screen()
+    shown = [
+        Citation(index=n, title="Notes", url="file:///n.md", source="memory", quote=q)
+        for n, q in enumerate(("The launch is on Tuesday.", "Beta is cancelled."), 1)
+    ]
+    lines = source_lines(at, shown)
+    assert lines[0].startswith("[1] Notes: The launch is on Tuesday. (")
+    assert lines[2].startswith("[2] Notes: Beta is cancelled. (")
 
 
 def test_a_misspelt_kind_is_asked_back(cli: Cli) -> None:
