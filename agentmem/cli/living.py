@@ -373,7 +373,7 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
         at.document(undone_fields(undone))
         return
     restored, relations = many(undone.restored, "memory"), many(undone.relations, "relation")
-    at.print(f"Undone, and back: {restored} and {relations}.")
+    at.print(f"Undone: {restored} and {relations} are back.")
     if undone.removed:
         at.print(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
     if undone.left:
