@@ -180,6 +180,7 @@ def views_of(url: str, headers: dict[str, str]) -> dict[str, str]:
         "People": "/people?user=ann",
         "Contradictions": "/contradictions?user=ann",
         "Care": "/care?user=ann",
+        "Care, checked": "/care?user=ann&check=1",
     }
 
 
