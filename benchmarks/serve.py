@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import agentmem  # noqa: E402 - found beside this folder
+from agentmem.server.run import listen  # noqa: E402
 from agentmem.server.tokens import Tokens  # noqa: E402
 
 Call = Callable[[httpx.AsyncClient, int], Awaitable[None]]
@@ -104,7 +105,7 @@ def _provide(listening: socket.socket) -> None:
 @contextmanager
 def providing() -> Iterator[str]:
     """The address of a provider in a process of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listen("127.0.0.1", 0) as listening:
         process = multiprocessing.Process(target=_provide, args=(listening,))
         process.start()
         try:
@@ -166,6 +167,11 @@ def figures_of(spent: list[float], seconds: float) -> dict[str, float]:
             "p99": percentile(0.99)}  # fmt: skip
 
 
+def rest(url: str, headers: dict[str, str]) -> None:
+    """Wait until the server has learned from the turns before; it is not measured with them."""
+    httpx.post(f"{url}/v1/upkeep/flush", headers=headers, timeout=600).raise_for_status()
+
+
 def views_of(url: str, headers: dict[str, str]) -> dict[str, str]:
     """Every view of the page by its name, about what the store holds."""
     with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
@@ -200,6 +206,12 @@ def resident_mb(process_id: int) -> float:
         lines = Path(f"/proc/{one}/status").read_text().splitlines()
         total += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
     return total / 1000
+
+
+def cpu_ms(process_id: int) -> float:
+    """What a process has used of the processors so far."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -255,10 +267,15 @@ def main() -> None:
                     show(name, clients, asyncio.run(measure(call, clients, asked.seconds)))
             calls = [completion(provider), completion(f"{url}/v1")]
             for said, pause in ((", calls in a row", 0.0), ("", PAUSE_SECONDS)):
-                bare, through = asyncio.run(alternate(calls, 100, pause))
+                rest(url, headers)
+                used = cpu_ms(process.pid)
+                bare, through = asyncio.run(alternate(calls, 97, pause))
+                used = (cpu_ms(process.pid) - used) / 100
                 show(f"provider alone{said}", 1, bare)
                 show(f"through the proxy{said}", 1, through)
-                print(f"the proxy adds {through['p50'] - bare['p50']:.1f} ms at the median")
+                adds = through["p50"] - bare["p50"]
+                print(f"the proxy adds {adds:.1f} ms at the median; {used:.1f} ms of CPU a call")
+            rest(url, headers)
             for name, path in views_of(url, headers).items():
                 show(f"page: {name}", 1, asyncio.run(alternate([view(path)], 20, 0.0))[0])
             if asked.turns:
