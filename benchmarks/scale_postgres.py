@@ -122,7 +122,7 @@ def measure(store: PostgresStore, *, n: int, owners: int, shared: int) -> dict[s
     result["bytes_per_memory"] = round(store.upkeep.stats().bytes / (n + shared))
     memory = MemoryManager(
         store, search=PostgresSearch(store), embedder=Random(),
-        settings=agentmem.Settings(judge_new=False),
+        settings=agentmem.MemorySettings(judge_new=False),
     )  # fmt: skip
 
     def ask(**whose: Any) -> list[Callable[[], object]]:
