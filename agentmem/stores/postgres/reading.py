@@ -197,11 +197,8 @@ def owner_key(owner: Owner) -> bytes:
 
 
 def find_owner(transaction: Transaction, owner: Owner) -> int | None:
-    found = transaction.one(
-        "SELECT owner FROM owners WHERE tenant = %(tenant)s AND key = %(key)s",
-        key=owner_key(owner),
-    )
-    return None if found is None else int(found[0])
+    key = owner_key(owner)
+    return transaction.owners([key]).get(key)
 
 
 # ----------------------------------------------------------------------------
