@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FEW := $(VENV)/.installed-for-the-demo
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -18,7 +19,15 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## show the main job on your machine: no key, no server
+# What the demo needs is a fifth of what the tests need; what they installed serves it too.
+$(FEW): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("agentmem needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test $(STAMP) -nt pyproject.toml || { echo "installing into $(VENV) (once, a minute)"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[web,server]'; }
+	@touch $@
+
+demo: $(FEW) ## show the main job on your machine: no key, no server
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## run all tests (a few minutes)

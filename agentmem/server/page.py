@@ -195,12 +195,12 @@ def people(memory: MemoryManager, asked: PageRequest) -> Values:
             shared = Selection(reader=Scope(project_id=name), visibilities=("project",))
             projects[name] = memory.store.count(shared)
     counts = memory.users() if asked.grant.admin else {}
-    mine = memory.store.upkeep.stats(scope).chunks
+    mine = memory.store.upkeep.stats(scope)
     return {
-        "counts": counts or {scope.user_id: mine},
+        "counts": counts or {scope.user_id: mine.chunks},
         "projects": projects,
         "preferences": memory.preferences.get_all(**_names(scope)),
-        "kinds": memory.store.upkeep.stats(scope).kinds,
+        "kinds": mine.kinds,
         **_whose(memory, asked, scope),
     }
 
@@ -218,14 +218,25 @@ def contradictions(memory: MemoryManager, asked: PageRequest) -> Values:
 
 
 def care(memory: MemoryManager, asked: PageRequest) -> Values:
-    """Runs and their undo, the queue, the index, the disk, the health."""
-    scope = asked.scope(memory)
+    """Runs and their undo, the queue, the index, the disk; when it is asked for, the health.
+
+    The health reads the whole store, so the page comes first and asks for it then.
+    """
     now = memory.clock.now()
-    report = examine(memory, now=now) if asked.grant.admin else None
+    checked: dict[str, Any] = {"report": None, "week": None}
+    if asked.text("check"):
+        last = timedelta(days=7)
+        checked = {
+            "report": examine(memory, now=now) if asked.grant.admin else None,
+            "week": collect_stats(memory, now=now, last=last, scope=asked.everybody).contexts,
+        }
+        if asked.partial == "health":
+            return checked
+    scope = asked.scope(memory)
     return {
         "runs": memory.living.journal(SHOWN, **_names(scope)),
-        "stats": collect_stats(memory, now=now, last=timedelta(days=7), scope=asked.everybody),
-        "report": report,
+        "stats": collect_stats(memory, now=now, last=timedelta(0), scope=asked.everybody),
+        **checked,
         **_whose(memory, asked, scope),
     }
 

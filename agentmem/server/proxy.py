@@ -135,7 +135,9 @@ class Proxy:
     async def _pass_on(self, path: Path, request: Request) -> Response:
         door = request.app.state.door
         grant = grant_of(request)
-        raw = await request.body()
+        # The body of a GET means nothing, and a provider that leaves it unread would take it
+        # for the beginning of the next caller's request.
+        raw = await request.body() if request.method != "GET" else b""
         opened = None
         if path.argument and "x-agentmem-off" not in request.headers:
             opened, raw = await self._with_memory(path, request, grant, raw)

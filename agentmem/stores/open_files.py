@@ -325,9 +325,11 @@ def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
 @contextmanager
 def new_bytes(target: Path, *, replace: bool = True) -> Iterator[BinaryIO]:
     """The bytes of a `new_file`."""
-    with new_file(target, replace=replace) as temporary:
-        with open(_write_only(temporary), "wb") as file:
-            yield file
+    with (
+        new_file(target, replace=replace) as temporary,
+        open(_write_only(temporary), "wb") as file,
+    ):
+        yield file
 
 
 def _write_only(path: Path) -> int:

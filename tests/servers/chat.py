@@ -156,6 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.chat.paths.append(self.path)
+        self.chat.headers.append(dict(self.headers))
         one = {"id": "gpt-4o", "object": "model", "created": 1, "owned_by": "loopback"}
         self._send(200, {"object": "list", "data": [one]})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 import agentmem
@@ -9,6 +11,7 @@ from agentmem.base import errors
 from agentmem.base.errors import AgentMemError, InvalidScope, RecordNotFound
 from agentmem.base.types import Scope
 from agentmem.server.http import STATUS, status_of
+from agentmem.server.run import listen
 from agentmem.server.tokens import Tokens
 
 TREE = {
@@ -49,3 +52,8 @@ def test_a_token_is_kept_as_a_digest_and_opens_until_it_is_revoked() -> None:
 def test_a_token_for_nobody_is_not_made() -> None:
     with agentmem.open(":memory:", embedder=None) as memory, pytest.raises(InvalidScope):
         Tokens(memory.store.settings).make()
+
+
+def test_the_socket_says_it_is_tcp_so_that_small_answers_go_out_at_once() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP

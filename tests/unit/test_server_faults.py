@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 import pytest
@@ -22,11 +22,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agentmem
+from agentmem.base.types import EMPTY
 from agentmem.server.api import OPERATIONS
 from agentmem.server.app import create_app
 from agentmem.server.compat import OPERATIONS as OTHERS
 from agentmem.server.http import Limits
+from agentmem.server.page import ACTIONS, VIEWS
+from agentmem.server.proxy import PATHS, Upstream
 from agentmem.server.tokens import Tokens
+from tests.servers.chat import ChatServer
 from tests.servers.serving import Serving
 
 TRICKS = st.sampled_from(
@@ -49,15 +53,37 @@ BODIES = (
     )
     | VALUES.map(lambda value: json.dumps(value).encode())
 )
+
+
+def urlencode_bytes(said: Mapping[str, str]) -> bytes:
+    return urlencode(said, errors="surrogatepass").encode()
+
+
+FORMS = st.dictionaries(st.sampled_from(FIELDS) | TRICKS, TRICKS | st.text(max_size=9), max_size=4)
+SPOKEN = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0"), "id": VALUES, "params": VALUES,
+     "method": st.sampled_from(["initialize", "tools/call", "tools/list", "resources/read", "x"])}
+).map(lambda value: json.dumps(value).encode())  # fmt: skip
+ASKED = st.fixed_dictionaries(
+    {"model": VALUES, "messages": VALUES | st.lists(st.fixed_dictionaries(
+        {"role": st.just("user") | VALUES, "content": VALUES}), max_size=3)}
+).map(lambda value: json.dumps(value).encode())  # fmt: skip
 CALLS = [(one.method, one.path) for one in (*OPERATIONS, *OTHERS)]
+PAGE = [
+    *(("GET", path) for path in VIEWS),
+    *(("POST", path) for path in (*ACTIONS, "/login", "/logout")),
+]
+PROXY = [(method, f"/v1{one.path}") for one in PATHS for method in one.methods]
+MCP = [(method, "/mcp") for method in ("GET", "POST", "DELETE", "PUT")]
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, str]]:
-    with agentmem.open(":memory:", embedder=None) as memory:
+    with agentmem.open(":memory:", embedder=None) as memory, ChatServer("ok") as chat:
         token, _ = Tokens(memory.store.settings).make(admin=True)
         limits = Limits(requests_per_second=0, body_seconds=0.2)
-        with Serving(create_app(memory, limits=limits)) as serving:
+        upstream = Upstream.of(chat.url)
+        with Serving(create_app(memory, limits=limits, upstream=upstream)) as serving:
             yield serving.url, token
 
 
@@ -66,20 +92,63 @@ def served() -> Iterator[tuple[str, str]]:
 def test_what_makes_no_sense_is_never_the_servers_fault(
     served: tuple[str, str], call: tuple[str, str], name: str, body: bytes
 ) -> None:
+    send(served, call, name, body)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(
+    st.sampled_from(PAGE), TRICKS | st.text(max_size=10), BODIES | FORMS.map(urlencode_bytes), FORMS
+)
+def test_no_form_or_address_breaks_the_page(
+    served: tuple[str, str], call: tuple[str, str], name: str, body: bytes, said: dict[str, str]
+) -> None:
+    send(served, call, name, body, urlencode_bytes({**said, "user": name, "q": name}).decode())
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.sampled_from(PROXY), TRICKS | st.text(max_size=10), BODIES | ASKED)
+def test_the_proxy_passes_on_what_makes_no_sense(
+    served: tuple[str, str], call: tuple[str, str], name: str, body: bytes
+) -> None:
+    send(served, call, name, body)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(
+    st.sampled_from(MCP), BODIES | SPOKEN, st.sampled_from(["application/json", "text/plain", "é"])
+)
+def test_what_is_no_protocol_is_refused_at_mcp(
+    served: tuple[str, str], call: tuple[str, str], body: bytes, kind: str
+) -> None:
+    accepted = {"content-type": kind, "accept": "application/json, text/event-stream"}
+    send(served, call, "", body, headers=accepted)
+
+
+def send(
+    served: tuple[str, str],
+    call: tuple[str, str],
+    name: str,
+    body: bytes,
+    asked: str = "",
+    *,
+    headers: Mapping[str, str] = EMPTY,
+) -> None:
+    """One request; whatever it says, the answer is no fault of the server's."""
     url, token = served
     method, path = call
     escaped = quote(name.encode("utf-8", "surrogatepass"), safe="")
     for part in path.split("/"):
         if part.startswith("{"):
             path = path.replace(part, escaped or "x")
-    query = f"?limit={escaped}&cursor={escaped}" if method == "GET" else ""
+    query = f"?{asked or f'limit={escaped}&cursor={escaped}'}" if method == "GET" else ""
     host = urlsplit(url)
     connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=20)
     try:
-        headers = {"authorization": f"Bearer {token}"}
-        connection.request(method, path + query, body=body, headers=headers)
+        said_of = {"authorization": f"Bearer {token}", **headers}
+        connection.request(method, path + query, body=body, headers=said_of)
         answer = connection.getresponse()
-        said = answer.read()
+        events = "event-stream" in (answer.getheader("content-type") or "")
+        said = b"" if events and method == "GET" else answer.read()  # that one stays open
     finally:
         connection.close()
     assert answer.status < 500, (method, path, body, said)

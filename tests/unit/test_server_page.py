@@ -63,6 +63,32 @@ def test_every_view_teaches_the_first_step_when_there_is_nothing(
         assert "style=" not in answer.text
 
 
+def test_care_comes_before_its_health_which_is_asked_for_then(
+    client: httpx.Client, memory: agentmem.MemoryManager
+) -> None:
+    sign_in(client, memory)
+    first = client.get("/care").text
+    assert 'hx-get="/care?user=&amp;check=1"' in first
+    assert "sqlite" not in first
+    for answer in (
+        client.get("/care?user=&check=1"),
+        client.get("/care?user=&check=1", headers={"hx-target": "health"}),
+    ):
+        assert "<td>sqlite</td>" in answer.text
+        assert "0 contexts in the last 7 days" in answer.text
+    assert "<html" not in answer.text
+    assert "hx-trigger" not in answer.text
+
+
+def test_a_users_health_says_nothing_of_the_machine(
+    client: httpx.Client, memory: agentmem.MemoryManager
+) -> None:
+    sign_in(client, memory, "ann")
+    answer = client.get("/care?check=1").text
+    assert "0 contexts in the last 7 days" in answer
+    assert "sqlite" not in answer
+
+
 def test_a_session_is_known_by_a_cookie_that_no_script_reads(
     client: httpx.Client, memory: agentmem.MemoryManager
 ) -> None:

@@ -235,3 +235,14 @@ def test_a_client_may_bring_its_own_key_beside_our_token(memory: agentmem.Memory
         assert httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers).is_success
         assert chat.headers[0]["authorization"] == "Bearer own-key"
         assert "x-agentmem-token" not in {name.lower() for name in chat.headers[0]}
+
+
+def test_the_body_of_one_call_is_never_the_beginning_of_anothers(
+    memory: agentmem.MemoryManager,
+) -> None:
+    hidden = b"GET /v1/hidden HTTP/1.1\r\nhost: x\r\n\r\n"  # a GET's body, which few servers read
+    with ChatServer("ok") as chat, proxied(memory, chat.url) as (url, token):
+        headers = {"authorization": f"Bearer {token}"}
+        answer = httpx.request("GET", f"{url}/v1/models", content=hidden, headers=headers)
+    assert answer.status_code == 200
+    assert "content-length" not in {name.lower() for name in chat.headers[0]}
