@@ -276,8 +276,8 @@ def main() -> None:
                 adds = through["p50"] - bare["p50"]
                 print(f"the proxy adds {adds:.1f} ms at the median; {used:.1f} ms of CPU a call")
             rest(url, headers)
-            for name, path in views_of(url, headers).items():
-                show(f"page: {name}", 1, asyncio.run(alternate([view(path)], 20, 0.0))[0])
+            for name, address in views_of(url, headers).items():
+                show(f"page: {name}", 1, asyncio.run(alternate([view(address)], 20, 0.0))[0])
             if asked.turns:
                 before = resident_mb(process.pid)
                 for part in range(4):

@@ -41,7 +41,7 @@ from agentmem.agent.reading import (
 from agentmem.agent.shapes import Shape, failed_shape, shape_of
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.errors import DuplicateRecord, InvalidInput, RecordNotFound, StoreError
-from agentmem.base.filters import Selection
+from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Memory, Scope, content_hash
@@ -66,6 +66,7 @@ _log = logging.getLogger(__name__)
 KIND = "tool_result"
 _ID_DIGITS = 15
 _ATTEMPTS = 3
+_LOOKED_AT = 200
 _WRITE_READS_SECONDS = 60
 
 
@@ -168,16 +169,34 @@ class ResultStore:
                 return memory
         return None
 
-    def stored(self) -> Iterator[Stored]:
-        """Every result, as eviction looks at it."""
+    def earlier(self, name: str, arguments: Any) -> tuple[Memory, Payload] | None:
+        """The newest result of the same call that succeeded, with its bytes."""
+        selection = replace(
+            self._mine(), where=Compare(field="metadata.name", operator="eq", value=name)
+        )
+        wanted = json.dumps(arguments, sort_keys=True)
+        for memory in self._manager.store.recent(selection, limit=_LOOKED_AT):
+            said = memory.metadata
+            if (
+                memory.scope == self.scope
+                and memory.origin == "tool"
+                and said.get("success") is True
+                and json.dumps(plain(said.get("arguments")), sort_keys=True) == wanted
+            ):
+                return self.find(memory.id)
+        return None
+
+    def stored(self, *, since: datetime | None = None) -> Iterator[Stored]:
+        """Every result, as eviction looks at it; important ones are kept if read `since`."""
         self._write_reads(everything=True)
         for memory in self._manager.store.scan(self._mine()):
-            last = memory.usage.last_used_at or memory.created_at
+            last = max(memory.created_at, memory.usage.last_used_at or memory.created_at)
+            promoted = is_important(memory) and (since is None or last > since)
             yield Stored(
                 id=memory.id,
                 bytes=int(memory.metadata.get("bytes", 0)),
-                last_read_at=max(memory.created_at, last),
-                pinned=bool(memory.metadata.get("pinned")),
+                last_read_at=last,
+                pinned=bool(memory.metadata.get("pinned", promoted)),
             )
 
     def let_go(self, ids: list[str], *, at: datetime) -> None:
@@ -186,24 +205,27 @@ class ResultStore:
             self._manager.store.delete(self.scope, ids, at=at, artifacts=True)
 
     def note_read(self, result_id: str) -> None:
-        """Remember when a result was read: written the first time, then once a minute."""
+        """Remember when a result was read: written and counted at first, then once a minute."""
         with self._lock:
             self._noted[result_id] = self.now()
         self._write_reads(everything=False)
 
     def _write_reads(self, *, everything: bool) -> None:
         with self._lock:
-            due = {
-                result_id: at
+            due = [
+                (at, result_id, counts)
                 for result_id, at in self._noted.items()
-                if everything or self._is_due(result_id, at)
-            }
-            for result_id in due:
+                if (counts := self._is_due(result_id, at)) or everything
+            ]
+            for at, result_id, counts in due:
                 del self._noted[result_id]
-            self._written |= due
-        for result_id, at in sorted(due.items(), key=lambda item: item[1]):
+                if counts:
+                    self._written[result_id] = at
+        for at, result_id, counts in sorted(due):
             try:
-                self._manager.store.record_usage(self.scope, [result_id], at=at, retrieved=1)
+                self._manager.store.record_usage(
+                    self.scope, [result_id], at=at, retrieved=int(counts)
+                )
             except StoreError as error:  # a store that cannot be written can still be read
                 _log.debug("The read of %s was not noted: %s", result_id, error)
 
@@ -225,6 +247,17 @@ def _named(memory: Memory, result_id: str) -> Memory:
     return replace(memory, id=result_id, source_url=f"tool://{tool}/{result_id}")
 
 
+def is_important(memory: Memory) -> bool:
+    """Whether an answer cited a result, or it was read back in two turns; `unpin` denies it.
+
+    Reads of one turn count once a minute.
+    """
+    used = memory.usage
+    reads = used.retrieved - used.cited - used.ignored  # each of those was counted as found, too
+    return bool(memory.metadata.get("pinned", used.cited > 0 or reads >= READS_OF_IMPORTANT))
+
+
+READS_OF_IMPORTANT = 2
 PromotedKind = Literal["fact", "episode", "task", "pin"]
 SEARCHED_CHARACTERS = 4_000
 ARGUMENT_CHARACTERS = 10_000
@@ -305,17 +338,42 @@ class WorkingMemory:
             self._memory(name, arguments, payload, shape=shape, error=error, large=not small),
             payload,
         )
-        if small and not error and payload.text is not None:
-            content = sendable(payload.text)
-            return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=True)
-        content = stand_in(
-            shape,
-            result_id=memory.id,
-            tool=name,
-            limit_tokens=self.stand_in_tokens,
-            count=self.count,
+        return self._kept(memory.id, name, payload, shape, whole=small and not error)
+
+    def earlier(self, name: str, arguments: Mapping[str, Any] | None) -> KeptResult | None:
+        """What the same call of that tool gave before, as `keep` gives it to the model.
+
+        The newest that succeeded and was not let go, of this scope alone. Arguments
+        too long to be kept whole are never taken for the same.
+        """
+        given = _arguments(arguments)
+        if json.dumps(given) != json.dumps(plain(dict(arguments or {}))):
+            return None
+        found = self._results.earlier(sendable(str(name)), given)
+        if found is None:
+            return None
+        memory, payload = found
+        shape = shape_of(payload.content, media_type=payload.media_type)
+        small = payload.text is not None and is_small(
+            payload.text, limit_tokens=self.stand_in_tokens, count=self.count
         )
-        return KeptResult(id=memory.id, content=content, tokens=self.count(content), whole=False)
+        self._results.note_read(memory.id)
+        return self._kept(memory.id, sendable(str(name)), payload, shape, whole=small)
+
+    def _kept(
+        self, result_id: str, name: str, payload: Payload, shape: Shape, *, whole: bool
+    ) -> KeptResult:
+        if whole:
+            content = sendable(payload.text or "")
+        else:
+            content = stand_in(
+                shape,
+                result_id=result_id,
+                tool=name,
+                limit_tokens=self.stand_in_tokens,
+                count=self.count,
+            )
+        return KeptResult(id=result_id, content=content, tokens=self.count(content), whole=whole)
 
     def data(self, result_id: str) -> bytes:
         """The exact bytes of a result; `RecordNotFound` if this scope has none."""
@@ -381,11 +439,11 @@ class WorkingMemory:
         return five if self.count(five) <= self.count(one) else one
 
     def pointers(self, limit: int = 5) -> tuple[Pointer, ...]:
-        """The newest large results as lines of the block, pinned ones first."""
+        """The newest large results as lines of the block, pinned and important ones first."""
         require_count(limit, "limit")
         found = self._results.recent(limit * 8)
         large = [m for m in found if m.metadata.get("large") or m.metadata.get("pinned")]
-        large.sort(key=lambda memory: not memory.metadata.get("pinned"))
+        large.sort(key=lambda memory: not is_important(memory))
         return tuple(
             Pointer(
                 id=memory.id,
@@ -427,7 +485,7 @@ class WorkingMemory:
         return new
 
     def unpin(self, result_id: str) -> Memory:
-        """Let a pinned result be evicted again."""
+        """Let a result be evicted again that was pinned, or is important by how it is used."""
         return self._pin(self._results.find(result_id)[0], pinned=False)
 
     def evict(
@@ -438,15 +496,17 @@ class WorkingMemory:
     ) -> Evicted:
         """Let go of results not read for `max_age` (seconds), then of the least recently read.
 
-        Until at most `max_bytes` are left; never of pinned ones (W3). Their bytes
-        are removed at once, their memories deleted.
+        Until at most `max_bytes` are left; never of pinned ones (W3). Important ones
+        (cited, or read back in two turns) count as pinned until they were not read
+        for `max_age`. The bytes are removed at once, the memories deleted.
         """
         if max_age is not None and not isinstance(max_age, timedelta):
             max_age = timedelta(seconds=require_number(max_age, "max_age", low=0, high=1e11))
         if max_bytes is not None:
             require_count(max_bytes, "max_bytes")
         moment = at or self._results.now()
-        stored = list(self._results.stored())
+        since = moment - max_age if max_age is not None else None
+        stored = list(self._results.stored(since=since))
         gone = plan_eviction(stored, at=moment, max_age=max_age, max_bytes=max_bytes)
         ids = tuple(result.id for result in gone)
         self._results.let_go(list(ids), at=moment)
@@ -488,8 +548,7 @@ class WorkingMemory:
         return memory_tools(self._manager, self, save=save)
 
     def _pin(self, memory: Memory, *, pinned: bool) -> Memory:
-        rest = {key: value for key, value in memory.metadata.items() if key != "pinned"}
-        metadata = {**rest, "pinned": True} if pinned else rest
+        metadata = {**memory.metadata, "pinned": pinned}
         return self._results.update(replace(memory, metadata=metadata))
 
     def _memory(

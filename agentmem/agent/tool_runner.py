@@ -437,7 +437,8 @@ class ToolRunner:
 
     A call is checked against the tool's schema before it is executed. What
     failed once is not executed again unchanged (P34); what a read-only tool
-    said once is not asked again. `degradations` lists what memory could not do.
+    said once is not asked again, and what a pure one said in an earlier turn
+    is answered from what working memory kept. `degradations` lists what memory could not do.
     """
 
     def __init__(
@@ -504,11 +505,11 @@ class ToolRunner:
             started = time.perf_counter()
             outcome = self._refused(call, tool)
             if outcome is None and tool is not None:
-                outcome = await self._execute(call, tool)
+                outcome = await self._earlier(call, tool) or await self._execute(call, tool)
             assert outcome is not None  # noqa: S101 - an unknown tool is always refused
             spent = round((time.perf_counter() - started) * 1_000, 3)
             outcome = replace(outcome, duration_ms=spent)
-            if not outcome.ok or (tool is not None and tool.read_only):
+            if not outcome.ok or (tool is not None and (tool.read_only or tool.pure)):
                 self._record[key] = outcome
             return outcome
 
@@ -527,6 +528,23 @@ class ToolRunner:
         return replace(
             earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
             message=_message(call, text),
+        )  # fmt: skip
+
+    async def _earlier(self, call: ParsedCall, tool: Tool) -> ToolOutcome | None:
+        """What an earlier turn was answered to the same call of a pure tool."""
+        if self._working is None or not (tool.pure and tool.keep):
+            return None
+        look = partial(self._working.earlier, call.name, call.arguments)
+        try:
+            kept = await asyncio.wait_for(in_thread(look), _KEEP_SECONDS)
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
+            self._degrade(f"earlier results of {_name(call)} were not looked for", error)
+            return None
+        if kept is None:
+            return None
+        return ToolOutcome(
+            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=True,
+            executed=False, result_id=kept.id, message=_message(call, kept.content),
         )  # fmt: skip
 
     def _refused(self, call: ParsedCall, tool: Tool | None) -> ToolOutcome | None:

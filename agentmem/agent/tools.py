@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -94,8 +94,10 @@ class Tool:
     """What the model sees of a tool, and what is called for it.
 
     `call` gets the arguments by name and may be async. A `read_only` tool
-    changes nothing, so the same call twice in a turn is answered once. What
-    a tool with `keep=False` gives back is not stored: it is read already.
+    changes nothing, so the same call twice in a turn is answered once. A
+    `pure` one always gives the same for the same arguments, so a call of an
+    earlier turn answers it too. What a tool with `keep=False` gives back is
+    not stored: it is read already.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Tool:
     call: Callable[..., Any]
     read_only: bool = False
     keep: bool = True
+    pure: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -130,13 +133,17 @@ class Tool:
 
 
 def as_tool(
-    obj: Tool | Callable[..., Any] | Mapping[str, Any], *, read_only: bool | None = None
+    obj: Tool | Callable[..., Any] | Mapping[str, Any],
+    *,
+    read_only: bool | None = None,
+    pure: bool | None = None,
 ) -> Tool:
     """A tool from a `Tool`, a function, or a chat-completions definition with a `call`.
 
     A function's parameters, hints and docstring make its schema. A mapping is
     `{"type": "function", "function": {…}, "call": fn}`; it may say
-    `"read_only": True`. A function may be marked `fn.read_only = True`.
+    `"read_only": True` or `"pure": True`. A function may be marked
+    `fn.read_only = True` or `fn.pure = True`.
     """
     if isinstance(obj, Tool):
         tool = obj
@@ -148,12 +155,11 @@ def as_tool(
         raise InvalidInput(
             "tool", obj, "is no tool", remedy="Pass a function, a Tool or a dict with a call."
         )
-    if read_only is None or read_only == tool.read_only:
-        return tool
-    return Tool(
-        name=tool.name, description=tool.description, parameters=tool.parameters,
-        call=tool.call, read_only=read_only, keep=tool.keep,
-    )  # fmt: skip
+    if read_only is not None and read_only != tool.read_only:
+        tool = replace(tool, read_only=read_only)
+    if pure is not None and pure != tool.pure:
+        tool = replace(tool, pure=pure)
+    return tool
 
 
 def as_tools(objects: Iterable[Any]) -> tuple[Tool, ...]:
@@ -190,6 +196,7 @@ def _from_mapping(written: Mapping[str, Any]) -> Tool:
         parameters=_NO_PARAMETERS if parameters is None else parameters,
         call=call,
         read_only=bool(written.get("read_only") or described.get("read_only")),
+        pure=bool(written.get("pure") or described.get("pure")),
     )
 
 
@@ -231,6 +238,7 @@ def _from_function(function: Callable[..., Any]) -> Tool:
         parameters=schema,
         call=_like(function, call),
         read_only=bool(getattr(function, "read_only", False)),
+        pure=bool(getattr(function, "pure", False)),
     )
 
 

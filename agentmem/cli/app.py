@@ -30,6 +30,7 @@ from agentmem.cli.common import (
     open_closed_streams,
     shared_options,
     to_json,
+    unknown_option,
     visible,
 )
 
@@ -230,6 +231,8 @@ _HELP = """\
 Memory for LLM agents, on this machine: no key and no network needed.
 
 The options below can stand before a command or after it.
+
+For example: agentmem add Alice prefers Python for scripts
 """
 _BY_NAME = {listed.name: listed for listed in COMMANDS}
 
@@ -285,6 +288,8 @@ def _report_usage(error: Any, args: Sequence[str]) -> int:
 
     message = one_line(error.format_message())
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        message = one_line(unknown_option(error.option_name, context.command))
     path = context.command_path if context is not None else "agentmem"
     remedy = f"See `{path} --help`."
     at: Screen = make_screen(colour=not _flag(args, "--no-color"))

@@ -79,6 +79,8 @@ def chat(
     answer was given, /prefs what is known of you, /forget takes the last turn
     or one memory back. Lines that are piped in are answered one by one; it then
     exits with 1 when one of them failed.
+
+    For example: agentmem chat --model gpt-4o
     """
     from agentmem.cli.running import Stoppable
 
@@ -135,6 +137,8 @@ def ask(
     """Ask one question and print the answer with its sources.
 
     Without a model, exits with 5 when memory has no answer.
+
+    For example: agentmem ask "Which language does Alice prefer?"
     """
     from agentmem.cli.running import Stoppable
 
@@ -247,6 +251,10 @@ class Flow:
 # The numbered sources under an answer, as links where a terminal has them.
 
 
+SNIPPET = 60
+"""So many columns of what a chunk says stand behind the title of its page."""
+
+
 def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
     """One source or two lines each: number, title, where it is from; then its address."""
     lines: list[str] = []
@@ -262,6 +270,9 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
         if citation.source == "memory" and not citation.url:  # its own words say more than "fact"
             named = (citation.quote, *named)
         title = next(filter(None, map(one_line, named)))
+        if citation.source == "memory" and citation.url and citation.quote:
+            snippet = at.pen.cut(one_line(citation.quote), SNIPPET)
+            title = title if title == snippet else f"{title}: {snippet}"
         apart = at.on_terminal and width_of(f"{number}{title} {said}") > at.width
         if apart:
             title = at.pen.cut(title, at.width - len(number))

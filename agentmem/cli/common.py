@@ -247,7 +247,13 @@ SEARCHED_CONTEXTS = 2_000
 EMBEDDER_VARIABLE = "AGENTMEM_EMBEDDER"
 IN_PROCESS = ":memory:"
 _META = "agentmem.{}"
-_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color")
+_TYPED_STORE = _META.format("store typed")
+_KEEPING = ("add", "learn", "index", "websearch", "chat", "ask", "import", "serve", "make")
+"""The commands that make the store if it is not there."""
+_OWNERS = ("user", "project", "agent", "run")
+_SAID_OTHERWISE = {"top_k": "limit", "kinds": "kind", "limit_tokens": "budget"}
+"""What Python calls something that commands have another word for."""
+_OPTIONS = ("store", "user", "project", "agent", "run", "json", "debug", "no_color", "yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +268,7 @@ class Common:
     json: bool = False
     debug: bool = False
     colour: bool = True
+    yes: bool = False
 
     @property
     def named(self) -> bool:
@@ -308,6 +315,8 @@ def remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
             "is empty; leave it out or give a value", ctx=ctx, param_hint=param.opts[0]
         )
     key = _META.format(param.name)
+    if typed and param.name == "store":
+        ctx.meta[_TYPED_STORE] = True
     if value not in (None, False, "") and (typed or key not in ctx.meta):
         ctx.meta[key] = value
     return value
@@ -349,6 +358,7 @@ def shared_options() -> list[click.Option]:
         flag("--json", "One JSON document on stdout."),
         flag("--debug", "Show tracebacks and log lines."),
         flag("--no-color", "No colours; NO_COLOR does it too."),
+        flag("--yes", "Do not ask before a folder is made."),
         click.Option(
             ["--version"], is_flag=True, help="Print the version.", callback=show_version,
             is_eager=True, expose_value=False,
@@ -385,7 +395,27 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         assert self.callback is not None  # noqa: S101 - each is made of a function
-        return ctx.invoke(self.callback, ctx, **ctx.params)
+        try:
+            return ctx.invoke(self.callback, ctx, **ctx.params)
+        except InvalidInput as error:
+            error.message = self._as_typed(error)
+            raise
+
+    def _as_typed(self, error: InvalidInput) -> str:
+        """What the error says, of the flag that was typed and not of a parameter in Python."""
+        flags = {
+            str(param.name): max(param.opts, key=len)
+            for param in self.params
+            if isinstance(param, click.Option)
+        }
+        flags |= {f"{name}_id": flags[name] for name in _OWNERS if name in flags}
+        for name, said in _SAID_OTHERWISE.items():
+            if said in flags:
+                flags.setdefault(name, flags[said])
+        flag = flags.get(error.name)
+        if flag is None or not error.message.startswith(f"{error.name} "):
+            return error.message
+        return flag + error.message[len(error.name) :]
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: releases of click that know it would write them a second time."""
@@ -404,6 +434,30 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(f"There is no command {args[0]!r}.{near}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A question that names what was perhaps meant, such as " Did you mean fact?"; else ""."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(given.casefold(), list(known), n=2, cutoff=0.6)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def unknown_option(given: str, command: click.Command) -> str:
+    """Say that a command has no such option, and which one was perhaps meant."""
+    known = [flag for param in command.params for flag in param.opts if flag.startswith("-")]
+    other = _SAID_OTHERWISE.get(given.lstrip("-").replace("-", "_"), "")
+    meant = f"--{other}" if f"--{other}" in known else given
+    return f"There is no option {given!r}.{did_you_mean(meant, known)}"
 
 
 def common_of(ctx: click.Context) -> Common:
@@ -441,10 +495,25 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
     embedder = None if name.lower() in ("", "none") else name
     path = said.path
+    if path is not None and ctx.info_name in _KEEPING and ctx.meta.get(_TYPED_STORE):
+        ask_for_folder(ctx, path.parent, name="--store")
     if path is not None and not path.exists():
         settings.setdefault("save_indexes", False)  # a search must not leave files behind
     elsewhere = said.store if is_dsn(said.store) else IN_PROCESS
     return open_store(path or elsewhere, embedder=embedder, **settings)
+
+
+def ask_for_folder(ctx: click.Context, folder: Path, *, name: str) -> None:
+    """Ask whether a folder that is not there may be made: its name may be misspelt."""
+    if folder.exists() or common_of(ctx).yes:
+        return
+    shown = one_line(str(folder))
+    if not screen_of(ctx).talks:
+        raise InvalidInput(
+            name, shown, "is in a folder that is not there",
+            remedy="Check the path, or add --yes to make the folder.",
+        )  # fmt: skip
+    confirm(screen_of(ctx), f"There is no folder {shown}. Make it?", yes=False)
 
 
 def history_path(said: Common) -> Path | None:
@@ -615,12 +684,19 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
     if at.json or not at.err.isatty():
         yield lambda done, total, name: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[name]}", markup=False),
         console=console(at),
         transient=True,
@@ -628,7 +704,7 @@ def bar(at: Screen, what: str) -> Iterator[Move]:
         task = shown.add_task(what, total=None, name="")
 
         def move(done: int, total: int, name: str) -> None:
-            short = at.pen.cut(one_line(name), max(8, at.width - 50))
+            short = at.pen.cut(one_line(name), max(8, at.width - 60))
             shown.update(task, completed=done, total=total, name=short)
 
         yield move

@@ -43,6 +43,8 @@ def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
 
     Whose memory it is, --user and --project say; the program cannot ask for anybody else's.
     `agentmem connect` writes this command into a program's configuration.
+
+    For example: agentmem mcp --user ana --project app
     """
     import asyncio
     from contextlib import suppress
@@ -75,6 +77,8 @@ def connect(
 
     It gets the server of `agentmem mcp` and, where it has hooks, `agentmem hook`. All else in the
     files stays as it is. --store, --user and --project are written into the commands.
+
+    For example: agentmem connect claude-code --dry-run
     """
     from dataclasses import replace
 
@@ -131,6 +135,8 @@ def hook(
 
     A small helper stays beside the store, so that an agent does not wait, and ends by itself after
     half an hour without events. Whatever goes wrong, the exit code is 0 and nothing is printed.
+
+    For example: agentmem hook --stop
     """
     import socket
 

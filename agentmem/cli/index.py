@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import re
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,10 +31,11 @@ from agentmem.cli.common import (
     screen_of,
     whose_of,
 )
+from agentmem.inspector.layout import many
 
 if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
-    from agentmem.search.results import FolderReport, IndexingResult
+    from agentmem.search.results import FolderReport, IndexingResult, PassedOver
     from agentmem.sources.web.enhanced import EnhancedSearchResult
 
 
@@ -64,7 +67,10 @@ def index(
     allow_private: bool = False,
     prune: bool = False,
 ) -> None:
-    """Remember a file, a folder, a web page or stdin. The same content again adds nothing."""
+    """Remember a file, a folder, a web page or stdin. The same content again adds nothing.
+
+    For example: agentmem index ./notes --prune
+    """
     at = screen_of(ctx)
     stdin = what == "-"
     if not stdin and (title or url):
@@ -143,9 +149,11 @@ def show_folder(at: Screen, report: FolderReport) -> None:
             if count
         ]
         became = ", ".join(counts) or "nothing to read"
-        at.print(f"{files(report.files)}: {became} {chunks(report.chunks)}".rstrip())
+        at.print(f"{many(report.files, 'file')}: {became} {chunks(report.chunks)}".rstrip())
         for passed in report.failed[:SHOWN]:
             at.complain(f"failed: {one_line(passed.path)}: {one_line(passed.reason)}")
+        for reason, count in reasons(report.skipped).items():
+            at.note(f"skipped, {one_line(reason)}: {count:,}")
         if at.on_terminal:
             for passed in report.skipped[:SHOWN]:
                 at.note(f"skipped: {one_line(passed.path)}: {one_line(passed.reason)}")
@@ -163,23 +171,25 @@ def show_gone(at: Screen, report: FolderReport) -> None:
     are, them = ("is", "it") if gone == 1 else ("are", "them")
     if report.pruned:
         pruned = chunks(report.pruned).strip("()")
-        at.print(f"Forgotten: {pruned} of {files(gone)} that {are} gone")
+        at.print(f"Forgotten: {pruned} of {many(gone, 'file')} that {are} gone")
     elif gone:
-        at.note(f"{files(gone)} {are} gone since; --prune forgets {them}.")
-
-
-def files(count: int) -> str:
-    return f"{count:,} {'file' if count == 1 else 'files'}"
+        at.note(f"{many(gone, 'file')} {are} gone since; --prune forgets {them}.")
 
 
 def chunks(count: int) -> str:
-    return f"({count:,} {'chunk' if count == 1 else 'chunks'})" if count else ""
+    return f"({many(count, 'chunk')})" if count else ""
+
+
+def reasons(skipped: Sequence[PassedOver]) -> dict[str, int]:
+    """How many were passed over for each reason, the commonest first."""
+    return dict(Counter(passed.reason for passed in skipped).most_common())
 
 
 def folder_to_dict(report: FolderReport) -> dict[str, Any]:
     """The report as JSON values, with its counts."""
     names = ("files", "added", "replaced", "unchanged", "empty", "chunks")
-    return {**{name: getattr(report, name) for name in names}, **asdict(report)}
+    counts = {name: getattr(report, name) for name in names}
+    return {**counts, "skipped_by_reason": reasons(report.skipped), **asdict(report)}
 
 
 # ----------------------------------------------------------------------------
@@ -225,6 +235,8 @@ def websearch(
 
     Exits with 5 when no source answers. Sources of the web are links where
     the terminal has them; a source of your memory opens with `agentmem get ID`.
+
+    For example: agentmem websearch --fetch newest release of SQLite
     """
     from agentmem.cli.common import steps
     from agentmem.cli.running import Stoppable

@@ -35,6 +35,7 @@ from agentmem.cli.common import (
     resolve_id,
     screen_of,
 )
+from agentmem.inspector.layout import many
 from agentmem.inspector.look import Event, Watcher
 from agentmem.inspector.render import render_event
 
@@ -91,7 +92,10 @@ def inspect(
     messages: str | None = None,
     exact: bool = False,
 ) -> None:
-    """Show the context that would be built now."""
+    """Show the context that would be built now.
+
+    For example: agentmem inspect --query "Which language?" --model gpt-4o
+    """
     said = read_messages(messages) if messages else []
     import_numpy_alone()
     from agentmem.base.config import LoopConfig, RecallConfig
@@ -172,7 +176,10 @@ def budget(
     tools: int = 0,
     window: int | None = None,
 ) -> None:
-    """Estimate where tokens would go, without a store or a request."""
+    """Estimate where tokens would go, without a store or a request.
+
+    For example: agentmem budget --model gpt-4o --memories 20
+    """
     from agentmem.inspector.budget import estimate_budget
     from agentmem.inspector.render import render_estimate
 
@@ -204,7 +211,10 @@ def explain(
     changes: tuple[str, ...] = (),
     message: bool = False,
 ) -> None:
-    """Explain a past context, down to what was left out."""
+    """Explain a past context, down to what was left out.
+
+    For example: agentmem explain last
+    """
     from agentmem.inspector import look as inspector_look
     from agentmem.inspector.look import compare, explain_memory, replay_context
     from agentmem.inspector.render import render_diff, render_explanation, render_replay, render_why
@@ -288,7 +298,10 @@ def monitor(
     follow: bool = False,
     limit: int = 20,
 ) -> None:
-    """Show contexts as any process builds them."""
+    """Show contexts as any process builds them.
+
+    For example: agentmem monitor --follow
+    """
     from agentmem.inspector.look import Watcher
 
     with open_memory(ctx) as memory:
@@ -330,7 +343,10 @@ def stats(
     last: str = "",
     html: Path | None = None,
 ) -> None:
-    """Show figures of contexts, retrieval, indexing and the store."""
+    """Show figures of contexts, retrieval, indexing and the store.
+
+    For example: agentmem stats --html stats.html
+    """
     from agentmem.inspector.render import render_stats
     from agentmem.inspector.stats import collect_stats, read_span
 
@@ -359,7 +375,10 @@ def stats(
 
 
 def audit(ctx: click.Context) -> None:
-    """Look for trouble in what is stored; nothing is changed."""
+    """Look for trouble in what is stored; nothing is changed.
+
+    For example: agentmem audit --user ana
+    """
     from agentmem.cli.common import steps
     from agentmem.inspector.audit import audit as look
     from agentmem.inspector.render import render_audit
@@ -369,7 +388,7 @@ def audit(ctx: click.Context) -> None:
             memory,
             now=datetime.now(UTC),
             scope=common_of(ctx).reader,
-            on_progress=lambda seen: tell(f"{seen:,} memories looked at"),
+            on_progress=lambda seen: tell(f"{many(seen, 'memory')} looked at"),
         )
     say(ctx, "audit", found, render_audit)
 
@@ -387,6 +406,8 @@ def doctor(ctx: click.Context, *, model: str | None = None) -> None:
 
     The exit code is 1 when something failed. The model is the one that `chat` and `ask` would
     use; it is not asked anything.
+
+    For example: agentmem doctor --model gpt-4o
     """
     from dataclasses import replace
 
@@ -430,7 +451,9 @@ def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
             if len(shown) + len(lines) > height - 3:
                 break
             shown = [*lines, *shown]
-        head = pen.cut(f"agentmem monitor  {contexts:,} contexts, {responses:,} responses", width)
+        head = pen.cut(
+            f"agentmem monitor  {many(contexts, 'context')}, {many(responses, 'response')}", width
+        )
         foot = "Ctrl-C ends."
         return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, pen.paint(foot, "dim")]))
 

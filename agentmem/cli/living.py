@@ -21,6 +21,7 @@ from agentmem.cli.common import (
     whose_of,
 )
 from agentmem.cli.memories import join
+from agentmem.inspector.layout import many
 from agentmem.inspector.look import undo_command
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def learn(
     `agentmem consolidate --undo ID` takes back. Of messages only the user's are
     read. A model finds more than the rules do; what it proposes is kept only if
     the text says it. Exits with 0 also when there was nothing to learn.
+
+    For example: agentmem learn --file notes.txt --dry-run
     """
     at = screen_of(ctx)
     if file is not None and text:
@@ -120,7 +123,10 @@ def assemble(
     activity: str = "general",
     model: str = "",
 ) -> None:
-    """Show what is worth knowing for a task, in four tiers, within a token budget."""
+    """Show what is worth knowing for a task, in four tiers, within a token budget.
+
+    For example: agentmem assemble fix the parser --budget 2000
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.assemble_context(
@@ -140,7 +146,7 @@ def assemble(
         })  # fmt: skip
         return
     at.print(visible(found.text) or "Nothing is known that would help.")
-    at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {len(shown):,} memories")
+    at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {many(len(shown), 'memory')}")
     for problem in found.degradations:
         at.note(one_line(problem))
 
@@ -155,7 +161,10 @@ def predict(
     signals: tuple[str, ...] = (),
     limit: int = 10,
 ) -> None:
-    """Show the memories most probably needed in this situation, the surest first."""
+    """Show the memories most probably needed in this situation, the surest first.
+
+    For example: agentmem predict fix the parser --limit 5
+    """
     at = screen_of(ctx)
     said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
     with open_memory(ctx) as memory:
@@ -237,7 +246,8 @@ def learned_lines(learned: Learned) -> list[str]:
         lines.append("Nothing to learn.")
     if learned.model_calls:
         lines.append(
-            f"Asked the model {learned.model_calls:,} times, {learned.model_tokens:,} tokens; "
+            f"Asked the model {many(learned.model_calls, 'time')}, "
+            f"{many(learned.model_tokens, 'token')}; "
             f"{learned.rejected:,} proposals refused."
         )
     if learned.dry_run:
@@ -290,6 +300,8 @@ def consolidate(
     A run changes everything in one step and can be taken back with --undo, as
     what `agentmem learn` added can. A model writes shorter summaries and looks
     at what the rules are not sure of; each user's run may spend as much.
+
+    For example: agentmem consolidate --dry-run
     """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -330,7 +342,7 @@ def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **opt
 
 def report_lines(report: ConsolidationReport) -> list[str]:
     """What a run did, one line a sort."""
-    looked = f"{report.memories:,} memories, {report.looked_at:,} new to consolidation"
+    looked = f"{many(report.memories, 'memory')}, {report.looked_at:,} new to consolidation"
     if report.empty:
         return [f"Nothing to do ({looked}, {report.duration_seconds:.1f} s)."]
     counts = [(getattr(report, name), said) for name, said in COUNTED]
@@ -360,9 +372,10 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
     if at.json:
         at.document(undone_fields(undone))
         return
-    at.print(f"Undone: {undone.restored:,} memories and {undone.relations:,} relations are back.")
+    restored, relations = many(undone.restored, "memory"), many(undone.relations, "relation")
+    at.print(f"Undone: {restored} and {relations} are back.")
     if undone.removed:
-        at.print(f"Deleted: {undone.removed:,} memories that it had added.")
+        at.print(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
     if undone.left:
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 
@@ -388,7 +401,10 @@ def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
 
 
 def open_or_command(ctx: click.Context) -> None:
-    """Show and resolve what cannot both be true; alone it lists what is open."""
+    """Show and resolve what cannot both be true; alone it lists what is open.
+
+    For example: agentmem contradictions list
+    """
     if ctx.invoked_subcommand is None:
         list_contradictions(ctx)
 
@@ -398,7 +414,10 @@ def list_contradictions(
     ctx: click.Context,
     everything: bool = False,
 ) -> None:
-    """List contradictions, oldest first: the open ones, or all."""
+    """List contradictions, oldest first: the open ones, or all.
+
+    For example: agentmem contradictions list --all
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradictions(open_only=not everything, **whose_of(ctx))
@@ -416,7 +435,10 @@ def show(
     ctx: click.Context,
     id: str,  # noqa: A002  # as it is shown
 ) -> None:
-    """Show one contradiction with both memories."""
+    """Show one contradiction with both memories.
+
+    For example: agentmem contradictions show 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradiction(id, **whose_of(ctx))
@@ -437,7 +459,10 @@ def resolve(
     text: str = "",
     note: str = "",
 ) -> None:
-    """Say which memory is true; the other one is superseded, and kept."""
+    """Say which memory is true; the other one is superseded, and kept.
+
+    For example: agentmem contradictions resolve 9e2ab146 b_wins
+    """
     from agentmem.living.plans import Resolution
 
     at = screen_of(ctx)
@@ -481,6 +506,8 @@ def merge(
 
     What both have is kept once, B stays as it is, and where they disagree it
     is said what was done.
+
+    For example: agentmem merge memory.db laptop.db
     """
     at = screen_of(ctx)
     files = [Path(name).is_file() for name in (a, b)]

@@ -19,6 +19,7 @@ from agentmem.cli.common import (
     argument,
     common_of,
     confirm,
+    did_you_mean,
     history_path,
     one_line,
     open_memory,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
 
 
-if TYPE_CHECKING:
-    pass
+KINDS = ("fact", "episode", "task", "workflow", "pattern", "message", "page", "preference")
+"""The kinds that mean something here; any other word may be one too."""
 
 
 def register(app: click.Group) -> None:
@@ -89,7 +90,10 @@ def add(
     metadata: tuple[str, ...] = (),
     visibility: str = "private",
 ) -> None:
-    """Remember a text. The same text again adds nothing."""
+    """Remember a text. The same text again adds nothing.
+
+    For example: agentmem add Alice prefers Python for scripts
+    """
     at = screen_of(ctx)
     said = read_text(join(text)).strip()
     if not said:
@@ -106,6 +110,8 @@ def add(
         return
     for item in added.items:
         at.print(f"{'Added' if item.event == 'ADD' else 'Already there'}: {item.id}")
+    if kind not in KINDS and (near := did_you_mean(kind, KINDS)):
+        at.note(f"Note: {one_line(kind)} is a kind of your own.{near}")
     note_problems(at, added.degradations)
 
 
@@ -134,7 +140,10 @@ def search(
     since: str | None = None,
     until: str | None = None,
 ) -> None:
-    """Find the memories that answer a query, best first. Exits with 5 when there are none."""
+    """Find the memories that answer a query, best first. Exits with 5 when there are none.
+
+    For example: agentmem search which language does Alice like --limit 3
+    """
 
     at = screen_of(ctx)
     asked = read_text(join(query), name="query")
@@ -147,7 +156,7 @@ def search(
             **whose_of(ctx),
         )  # fmt: skip
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory)
+        hint = "" if found else missing(ctx, memory, kind)
     if at.json:
         at.document(
             {
@@ -160,7 +169,7 @@ def search(
         for number, hit in enumerate(found, start=1):
             at.print(hit_lines(at, number, hit, now=now))
         if not found:
-            at.note(f"Nothing found{hint}.")
+            at.note(f"Nothing found{hint}")
         note_problems(at, found.degradations)
     if not found:
         raise click.exceptions.Exit(NOTHING_FOUND)
@@ -185,7 +194,10 @@ def list_memories(
     limit: int = 20,
     superseded: bool = False,
 ) -> None:
-    """List memories, newest first."""
+    """List memories, newest first.
+
+    For example: agentmem list --kind fact --limit 20
+    """
     from agentmem.base.checks import require_count
     from agentmem.base.types import memory_to_dict
 
@@ -197,19 +209,22 @@ def list_memories(
         )
         more = len(found) == most
         now = memory.clock.now()
-        hint = "" if found else missing(ctx, memory)
+        hint = "" if found else missing(ctx, memory, kind)
     if at.json:
         at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
         return
     at.print(list_lines(at, found, now=now), end="\n" if found else "")
     if not found:
-        at.note(f"There are no memories{hint}.")
+        at.note(f"There are no memories{hint}")
     elif more and at.on_terminal:
         at.note(f"The newest {most:,}; --limit shows more.")
 
 
 def users(ctx: click.Context) -> None:
-    """List whose memories there are in the whole store."""
+    """List whose memories there are in the whole store.
+
+    For example: agentmem users
+    """
     from agentmem.cli.common import one_line
 
     at = screen_of(ctx)
@@ -241,7 +256,10 @@ def get(
     text: bool = False,
     out: str | None = None,
 ) -> None:
-    """Show one memory, or write a tool result's exact bytes to a file."""
+    """Show one memory, or write a tool result's exact bytes to a file.
+
+    For example: agentmem get 9e2ab146
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -312,7 +330,10 @@ def update(
     title: str | None = None,
     metadata: tuple[str, ...] = (),
 ) -> None:
-    """Change what a memory says; what it said before stays in its history."""
+    """Change what a memory says; what it said before stays in its history.
+
+    For example: agentmem update 9e2ab146 Alice prefers Go for scripts
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -341,7 +362,10 @@ def update(
 
 @argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
 def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
-    """Show what a memory said before each change, oldest first, and what it says now."""
+    """Show what a memory said before each change, oldest first, and what it says now.
+
+    For example: agentmem history 9e2ab146
+    """
     from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
@@ -403,18 +427,23 @@ def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None
         at.note(f"Note: {one_line(problem)}")
 
 
-def missing(ctx: click.Context, memory: MemoryManager) -> str:
-    """Why an answer is empty: there is no store at all, or all that is there is others'."""
+def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()) -> str:
+    """Why an answer is empty: no store at all, no such kind in it, or all of it is others'."""
     from agentmem.cli.common import one_line
 
     path = common_of(ctx).path
     if path is not None and not path.exists():
-        return f": there is no store at {one_line(str(path))} yet"
+        return f": there is no store at {one_line(str(path))} yet."
+    there = memory.store.upkeep.stats().kinds
+    for kind in kinds:
+        if there and kind not in (*there, *KINDS):
+            near = did_you_mean(kind, {*there, *KINDS}) or f" There are: {', '.join(there)}."
+            return f" of the kind {one_line(kind)}. {one_line(near)}"
     others = sum(memory.users().values())
     if not others or memory.get_all(limit=1, **whose_of(ctx)):
-        return ""
+        return "."
     are = "memory here is" if others == 1 else "memories here are"
-    return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)"
+    return f": the {others:,} {are} of others; say whose with --user (`agentmem users` lists them)."
 
 
 # ----------------------------------------------------------------------------
@@ -429,7 +458,10 @@ def missing(ctx: click.Context, memory: MemoryManager) -> str:
 def delete(
     ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
 ) -> None:
-    """Take memories out of every read. They are kept until they are erased."""
+    """Take memories out of every read. They are kept until they are erased.
+
+    For example: agentmem delete 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = choose(ctx, memory, ids, every=every)
@@ -453,7 +485,10 @@ def delete(
 def erase(
     ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
 ) -> None:
-    """Remove memories, deleted ones too, so that their bytes are in no file of the store."""
+    """Remove memories, deleted ones too, so that their bytes are in no file of the store.
+
+    For example: agentmem erase --user ana --all
+    """
 
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
@@ -533,9 +568,8 @@ def counted(
         )
         count = memory.store.count(selection)
         owner = common_of(ctx).user
-        every = f"all {count:,} " if count != 1 else "the one "
         name = f" of {owner}" if owner else ""
-        return f"{every}{'memory' if count == 1 else 'memories'}{name}"
+        return f"{'the' if count == 1 else 'all'} {many(count, 'memory')}{name}"
     return "this memory" if len(meant) == 1 else f"these {len(meant):,} memories"
 
 
@@ -564,13 +598,19 @@ def shown_text(memory: MemoryManager, ctx: click.Context, memory_id: str) -> str
 
 
 def all_or_command(ctx: click.Context) -> None:
-    """Show and change what users told about themselves; alone it lists."""
+    """Show and change what users told about themselves; alone it lists.
+
+    For example: agentmem prefs list --user ana
+    """
     if ctx.invoked_subcommand is None:
         list_preferences(ctx)
 
 
 def list_preferences(ctx: click.Context) -> None:
-    """List the preferences that hold now, newest first."""
+    """List the preferences that hold now, newest first.
+
+    For example: agentmem prefs list --user ana
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.preferences.get_all(**whose_of(ctx))
@@ -590,7 +630,10 @@ def preferring_add(
     text: tuple[str, ...] = (),
     type: str | None = None,  # noqa: A002  # as it is typed
 ) -> None:
-    """Keep a preference; a newer one about the same thing takes the older one's place."""
+    """Keep a preference; a newer one about the same thing takes the older one's place.
+
+    For example: agentmem prefs add --user ana I prefer short answers
+    """
     at = screen_of(ctx)
     said = read_text(" ".join(text) if text else None)
     with open_memory(ctx) as memory:
@@ -611,7 +654,10 @@ def remove(
     id: str,  # noqa: A002  # as it is shown
     undo: bool = False,
 ) -> None:
-    """Take one preference back."""
+    """Take one preference back.
+
+    For example: agentmem prefs remove 9e2ab146
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = resolve_id(memory, id, whose_of(ctx))
@@ -633,11 +679,14 @@ def clear(
     ctx: click.Context,
     yes: bool = False,
 ) -> None:
-    """Take every preference of this user back."""
+    """Take every preference of this user back.
+
+    For example: agentmem prefs clear --user ana
+    """
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         known = len(memory.preferences.get_all(**whose_of(ctx)))
-        confirm(at, f"Take back {known:,} preferences?", yes=yes)
+        confirm(at, f"Take back {many(known, 'preference')}?", yes=yes)
         count = memory.preferences.clear(**whose_of(ctx))
     if at.json:
         at.document({"removed": count})

@@ -17,6 +17,7 @@ from agentmem.cli.common import (
     FAILED,
     Screen,
     argument,
+    ask_for_folder,
     close_quietly,
     common_of,
     confirm,
@@ -25,6 +26,7 @@ from agentmem.cli.common import (
     screen_of,
     whose_of,
 )
+from agentmem.inspector.layout import many
 from agentmem.stores.open_files import new_bytes
 from agentmem.stores.rows import is_dsn
 
@@ -64,6 +66,8 @@ def export(
 
     From a damaged store all that can be read is written; what is missing is
     said, and the exit code is 4.
+
+    For example: agentmem export memories.jsonl --user ana
     """
     at = screen_of(ctx)
     if file in STDOUT:
@@ -133,6 +137,8 @@ def import_memories(
     move a whole store, add --as-exported. What is there already is skipped.
     When a line of `export` cannot be read nothing is imported, unless such
     lines are to be skipped. ChatGPT and Claude exports may be the zip file.
+
+    For example: agentmem import memories.jsonl --user ana
     """
     from agentmem.sources.imports.load import is_ours
 
@@ -184,6 +190,7 @@ def backup(ctx: click.Context, file: str) -> None:
     For example: agentmem backup memory-monday.db
     """
     at = screen_of(ctx)
+    ask_for_folder(ctx, Path(file).parent, name="FILE")
     with open_memory(ctx) as memory:
         memory.upkeep.backup(file)
     if at.json:
@@ -276,8 +283,8 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
         return
     rows = sum(done.counts.values())
     at.print(
-        f"Copied {done.counts['memories']:,} memories, {rows:,} rows in {len(PARTS)} parts; "
-        "both sides were read and are the same."
+        f"Copied {many(done.counts['memories'], 'memory')}, {many(rows, 'row')} in "
+        f"{len(PARTS)} parts; both sides were read and are the same."
     )
 
 

@@ -66,6 +66,8 @@ def serve(
 
     The first start makes an admin's token and shows it once. Ctrl-C stops it:
     what is under way ends, and what waits in the queue is kept.
+
+    For example: agentmem serve --port 8080 --open
     """
     from agentmem.server.run import Served, listen
     from agentmem.server.run import serve as run
@@ -146,13 +148,18 @@ def token(ctx: click.Context) -> None:
 
     A token is shown once and kept as a digest. It fixes whose memory it opens
     (`--user`, `--project`, `--agent`), or is an admin's, who may name anybody.
+
+    For example: agentmem token make --user ana
     """
 
 
 @click.option("--admin", is_flag=True, help="May name anybody, and look after the store.")
 @click.option("--name", default="", metavar="TEXT", help="What to call it in the list.")
 def make(ctx: click.Context, *, admin: bool, name: str) -> None:
-    """Make a token for `--user`, `--project`, `--agent`, or for an admin, and show it once."""
+    """Make a token for `--user`, `--project`, `--agent`, or for an admin, and show it once.
+
+    For example: agentmem token make --user ana --name laptop
+    """
     from agentmem.server.tokens import Tokens
 
     at = screen_of(ctx)
@@ -168,7 +175,10 @@ def make(ctx: click.Context, *, admin: bool, name: str) -> None:
 
 
 def list_tokens(ctx: click.Context) -> None:
-    """List the tokens that open something; none of them can be read again."""
+    """List the tokens that open something; none of them can be read again.
+
+    For example: agentmem token list
+    """
     from agentmem.server.tokens import Tokens
 
     at = screen_of(ctx)
@@ -188,7 +198,10 @@ def list_tokens(ctx: click.Context) -> None:
 
 @argument("token_id", metavar="ID", help="Its id, as the list shows it; or the token itself.")
 def revoke(ctx: click.Context, *, token_id: str) -> None:
-    """Let a token open nothing from now on, in running servers too."""
+    """Let a token open nothing from now on, in running servers too.
+
+    For example: agentmem token revoke 9e2ab146
+    """
     from agentmem.server.tokens import PREFIX, Tokens
 
     at = screen_of(ctx)

@@ -12,6 +12,7 @@ from agentmem.base.checks import require_count
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.inspector.look import store_option
+from agentmem.living.plans import read_note
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
 from agentmem.text.secrets import available, find_personal, find_secrets, mask_secrets, mask_spans
@@ -246,10 +247,17 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
                 Example(
                     id=link.first_id,
                     shown=f"against {link.second_id}",
-                    note=_masked_text(link.note or link.relation),
+                    note=_masked_text(_reason(link.note) or link.relation),
                     user=reader.user_id,
                 )
             )
+
+
+def _reason(note: str) -> str:
+    """Why two memories cannot both be true, in words; a note somebody else wrote is just text."""
+    fields = read_note(note)
+    said = fields.get("reason") or fields.get("note") or ""
+    return said if isinstance(said, str) else ""
 
 
 def _remedy(name: Trouble, found: _Found, store: str) -> str:

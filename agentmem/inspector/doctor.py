@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from agentmem.base.config import EXTRACTIVE
 from agentmem.base.errors import AgentMemError, StoreCorrupt
+from agentmem.inspector.layout import many
 from agentmem.inspector.look import store_option, trace_of
 from agentmem.search.embedders.base import DEFAULT
 from agentmem.text.clean import clean_line
@@ -257,7 +258,7 @@ def _store(memory: MemoryManager) -> Iterator[Check]:
     report = memory.store.upkeep.verify()
     stats = memory.store.upkeep.stats()
     if report.ok:
-        found = f"{stats.chunks:,} memories, {stats.bytes / 1e6:,.1f} MB, schema "
+        found = f"{many(stats.chunks, 'memory')}, {stats.bytes / 1e6:,.1f} MB, schema "
         found += f"{stats.schema_version}, every row and page checked; {stats.location}"
         if memory.path is not None and not memory.path.exists():
             found = f"{memory.path} is not there yet; the first write makes it"
@@ -364,7 +365,7 @@ def _index(memory: MemoryManager) -> Iterator[Check]:
             remedy=_call(memory, "upkeep.sync"),
         )
         return
-    rows = f"{index.rows:,} rows, in step with write {now:,}"
+    rows = f"{many(index.rows, 'row')}, in step with write {now:,}"
     if index.saved_seq is None or now - index.saved_seq <= _FEW_WRITES:
         yield Check(name="index", state="ok", found=rows)
     else:
@@ -419,13 +420,13 @@ def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:
         yield Check(
             name="degradations",
             state="ok",
-            found=f"none in {len(recent):,} contexts of the last 24 hours",
+            found=f"none in {many(len(recent), 'context')} of the last 24 hours",
         )
         return
     yield Check(
         name="degradations",
         state="warn",
-        found=f"{len(hurt):,} of {len(recent):,} contexts of the last 24 hours; the newest: "
+        found=f"{len(hurt):,} of {many(len(recent), 'context')} of the last 24 hours; the newest: "
         f"{hurt[-1].degradations[0]}",
         remedy=f"agentmem explain{store_option(memory)} {hurt[-1].id}",
     )

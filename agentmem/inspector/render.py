@@ -183,7 +183,10 @@ def render_replay(replayed: Replay, *, width: int = 80, pen: Pen | None = None) 
         )
     kept = sum(one.decision != "dropped" for one in replayed.looked_at)
     was = len(replayed.snapshot.kept)
-    lines += ["", f"{was:,} → {kept:,} items, {replayed.knowledge_tokens:,} tokens of knowledge."]
+    lines += [
+        "",
+        f"{was:,} → {many(kept, 'item')}, {replayed.knowledge_tokens:,} tokens of knowledge.",
+    ]
     for text in replayed.notes:
         lines += _marked("!", text, pen, width, "warn")
     return "\n".join(lines)
@@ -203,7 +206,7 @@ def render_event(event: Event, *, width: int = 80, pen: Pen | None = None) -> st
         snapshot.scope.user_id or "—",
         snapshot.model or "—",
         f"{snapshot.estimated_tokens:,} tokens {full}".strip(),
-        "1 memory" if len(known) == 1 else f"{len(known):,} memories",
+        many(len(known), "memory"),
     ]
     if snapshot.cached:
         said.append("cached")
@@ -415,7 +418,8 @@ def _score(looked: Looked | None) -> str:
 def _name(looked: Looked | None) -> str:
     if looked is None:
         return ""
-    return clean_line(looked.title or looked.text, limit_characters=120)
+    title = clean_line(looked.title, limit_characters=40)
+    return clean_line(f"{title}: {looked.text}" if title else looked.text, limit_characters=120)
 
 
 def _origin(looked: Looked) -> str:
@@ -648,7 +652,7 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
 def render_audit(report: AuditReport, *, width: int = 80, pen: Pen | None = None) -> str:
     """Every sort of trouble with its count, some memories that have it, and what to do."""
     pen, width = pen or Pen(), max(LEAST_WIDTH, width)
-    lines = heading(pen, "Audit", f"{report.memories:,} memories", width=width)
+    lines = heading(pen, "Audit", many(report.memories, "memory"), width=width)
     for finding in report.findings:
         style: Style = "good" if not finding.count else "warn"
         count = pen.paint(f"{finding.count:>6,}", style)

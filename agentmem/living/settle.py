@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.base.checks import require_choice, require_text
-from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
-from agentmem.living.consolidate import Planner, revision_of
+from agentmem.living.consolidate import TRIES, Planner, revision_of
 from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
 from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
@@ -177,6 +178,8 @@ def held_at(facts: Iterable[Memory], moment: datetime) -> Memory | None:
     return None
 
 
+_log = logging.getLogger(__name__)
+
 JUDGE = "judge"
 RESOLVE = "resolve"
 CANDIDATES = 8
@@ -314,7 +317,8 @@ class Settler:
     def judge_new(self, scope: Scope) -> ConsolidationPlan:
         """Compare what came since the last time with what it may contradict; gives what was done.
 
-        It may be called again and again: only new memories are looked at.
+        It may be called again and again: only new memories are looked at. When somebody
+        else writes meanwhile, they are read and compared anew.
         """
         store = self._memory.store
         mark = mark_of(scope)
@@ -327,7 +331,14 @@ class Settler:
             if change.operation in ("put", "update")
             for row in range(max(change.first, change.last - MOST_LOOKED_AT), change.last + 1)
         }
-        plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
+        for attempt in range(TRIES):
+            try:
+                plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
+                break
+            except ChangedMeanwhile as error:
+                if attempt == TRIES - 1:
+                    raise
+                _log.info("Comparing what is new again: %s", error)
         if seen != str(now_at):
             store.settings.set(mark, str(now_at))
         return plan

@@ -139,14 +139,14 @@ class PostgresSearch:
             yield key, keys[order], cosines[order]
 
     def has_cold(self) -> bool:
-        return bool(
-            self._database.read(
-                lambda t: t.all(
-                    f"SELECT 1 FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own numbers
-                    "LIMIT 1"
-                )
+        # The order lets the server use the index of those rows, which is mostly empty.
+        found = self._database.read(
+            lambda t: t.one(
+                f"SELECT owner FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own numbers
+                "ORDER BY owner LIMIT 1"
             )
         )
+        return found is not None
 
     def take_gaps(self, embedder: EmbedderId) -> bool:
         """Whoever writes a row without a vector makes the vector: nothing is noticed here."""
@@ -188,6 +188,7 @@ class _Question:
         self._flags = f"{{}}.flags & {mask} = {COLD if asked.cold else 0}"
         self._values: dict[str, Any] = {}
         self._narrowed = ""
+        self._told: dict[int, float] = {}  # cosines of the rows that the vector leg looked at
         if _is_narrowed(selection):
             conditions = Conditions(transaction, selection)
             self._owners = conditions.owners
@@ -274,14 +275,11 @@ class _Question:
         values = {**self._values, "embedder": number, "vector": _written(wanted)}
         if self._search.exactly(rows):
             found = self._transaction.all(
-                f"""SELECT e.row, e.half, e.wide FROM embeddings AS e WHERE {scope}
-                ORDER BY e.half <#> %(vector)s::halfvec({size}), e.row LIMIT %(most)s""",  # noqa: S608 # our own names
+                f"""(SELECT e.row, e.half, e.wide FROM embeddings AS e WHERE {scope}
+                ORDER BY e.half <#> %(vector)s::halfvec({size}), e.row LIMIT %(most)s)
+                UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e WHERE {scope}
+                AND e.half IS NULL)""",  # noqa: S608 # our own names
                 most=most + most // 2,
-                **values,
-            )
-            found += self._transaction.all(
-                f"SELECT e.row, e.half, e.wide FROM embeddings AS e WHERE {scope} "  # noqa: S608 # our own names
-                "AND e.half IS NULL",
                 **values,
             )
         else:
@@ -300,6 +298,7 @@ class _Question:
         unique = {row[0]: row for row in found}
         keys, vectors = to_matrix(list(unique.values()), size)
         cosines = vectors @ wanted
+        self._told = dict(zip(keys.tolist(), cosines.tolist(), strict=True))
         order = np.lexsort((keys, -cosines))[:most]
         return Leg(keys[order], cosines[order])
 
@@ -307,14 +306,17 @@ class _Question:
         self, embedder: EmbedderId, wanted: NDArray[np.float32], rows: Rows
     ) -> NDArray[np.float32]:
         """The cosine of each row, NaN for one without a vector."""
-        found = self._transaction.all(
-            "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "
-            "AND embedder = %(embedder)s AND row = ANY(%(rows)s) ORDER BY row",
-            embedder=embedder_number(embedder),
-            rows=rows.tolist(),
-        )
-        keys, vectors = to_matrix(found, embedder.dimensions)
-        told = dict(zip(keys.tolist(), (vectors @ wanted).tolist(), strict=True))
+        told = self._told
+        others = [row for row in rows.tolist() if row not in told]
+        if others:
+            found = self._transaction.all(
+                "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "
+                "AND embedder = %(embedder)s AND row = ANY(%(rows)s)",
+                embedder=embedder_number(embedder),
+                rows=others,
+            )
+            keys, vectors = to_matrix(found, embedder.dimensions)
+            told = told | dict(zip(keys.tolist(), (vectors @ wanted).tolist(), strict=True))
         return np.array([told.get(row, np.nan) for row in rows.tolist()], np.float32)
 
     def _indexed(self, rows: list[int]) -> IndexRows:
@@ -369,14 +371,12 @@ def _written(vector: NDArray[np.float32]) -> str:
 
 def _counts(indexed: IndexRows, at: Rows, terms: list[int]) -> NDArray[np.int64]:
     """How often each word of the question stands in each row."""
-    counts = np.zeros((len(at), len(terms)), np.int64)
     places = {term & 0xFFFF_FFFF_FFFF_FFFF: place for place, term in enumerate(terms)}
-    wanted = np.array(list(places), np.uint64)
-    offsets = indexed.term_offsets
-    for line, row in enumerate(at.tolist()):
-        held = slice(int(offsets[row]), int(offsets[row + 1]))
-        here = indexed.terms[held]
-        for spot in np.flatnonzero(np.isin(here, wanted)).tolist():
-            count = min(int(indexed.frequencies[held][spot]), COUNT_LIMIT)
-            counts[line, places[int(here[spot])]] = count
-    return counts
+    wanted = np.array(sorted(places), np.uint64)
+    columns = np.array([places[term] for term in sorted(places)], np.int64)
+    lines = np.repeat(np.arange(len(indexed.rows)), np.diff(indexed.term_offsets))
+    held = np.isin(indexed.terms, wanted)
+    counts = np.zeros((len(indexed.rows), len(terms)), np.int64)
+    spots = columns[np.searchsorted(wanted, indexed.terms[held])]
+    counts[lines[held], spots] = np.minimum(indexed.frequencies[held], COUNT_LIMIT)
+    return counts[at]

@@ -223,7 +223,7 @@ def care(memory: MemoryManager, asked: PageRequest) -> Values:
     The health reads the whole store, so the page comes first and asks for it then.
     """
     now = memory.clock.now()
-    checked = {"report": None, "week": None}
+    checked: dict[str, Any] = {"report": None, "week": None}
     if asked.text("check"):
         last = timedelta(days=7)
         checked = {

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import agentmem
 from agentmem.cli import app as cli_app
 from agentmem.cli.app import render_manual
-from agentmem.cli.common import Common, history_path
+from agentmem.cli.chat import source_lines
+from agentmem.cli.common import Common, history_path, make_screen
+from agentmem.prompt.cite import Citation
 from tests.unit.cli_running import ROOT, Cli, start
 
 EVIL = (
@@ -385,6 +389,26 @@ def test_a_pipe_gets_whole_ids_and_whole_texts(cli: Cli) -> None:
     assert text.strip() in line
 
 
+def test_a_folder_of_a_misspelt_store_is_not_made_unasked(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "mispelt" / "deep" / "memory.db"
+    for args in (("add", "Alice likes tea"), ("learn", "I use vim."), ("index", str(tmp_path))):
+        ran = cli(*args, "--store", str(store), "--json")
+        assert ran.code == 2
+        assert "--store is in a folder that is not there" in ran.error["message"]
+        assert "--yes" in ran.error["remedy"]
+    assert cli("list", "--store", str(store)).code == 0
+    assert not (tmp_path / "mispelt").exists()
+    assert cli("add", "Alice likes tea", "--store", str(store), "--yes").code == 0
+    assert cli("--store", str(store), "add", "Bob likes tea").code == 0
+    assert "Bob" in cli("list", "--store", str(store)).out
+    cli.add("Alice likes tea")
+    written = tmp_path / "backups" / "monday.db"
+    assert "FILE is in a folder that is not there" in cli("backup", str(written)).err
+    assert not written.parent.exists()
+    assert cli("backup", str(written), "--yes").code == 0
+    assert written.exists()
+
+
 def test_options_count_before_and_after_the_name(cli: Cli, tmp_path: Path) -> None:
     cli.add("alpha", "--user", "alice")
     store = ("--store", str(tmp_path / "empty.db"))
@@ -460,6 +484,61 @@ def test_every_command_has_help_and_the_shared_options(cli: Cli) -> None:
     assert cli("prefs", "add", "--help").code == 0
     top = cli("-h").out
     assert all(listed.help in " ".join(top.split()) for listed in cli_app.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("list", "--limit", "-1"), "--limit is below 0"),
+        (("search", "x", "--limit", "-1"), "--limit is "),
+        (("inspect", "--top-k", "-1"), "--top-k is "),
+        (("add", "x", "--importance", "7"), "--importance is "),
+        (("add", "x", "--user", "a\udc80"), "--user "),
+        (("search", "x", "--mode", "magic"), "--mode is "),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_errors_speak_of_the_flag_that_was_typed(
+    cli: Cli, args: tuple[str, ...], said: str
+) -> None:
+    ran = cli(*args)
+    assert ran.code == 2
+    assert said in ran.err
+    assert said in cli(*args, "--json").error["message"]
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("serach", "x"), "search"),
+        (("search", "x", "--limt", "3"), "--limit"),
+        (("search", "x", "--usr", "ana"), "--user"),
+        (("search", "x", "--top-k", "3"), "--limit"),
+        (("prefs", "remov", "x"), "remove"),
+        (("--stor", "x", "list"), "--store"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_misspelt_command_or_flag_is_asked_back(
+    cli: Cli, args: tuple[str, ...], meant: str
+) -> None:
+    ran = cli(*args)
+    assert ran.code == 2
+    assert f"Did you mean {meant}" in ran.err
+
+
+def test_every_help_page_has_an_example(cli: Cli) -> None:
+    root = cli_app.command()
+    for listed in cli_app.COMMANDS:
+        command = root.get_command(None, listed.name)
+        pages = [(listed.name,)] + [(listed.name, inner) for inner in _inner(command)]
+        for page in pages:
+            assert f"For example: agentmem {listed.name}" in " ".join(cli(*page, "-h").out.split())
+    assert "For example: agentmem" in cli("--help").out
+
+
+def _inner(command: Any) -> list[str]:
+    return list(getattr(command, "commands", {}))
 
 
 def test_version(cli: Cli) -> None:
@@ -559,6 +638,61 @@ def test_a_folder_is_indexed_and_gone_files_are_pruned(cli: Cli, tmp_path: Path)
     forgotten = "Forgotten: 1 chunk of 1 file that is gone\n"
     assert cli("index", str(notes), "--prune").out.endswith(forgotten)
     assert cli("search", "beta cancelled").code == 5
+
+
+def test_what_a_folder_is_indexed_without_is_counted_by_reason(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (notes / "node_modules").mkdir(parents=True)
+    (notes / "a.md").write_text("The alpha launch is on Tuesday.\n")
+    for name in ("b.bin", "c.bin"):
+        (notes / name).write_bytes(bytes(range(256)))
+    said = cli("index", str(notes)).err
+    assert said == "skipped, is not text: 2\nskipped, holds installed packages: 1\n"
+    counts = cli("index", str(notes), "--json").json["skipped_by_reason"]
+    assert counts == {"is not text": 2, "holds installed packages": 1}
+
+
+def test_a_bar_says_how_long_it_will_take(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("The alpha launch is on Tuesday.\n")
+    assert re.search(r"\d:\d\d:\d\d|-:--:--", cli("index", str(notes), columns=100).err)
+
+
+def test_chunks_of_one_page_are_told_apart_by_what_they_say() -> None:
+    at = make_screen()
+    shown = [
+        Citation(index=n, title="Notes", url="file:///n.md", source="memory", quote=q)
+        for n, q in enumerate(("The launch is on Tuesday.", "Beta is cancelled."), 1)
+    ]
+    lines = source_lines(at, shown)
+    assert lines[0].startswith("[1] Notes: The launch is on Tuesday. (")
+    assert lines[2].startswith("[2] Notes: Beta is cancelled. (")
+
+
+def test_a_misspelt_kind_is_asked_back(cli: Cli) -> None:
+    assert cli("add", "Alice likes tea", "--kind", "fcat").err == (
+        "Note: fcat is a kind of your own. Did you mean fact?\n"
+    )
+    assert cli("add", "Bob likes tea", "--kind", "recipe").err == ""
+    for args in (("list",), ("search", "tea")):
+        said = cli(*args, "--kind", "recipy").err
+        assert said.endswith(" of the kind recipy. Did you mean recipe?\n")
+        assert "There are: " in cli(*args, "--kind", "zzz").err
+
+
+def test_one_of_a_thing_is_never_called_by_its_plural(cli: Cli) -> None:
+    cli.add("Alice likes tea")
+    said = [
+        cli(*args)
+        for args in (("audit",), ("doctor",), ("stats",), ("consolidate",), ("users",), ("list",),
+                     ("predict", "tea"), ("assemble", "tea"), ("inspect", "-q", "tea"))
+    ]  # fmt: skip
+    wrong = re.compile(
+        r"(?<![\d,.])1 (memories|contexts|files|chunks|users|times|items|jobs|lines)\b"
+    )
+    for ran in said:
+        assert not wrong.search(ran.out + ran.err), ran.out
 
 
 def test_indexes_are_saved_after_a_large_folder(

@@ -172,6 +172,17 @@ def test_a_person_is_asked_before_something_is_destroyed(cli: Cli) -> None:
     assert cli("get", memory_id).code == 3
 
 
+def test_a_person_is_asked_before_a_folder_is_made(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "new" / "memory.db"
+    for answer, code in (("n\n", 1), ("y\n", 0)):
+        terminal = Terminal(cli.store, "--store", str(store), "add", "alpha beta")
+        terminal.wait_for("Make it? [y/N]")
+        assert not store.parent.exists()
+        terminal.type(answer)
+        assert terminal.end() == code
+        assert store.exists() == (code == 0)
+
+
 def test_ctrl_c_at_a_question_changes_nothing(cli: Cli) -> None:
     memory_id = cli.add("alpha beta")
     terminal = Terminal(cli.store, "erase", memory_id)

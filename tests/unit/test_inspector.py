@@ -306,6 +306,7 @@ def test_the_audit_finds_each_sort_of_trouble(memory: MemoryManager, clock: Manu
     for hidden in ("AKIAIOSFODNN7EXAMPLE", "ann@example.com", "1234567"):
         assert hidden not in text
         assert hidden not in repr(to_json("audit", report))
+    assert "{" not in text, "why two memories contradict each other is said in words"
     assert all(finding.remedy.startswith("agentmem ") for finding in report.findings)
     assert report.memories == audit(memory, now=clock.now(), scope=ANN).memories
     assert audit(memory, now=clock.now(), scope=Scope(user_id="bob")).clean

@@ -14,6 +14,7 @@ import pytest
 from agentmem import Episode
 from agentmem.base.config import LoopConfig
 from agentmem.base.types import Scope
+from agentmem.living.consolidate import revision_of
 from agentmem.living.settle import Settler
 from agentmem.memory.manager import MemoryManager
 from agentmem.stores.protocol import Store
@@ -99,6 +100,27 @@ def test_what_was_learned_speaks_for_the_message_it_is_from(memory: MemoryManage
     say(memory, "Lunch?")
     assert found(memory) == []
     assert [m.text for m in memory.get_all(user_id="ann", kinds=["fact"])] == [PORTS[1]]
+
+
+def test_what_goes_while_it_is_compared_is_compared_again_without_a_warning(
+    memory: MemoryManager, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = "The staging server runs on port 7070."
+    first, *_ = memory.add(PORTS[0], user_id="ann").ids
+    gone: list[str] = []
+
+    def delete_first(*given: Any, **more: Any) -> Any:
+        if not gone:
+            gone.append(first)
+            memory.erase(first, user_id="ann")
+        return revision_of(*given, **more)
+
+    monkeypatch.setattr("agentmem.living.settle.revision_of", delete_first)
+    for text in (PORTS[1], kept):
+        memory.add(text, user_id="ann")
+    assert found(memory) == [(PORTS[1], kept)]
+    assert gone == [first]
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
 
 
 def test_preferences_are_compared_too(memory: MemoryManager) -> None:

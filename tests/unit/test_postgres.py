@@ -439,6 +439,39 @@ def test_what_many_say_at_once_is_kept_once(store: PostgresStore) -> None:
     assert store.count(ALL) == 1
 
 
+def test_an_owner_whom_another_worker_erased_can_be_written_again(store: PostgresStore) -> None:
+    """The number of an owner is remembered between transactions; the one it gets next is new."""
+    store.put([entry("a")])
+    store.put([entry("b")])
+    with postgres_store(store.database.tenant) as other:
+        other.erase_all(Selection(reader=ANN), at=NOW)
+        assert store.put_new([entry("c")], same=lambda m: m.id) == ("c",)
+        other.erase_all(Selection(reader=ANN), at=NOW)
+        other.put([entry("d", "the same words")])
+        said = [entry("e", "the same words")]
+        assert store.put_new(said, same=lambda m: m.content_hash) == ("d",)
+        store.jobs.enqueue("x", {}, scope=ANN, at=NOW)
+        assert [one.id for one in other.scan(ALL)] == ["d"]
+    assert store.upkeep.verify().problems == ()
+
+
+def test_one_memory_is_added_in_few_round_trips(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put([entry("a")])
+    store.put([entry("b")])
+    sent: list[str] = []
+    real = Transaction._execute
+
+    def execute(self: Transaction, statement: str, values: dict[str, Any]) -> Any:
+        sent.append(statement)
+        return real(self, statement, values)
+
+    monkeypatch.setattr(Transaction, "_execute", execute)
+    store.put_new([entry("c")], same=lambda m: m.id)
+    assert len(sent) == 3  # who has it; the row; its words, its vector and the number of the change
+
+
 def test_learned_state_that_many_update_at_once_is_kept_of_all(store: PostgresStore) -> None:
     def count() -> str | None:
         return store.settings.update("n", lambda was: str(int(was or 0) + 1))

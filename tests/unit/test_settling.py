@@ -257,7 +257,7 @@ def test_the_commands_do_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done = run("contradictions", "resolve", name, "b-wins", "--note", "ok", "--json", *ann)
     assert done.json["state"] == "b_wins"
     undo = done.json["journal_id"]
-    assert "1 relations" in run("consolidate", "--undo", undo[-12:], *ann).out
+    assert "and 1 relation are back" in run("consolidate", "--undo", undo[-12:], *ann).out
     planned = run("consolidate", "--dry-run", "--json", *ann).json
     assert planned["dry_run"] is True
     made = run("consolidate", "--json", *ann).json

@@ -158,6 +158,50 @@ def test_a_read_only_tool_is_asked_once() -> None:
     assert times == [1, 1, 1]
 
 
+def test_a_pure_tool_is_answered_from_what_an_earlier_turn_kept() -> None:
+    times: list[int] = []
+
+    def table(n: int, loud: bool = False) -> str:
+        times.append(n)
+        if n < 0:
+            raise ValueError("negative")
+        return "".join(f"{n} x {k} = {n * k}\n" for k in range(n))
+
+    kept = working()
+    tool = as_tool(table, pure=True)
+    for n in (3, 300):
+        (first,) = run(ToolRunner([tool], kept), call("table", {"n": n}))
+        (again,) = run(ToolRunner([tool], kept), call("table", {"n": n}, "c2"))
+        assert (first.executed, again.executed, again.ok) == (True, False, True)
+        assert (again.result_id, again.content) == (first.result_id, first.content)
+        assert again.message["tool_call_id"] == "c2"
+    assert times == [3, 300]
+    run(ToolRunner([tool], kept), call("table", {"n": 3, "loud": True}))
+    run(ToolRunner([table], kept), call("table", {"n": 3}))
+    for _ in range(2):
+        run(ToolRunner([tool], kept), call("table", {"n": -1}))
+    assert times == [3, 300, 3, 3, -1, -1], "other arguments, no pure tool, and failures run"
+    other = WorkingMemory(kept._manager, scope=Scope(user_id="bob"), count=estimate_tokens)
+    run(ToolRunner([tool], other), call("table", {"n": 3}))
+    assert times[6:] == [3], "nobody is answered from another's results"
+    kept.evict(max_bytes=0)
+    run(ToolRunner([tool], kept), call("table", {"n": 300}))
+    assert times[7:] == [300], "what was let go is asked again"
+
+
+def test_what_is_pure_can_be_said_in_three_ways() -> None:
+    def look(n: int) -> str:
+        return f"saw {n}"
+
+    assert not as_tool(look).pure
+    assert as_tool(look, pure=True).pure
+    written = {"type": "function", "function": {"name": "look"}, "call": look, "pure": True}
+    assert as_tool(written).pure
+    look.pure = True  # type: ignore[attr-defined]  # a mark on the function
+    assert as_tool(look).pure
+    assert not as_tool(look, pure=False).pure
+
+
 def test_calls_run_at_the_same_time() -> None:
     barrier = threading.Barrier(3, timeout=10)
 

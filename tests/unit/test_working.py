@@ -360,10 +360,31 @@ def test_eviction_spares_the_pinned_and_tells_what_is_gone() -> None:
     assert ids[2] not in [hit.memory.id for hit in memory.search("2", user_id="alice")]
     clock.advance(100)
     assert working.evict(max_age=timedelta(seconds=50)).ids == (ids[1],)
-    assert working.unpin(ids[0]).metadata.get("pinned") is None
+    assert working.unpin(ids[0]).metadata["pinned"] is False
     assert working.evict(max_age=50.0).ids == (ids[0],)
     with pytest.raises(InvalidNumber):
         working.evict(max_bytes=-1)
+
+
+def test_a_result_that_was_cited_or_read_back_in_two_turns_is_promoted() -> None:
+    memory = opened()
+    turns = [working_of(memory) for _ in range(3)]
+    ids = [turns[0].keep("grep", {"n": n}, LINES).id for n in range(4)]
+    cited, read, once, plain = ids
+    for turn in turns[:2]:
+        for _ in range(3):
+            turn.read(read)
+    for _ in range(3):
+        turns[0].read(once)
+    now = memory.clock.now()
+    memory.store.record_usage(ALICE, [cited], at=now, retrieved=1, cited=1)
+    memory.store.record_usage(ALICE, [plain], at=now, retrieved=1, ignored=1)
+    memory.store.record_usage(ALICE, [plain], at=now, retrieved=1, ignored=1)
+    assert {pointer.id for pointer in turns[2].pointers(2)} == {cited, read}
+    assert set(turns[2].evict(max_bytes=0).ids) == {once, plain}
+    turns[2].unpin(cited)
+    assert turns[2].evict(max_bytes=0).ids == (cited,)
+    assert turns[2].evict(max_age=0, at=now + timedelta(days=1)).ids == (read,)
 
 
 def test_pointers_name_large_results_newest_and_pinned_first(working: WorkingMemory) -> None:

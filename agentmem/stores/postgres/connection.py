@@ -12,8 +12,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,15 +53,14 @@ try:
 except ImportError:
     raise MissingExtra("psycopg", extra="postgres", purpose="A store in PostgreSQL") from None
 
-UniqueViolation = pg.UniqueViolation
-"""For who writes: a row of this key is there."""
-
 T = TypeVar("T")
 Row = tuple[Any, ...]
 _LOOK_SECONDS = 0.5
 MOST_TRIES = 8
 """A transaction that lost against another one is tried so often."""
 KEPT_CHANGES = 100_000
+MOST_OWNERS = 100_000
+"""The numbers of so many owners are remembered."""
 _RETRIED = (pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation)
 """A row that was referred to and is gone has a new number, or none: looked up again, it is right.
 """
@@ -115,10 +114,53 @@ class Transaction:
     numbers come in the order of the commits.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], tenant: str, owners: dict[bytes, int]
+    ) -> None:
         self._connection = connection
         self._tenant = tenant
         self._lines: list[tuple[Operation, int, int]] = []
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._owners = owners
+        self._made_owners = False
+
+    def owners(self, keys: Collection[bytes]) -> dict[bytes, int]:
+        """The numbers of those owners that have one. They are remembered from one transaction to
+        the next: who refers to an owner that is gone by then is tried again, without the memory.
+        """
+        unknown = [key for key in keys if key not in self._owners]
+        if not unknown:
+            return {key: self._owners[key] for key in keys}
+        found = self.all(
+            "SELECT key, owner FROM owners WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
+            keys=list(keys),
+        )
+        numbers = {bytes(key): int(owner) for key, owner in found}
+        if not self._made_owners:  # what this transaction made may never be committed
+            self._owners.update(numbers)
+        return numbers
+
+    def require_owners(self, numbers: Collection[int]) -> None:
+        """Try the transaction again if one of these owners is gone."""
+        wanted = set(numbers)
+        found = self.all(
+            "SELECT owner FROM owners WHERE tenant = %(tenant)s AND owner = ANY(%(numbers)s)",
+            numbers=list(wanted),
+        )
+        if len(found) < len(wanted):
+            raise pg.ForeignKeyViolation("an owner was erased meanwhile")
+
+    def make_owner(self, key: bytes, /, **columns: Any) -> None:
+        """Number an owner that has no number, unless somebody else just did."""
+        self._made_owners = True
+        self.run(
+            """INSERT INTO owners
+                (tenant, key, visibility, user_id, project_id, agent_id, run_id)
+            VALUES (%(tenant)s, %(key)s, %(visibility)s, %(user)s, %(project)s, %(agent)s, %(run)s)
+            ON CONFLICT (tenant, key) DO NOTHING""",
+            key=key,
+            **columns,
+        )
 
     def all(self, statement: str, /, **values: Any) -> list[Row]:
         """What a statement gives."""
@@ -133,23 +175,40 @@ class Transaction:
         """How many rows a statement touched."""
         return int(self._execute(statement, values).rowcount)
 
-    def insert(self, table: str, columns: Mapping[str, str], rows: Collection[Row], /) -> None:
-        """Add rows in one statement; `columns` has the type of each. (COPY knows no policies.)"""
+    def later(self, statement: str, /, **values: Any) -> None:
+        """Send a statement together with the next one; nothing is heard of it but its error."""
+        self._waiting.append((statement, values))
+
+    def insert(
+        self, table: str, columns: Mapping[str, str], rows: Collection[Row], /, *, ending: str = ""
+    ) -> list[Row]:
+        """Add rows in one statement; `columns` has the type of each. (COPY knows no policies.)
+
+        It is sent with the next statement, unless its `ending` says what it gives.
+        """
         if not rows:
-            return
-        taken = zip(*rows, strict=True)
-        arrays = {f"c{n}": list(column) for n, column in enumerate(taken)}
+            return []
+        arrays = {
+            f"c{n}": _written(column) if kind in _NUMBERS else list(column)
+            for n, (column, kind) in enumerate(
+                zip(zip(*rows, strict=True), columns.values(), strict=True)
+            )
+        }
         marks = [
             f"%(c{n})s::{'text' if kind == 'halfvec' else kind}[]"
             for n, kind in enumerate(columns.values())
         ]
         chosen = [f"{n}::halfvec" if kind == "halfvec" else n for n, kind in columns.items()]
         listed = ", ".join(columns)
-        self.run(
+        statement = (
             f"INSERT INTO {table} (tenant, {listed}) SELECT %(tenant)s, {', '.join(chosen)} "  # noqa: S608 # our own names
-            f"FROM unnest({', '.join(marks)}) AS new({listed})",
-            **arrays,
+            f"FROM unnest({', '.join(marks)}) WITH ORDINALITY AS new({listed}, nth) ORDER BY nth "
+            + ending
         )
+        if ending:
+            return self.all(statement, **arrays)
+        self.later(statement, **arrays)
+        return []
 
     def log(self, operation: Operation, rows: Collection[int]) -> None:
         """Tell indexes that `rows` changed; neighbouring rows make one line."""
@@ -192,11 +251,25 @@ class Transaction:
         """Number what was not numbered yet."""
         if self._lines:
             self.seq()
+        elif self._waiting:
+            self._execute(*self._waiting.pop())
 
     def _execute(self, statement: str, values: dict[str, Any]) -> psycopg.Cursor[Any]:
-        values["tenant"] = self._tenant
-        cursor = self._connection.cursor(binary=True)
-        return cursor.execute(statement, values)
+        sent, self._waiting = [*self._waiting, (statement, values)], []
+        together = len(sent) > 1 and psycopg.Pipeline.is_supported()
+        with self._connection.pipeline() if together else nullcontext():
+            for said, given in sent:
+                cursor = self._connection.cursor(binary=True)
+                cursor.execute(said, {**given, "tenant": self._tenant})
+        return cursor
+
+
+_NUMBERS = frozenset({"smallint", "integer", "bigint"})
+
+
+def _written(column: Sequence[int | None]) -> str:
+    """Numbers as the server reads an array of them; much sooner said than one by one."""
+    return f"{{{','.join(map(str, column)).replace('None', 'NULL')}}}"
 
 
 # ----------------------------------------------------------------------------
@@ -248,6 +321,7 @@ class PostgresDatabase:
         self._ready: _Ready | None = None
         self._replica: _Ready | None = None
         self._written: str | None = None
+        self._owners: dict[str, dict[bytes, int]] = {}
         self.closed = False
 
     # -- transactions -----------------------------------------------------------------
@@ -269,7 +343,7 @@ class PostgresDatabase:
             ready.pool.connection(timeout=self.busy_seconds) as connection,
         ):
             connection.execute(ready.begin.format(_READ))
-            yield Transaction(connection, self.tenant)
+            yield Transaction(connection, self.tenant, self._known_owners())
             connection.execute("COMMIT")
 
     def _tried(self, call: Callable[[Transaction], T], *, read: bool) -> T:
@@ -280,6 +354,7 @@ class PostgresDatabase:
                 return self._once(ready, call, read=read)
             except _RETRIED as error:
                 last: Exception = error
+                self._owners.clear()
             except _Stale as error:  # the pool held a connection that had ended meanwhile
                 last = error
                 self._let_go(ready)
@@ -293,6 +368,13 @@ class PostgresDatabase:
             f"Others changed the same rows of {self.where} {MOST_TRIES} times in a row.",
             remedy="Try again.",
         ) from last
+
+    def _known_owners(self) -> dict[bytes, int]:
+        """The numbers of owners, of this tenant, that were seen so far; not too many of them."""
+        known = self._owners.setdefault(self.tenant, {})
+        if len(known) > MOST_OWNERS:
+            known = self._owners[self.tenant] = {}
+        return known
 
     def _let_go(self, ready: _Ready) -> None:
         """Forget a pool whose connections ended; the next call sees whether anybody is there."""
@@ -331,7 +413,7 @@ class PostgresDatabase:
                 if connection.closed or connection.broken:
                     raise _Stale(str(error)) from error
                 raise
-            transaction = Transaction(connection, self.tenant)
+            transaction = Transaction(connection, self.tenant, self._known_owners())
             result = call(transaction)
             transaction.finish()
             self._commit(connection, read=read)

@@ -197,11 +197,8 @@ def owner_key(owner: Owner) -> bytes:
 
 
 def find_owner(transaction: Transaction, owner: Owner) -> int | None:
-    found = transaction.one(
-        "SELECT owner FROM owners WHERE tenant = %(tenant)s AND key = %(key)s",
-        key=owner_key(owner),
-    )
-    return None if found is None else int(found[0])
+    key = owner_key(owner)
+    return transaction.owners([key]).get(key)
 
 
 # ----------------------------------------------------------------------------
@@ -310,19 +307,28 @@ def select(
     """
     asked = Conditions(transaction, selection)
     most = f" LIMIT {int(limit)}" if asked.exact and limit is not None else ""
-    condition = f"{asked.sql} ORDER BY {order}{most}"
+    found = _chosen(transaction, asked, selection, f"{order}{most}", lock=lock)
+    return found if limit is None else found[:limit]
+
+
+def _chosen(
+    transaction: Transaction,
+    asked: Conditions,
+    selection: Selection,
+    order: str = "m.row",
+    *,
+    lock: bool = False,
+) -> list[StoredRow]:
+    condition = f"{asked.sql} ORDER BY {order}"
     found = find_where(transaction, condition, lock=lock, **asked.values)
-    if asked.exact:
-        return found
-    chosen = [one for one in found if matches(selection.where, one.memory)]
-    return chosen if limit is None else chosen[:limit]
+    return [one for one in found if asked.exact or matches(selection.where, one.memory)]
 
 
 def select_rows(transaction: Transaction, selection: Selection) -> list[int]:
     """The rows of a selection, ascending."""
     asked = Conditions(transaction, selection)
     if not asked.exact:
-        return [one.row for one in select(transaction, selection)]
+        return [one.row for one in _chosen(transaction, asked, selection)]
     found = transaction.all(
         f"SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s AND {asked.sql} ORDER BY 1",  # noqa: S608 # our own names
         **asked.values,
@@ -334,7 +340,7 @@ def count(transaction: Transaction, selection: Selection) -> int:
     """How many memories a selection chooses."""
     asked = Conditions(transaction, selection)
     if not asked.exact:
-        return len(select(transaction, selection))
+        return len(_chosen(transaction, asked, selection))
     found = transaction.one(
         f"SELECT count(*) FROM memories AS m WHERE m.tenant = %(tenant)s AND {asked.sql}",  # noqa: S608 # our own names
         **asked.values,

@@ -11,7 +11,7 @@ from typing import Any
 from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Transaction, UniqueViolation, digest
+from agentmem.stores.postgres.connection import Transaction, digest
 from agentmem.stores.postgres.reading import (
     COLUMNS,
     StoredRow,
@@ -79,12 +79,8 @@ def intern_owner(transaction: Transaction, owner: Owner) -> int:
     while found is None:
         visibility, scope = owner
         user, project, agent, run = scope_values(scope)
-        transaction.run(
-            """INSERT INTO owners
-                (tenant, key, visibility, user_id, project_id, agent_id, run_id)
-            VALUES (%(tenant)s, %(key)s, %(visibility)s, %(user)s, %(project)s, %(agent)s, %(run)s)
-            ON CONFLICT (tenant, key) DO NOTHING""",
-            key=owner_key(owner),
+        transaction.make_owner(
+            owner_key(owner),
             visibility=visibility,
             user=user,
             project=project,
@@ -126,21 +122,17 @@ def embedder_number(embedder: EmbedderId) -> int:
 def intern_embedder(transaction: Transaction, embedder: EmbedderId) -> int:
     """The number of this vector space, noted as one that the tenant uses."""
     number = embedder_number(embedder)
-    new = transaction.run(
-        """INSERT INTO embedders (tenant, embedder, name, version, dimensions)
-        VALUES (%(tenant)s, %(number)s, %(name)s, %(version)s, %(dimensions)s)
-        ON CONFLICT (tenant, embedder) DO NOTHING""",
+    transaction.later(
+        """WITH new AS (
+            INSERT INTO embedders (tenant, embedder, name, version, dimensions)
+            VALUES (%(tenant)s, %(number)s, %(name)s, %(version)s, %(dimensions)s)
+            ON CONFLICT (tenant, embedder) DO NOTHING RETURNING embedder, dimensions
+        ) SELECT index_vectors(embedder, dimensions) FROM new""",
         number=number,
         name=embedder.name,
         version=embedder.version,
         dimensions=embedder.dimensions,
     )
-    if new:
-        transaction.run(
-            "SELECT index_vectors(%(number)s, %(dimensions)s)",
-            number=number,
-            dimensions=embedder.dimensions,
-        )
     return number
 
 
@@ -159,11 +151,8 @@ class _Names:
     def look_up(self, memories: Iterable[Memory]) -> None:
         """Find the owners of many memories at once; those who are new are made one by one."""
         wanted = {owner_key(owner): owner for owner in set(map(owned_by, memories))}
-        for key, number in self._transaction.all(
-            "SELECT key, owner FROM owners WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
-            keys=list(wanted),
-        ):
-            self._owners[wanted[bytes(key)]] = number
+        for key, number in self._transaction.owners(list(wanted)).items():
+            self._owners[wanted[key]] = number
 
     def of(self, memory: Memory) -> tuple[int, int | None]:
         owner = owned_by(memory)
@@ -185,12 +174,12 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
     names = _Names(transaction)
     names.look_up(entry.memory for entry in entries)
     places = [names.of(entry.memory) for entry in entries]
-    rows = _new_rows(transaction, len(entries))
     stored = [
-        _values(entry.memory, row, owner, strand, pack(entry, owner=owner, strand=strand or 0))
-        for row, entry, (owner, strand) in zip(rows, entries, places, strict=True)
+        _values(entry.memory, None, owner, strand, pack(entry, owner=owner, strand=strand or 0))
+        for entry, (owner, strand) in zip(entries, places, strict=True)
     ]
     _insert(transaction, stored)
+    rows = [one["row"] for one in stored]
     add_vectors(
         transaction,
         [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
@@ -206,17 +195,8 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
     return tuple(rows)
 
 
-def _new_rows(transaction: Transaction, count: int) -> list[int]:
-    found = transaction.all(
-        "SELECT nextval(pg_get_serial_sequence('memories', 'row')) "
-        "FROM generate_series(1, %(count)s)",
-        count=count,
-    )
-    return [row for (row,) in found]
-
-
 def _values(
-    memory: Memory, row: int, owner: int, strand: int | None, indexed: bytes
+    memory: Memory, row: int | None, owner: int, strand: int | None, indexed: bytes
 ) -> dict[str, Any]:
     columns = (memory.id, owner, strand, *memory_values(memory))
     return {
@@ -247,13 +227,21 @@ def insert_columns(
 
 
 def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
-    taken = by_ids(transaction, [one["id"] for one in stored])
-    if taken:
-        raise DuplicateRecord(next(iter(taken)))
-    try:
-        transaction.insert("memories", _TYPES, [tuple(one.values()) for one in stored])
-    except UniqueViolation as error:
-        raise DuplicateRecord(stored[0]["id"]) from error  # of one that came at the same moment
+    """Store rows, under new numbers where they have none yet."""
+    numbered = stored[0]["row"] is not None
+    columns = {name: kind for name, kind in _TYPES.items() if numbered or name != "row"}
+    found = transaction.insert(
+        "memories",
+        columns,
+        [tuple(one[name] for name in columns) for one in stored],
+        ending="ON CONFLICT DO NOTHING RETURNING key, row",
+    )
+    rows = {bytes(key): row for key, row in found}
+    for one in stored:
+        if one["key"] not in rows:
+            transaction.require_owners([other["owner"] for other in stored])
+            raise DuplicateRecord(one["id"])
+        one["row"] = rows[one["key"]]
     _add_terms(transaction, stored)
 
 
@@ -269,10 +257,11 @@ def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> No
              one["flags"])
             for term, count in zip(struct.unpack(f"<{size}q", held["terms"]), counts, strict=True)
         ]  # fmt: skip
+    lines.sort()  # in the order of their index
     transaction.insert("postings", _POSTINGS, lines)
     spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
     if spoken:
-        transaction.run(
+        transaction.later(
             """INSERT INTO speakers (tenant, owner, key, speaker)
             SELECT %(tenant)s, * FROM unnest(%(owners)s::integer[], %(keys)s::bytea[],
                 %(names)s::text[]) ON CONFLICT (tenant, owner, key) DO NOTHING""",
@@ -688,15 +677,16 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
             for e in entries
         }
     )
-    for owner, kind, content in held:
-        transaction.run(
-            """INSERT INTO contents (tenant, owner, kind, hash)
-            VALUES (%(tenant)s, %(owner)s, %(kind)s, %(hash)s)
-            ON CONFLICT (tenant, owner, kind, hash) DO UPDATE SET hash = excluded.hash""",
-            owner=owner,
-            kind=kind,
-            hash=content,
-        )
+    # In a statement of its own: what comes after must see what those wrote who were waited for.
+    transaction.later(
+        """INSERT INTO contents (tenant, owner, kind, hash)
+        SELECT %(tenant)s, * FROM unnest(%(owners)s::integer[], %(kinds)s::bytea[],
+            %(hashes)s::bytea[])
+        ON CONFLICT (tenant, owner, kind, hash) DO UPDATE SET hash = excluded.hash""",
+        owners=[owner for owner, _, _ in held],
+        kinds=[kind for _, kind, _ in held],
+        hashes=[content for _, _, content in held],
+    )
     pages = any(entry.memory.kind == "page" for entry in entries)
     found = find_where(
         transaction,
