@@ -255,7 +255,8 @@ def test_a_preference_is_not_compared_with_the_message_it_may_be_from(
     memory: MemoryManager,
 ) -> None:
     memory.add("My favourite colour is blue", kind="preference", user_id="ann")
-    say(memory, "My favourite colour is green.")
+    message = {"role": "user", "content": "My favourite colour is green."}
+    memory.add_messages([message], listen=False, user_id="ann")  # heard, it would replace the blue
     assert found(memory) == []
     memory.add("My favourite colour is red", kind="preference", user_id="ann")
     assert len(found(memory)) == 1
