@@ -65,7 +65,7 @@ Span = str | int | list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
+class RequestScope:
     """Who asks, whose memory is meant, and what that token allows."""
 
     scope: Scope
@@ -139,7 +139,7 @@ class Done:
 
 def add(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     text: str | None = None,
     messages: list[dict[str, Any]] | None = None,
@@ -180,7 +180,7 @@ def add(
 
 def list_memories(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     limit: int = 50,
     cursor: str = "",
@@ -249,7 +249,7 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, str, int]:
     return found
 
 
-def delete(memory: MemoryManager, whose: Whose, *, memory_id: str) -> Counted:
+def delete(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Counted:
     """Take a memory out of every read; it is kept until it is erased."""
     count = memory.delete(memory_id, **whose.names)
     if not count:
@@ -257,14 +257,14 @@ def delete(memory: MemoryManager, whose: Whose, *, memory_id: str) -> Counted:
     return Counted(count=count)
 
 
-def list_sources(memory: MemoryManager, whose: Whose) -> tuple[Source, ...]:
+def list_sources(memory: MemoryManager, whose: RequestScope) -> tuple[Source, ...]:
     """The pages and documents that are remembered."""
     return memory.store.upkeep.sources(whose.scope)
 
 
 def index_file(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     name: str,
     content: str = "",
@@ -282,39 +282,45 @@ def index_file(
     return memory.sources.index_page(data, url, title or name, **whose.names)
 
 
-def index_url(memory: MemoryManager, whose: Whose, *, url: str) -> IndexingResult:
+def index_url(memory: MemoryManager, whose: RequestScope, *, url: str) -> IndexingResult:
     """Fetch a page and remember it; addresses of private networks are refused."""
     return memory.sources.index_url(url, **whose.names)
 
 
-def contexts(memory: MemoryManager, whose: Whose, *, limit: int = 20) -> tuple[Snapshot, ...]:
+def contexts(
+    memory: MemoryManager, whose: RequestScope, *, limit: int = 20
+) -> tuple[Snapshot, ...]:
     """The newest contexts that were built, newest first, without long texts."""
     return trace_of(memory).list(limit=_at_most(limit), scope=whose.scope, texts=False)
 
 
-def context(memory: MemoryManager, whose: Whose, *, context_id: str) -> Snapshot:
+def context(memory: MemoryManager, whose: RequestScope, *, context_id: str) -> Snapshot:
     """Everything about one context: what was looked at, what was sent and why; `last` too."""
     return explain(memory, context_id, scope=whose.scope)
 
 
-def context_why(memory: MemoryManager, whose: Whose, *, context_id: str, memory_id: str) -> Why:
+def context_why(
+    memory: MemoryManager, whose: RequestScope, *, context_id: str, memory_id: str
+) -> Why:
     """Why a memory was in a context, or was not."""
     return explain_memory(memory, memory_id, context_id, scope=whose.scope)
 
 
 def context_replay(
-    memory: MemoryManager, whose: Whose, *, context_id: str, settings: dict[str, Any]
+    memory: MemoryManager, whose: RequestScope, *, context_id: str, settings: dict[str, Any]
 ) -> Replay:
     """A context decided again with other settings, such as `top_k`; nothing is searched."""
     return replay_context(memory, settings, context_id, scope=whose.scope)
 
 
-def preview(memory: MemoryManager, whose: Whose, *, query: str, model: str = "") -> Snapshot | None:
+def preview(
+    memory: MemoryManager, whose: RequestScope, *, query: str, model: str = ""
+) -> Snapshot | None:
     """The context that a question would get now; nothing of it is kept."""
     return inspect_context(memory, query, model=model, scope=whose.scope).snapshot
 
 
-def results(memory: MemoryManager, whose: Whose, *, limit: int = 20) -> tuple[Memory, ...]:
+def results(memory: MemoryManager, whose: RequestScope, *, limit: int = 20) -> tuple[Memory, ...]:
     """The newest tool results that are kept."""
     selection = Selection(reader=whose.scope, kinds=("tool_result",))
     return memory.store.recent(selection, limit=_at_most(limit))
@@ -322,7 +328,7 @@ def results(memory: MemoryManager, whose: Whose, *, limit: int = 20) -> tuple[Me
 
 def keep_result(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     name: str,
     output: Any,
@@ -338,7 +344,7 @@ def keep_result(
 
 def read_result(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     result_id: str,
     range: Span | None = None,  # noqa: A002 - the name the memory's tool has for it
@@ -359,7 +365,7 @@ def read_result(
 
 def assemble(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     task: str = "",
     signals: Signals | None = None,
@@ -384,13 +390,13 @@ def assemble(
 
 
 def predict(
-    memory: MemoryManager, whose: Whose, *, signals: Signals | None = None, limit: int = 10
+    memory: MemoryManager, whose: RequestScope, *, signals: Signals | None = None, limit: int = 10
 ) -> tuple[Prediction, ...]:
     """The memories most probably needed in this situation, with a confidence."""
     return memory.living.predict(signals or (), _at_most(limit), **whose.names)
 
 
-def stats(memory: MemoryManager, whose: Whose, *, last: str = "") -> StatsReport:
+def stats(memory: MemoryManager, whose: RequestScope, *, last: str = "") -> StatsReport:
     """Figures of the contexts and of what is remembered; `last` is how far back (`24h`, `7d`)."""
     return collect_stats(
         memory,
@@ -405,13 +411,13 @@ def _everybody(scope: Scope, grant: Grant) -> Scope | None:
     return None if grant.admin and scope == Scope() else scope
 
 
-def users(memory: MemoryManager, whose: Whose) -> list[dict[str, Any]]:
+def users(memory: MemoryManager, whose: RequestScope) -> list[dict[str, Any]]:
     """Whose memories there are, and how many."""
     whose.grant.require_admin()
     return [{"user_id": user, "memories": count} for user, count in memory.users().items()]
 
 
-def doctor(memory: MemoryManager, whose: Whose) -> DoctorReport:
+def doctor(memory: MemoryManager, whose: RequestScope) -> DoctorReport:
     """How the server's environment and store are."""
     whose.grant.require_admin()
     return examine(memory, now=memory.clock.now())
@@ -419,7 +425,7 @@ def doctor(memory: MemoryManager, whose: Whose) -> DoctorReport:
 
 def upkeep(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     task: Literal["verify", "sync", "vacuum", "reembed", "flush"],
 ) -> Mapping[str, Any]:
@@ -431,7 +437,7 @@ def upkeep(
 
 
 def import_lines(
-    memory: MemoryManager, whose: Whose, *, lines: str, own_words: bool = False
+    memory: MemoryManager, whose: RequestScope, *, lines: str, own_words: bool = False
 ) -> ImportReport:
     """Add what an export wrote, as the caller's own; what is there already is skipped."""
     handle, name = tempfile.mkstemp(suffix=".jsonl")
@@ -470,7 +476,7 @@ class Turns:
 
 def open_turn(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     messages: list[dict[str, Any]],
     model: str = "",
@@ -498,7 +504,7 @@ def open_turn(
 
 def end_turn(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     turn_id: str,
     answer: str = "",
@@ -628,7 +634,7 @@ def run(
     scope = grant.narrowed(scope_of(asked))
     if said.get("filters"):  # a user named in there is who reads, too
         scope = grant.narrowed(_both(scope, scope_and_filter({}, said["filters"])[0]))
-    whose = Whose(scope=scope, grant=grant, turns=turns)
+    whose = RequestScope(scope=scope, grant=grant, turns=turns)
     if callable(operation.call):
         found = operation.call(memory, whose, **said)
     else:

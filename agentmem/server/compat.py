@@ -11,7 +11,7 @@ from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, memory_to_dict
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import scope_and_filter
-from agentmem.server.api import MOST, Whose
+from agentmem.server.api import MOST, RequestScope
 from agentmem.server.wire import Operation
 
 _TYPES = {"user": "user_id", "agent": "agent_id", "app": "project_id", "run": "run_id"}
@@ -51,14 +51,14 @@ def _renamed(filters: Any) -> Any:
     }
 
 
-def ping(memory: MemoryManager, whose: Whose) -> Mapping[str, Any]:
+def ping(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
     """Whether the token is good."""
     return {"status": "ok", "org_id": "agentmem", "project_id": "default", "user_email": None}
 
 
 def add(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     messages: list[dict[str, Any]],
     metadata: dict[str, Any] | None = None,
@@ -70,7 +70,7 @@ def add(
 
 def search(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     query: str,
     filters: dict[str, Any] | None = None,
@@ -84,7 +84,7 @@ def search(
 
 def list_all(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     filters: dict[str, Any] | None = None,
     page: int = 1,
@@ -112,7 +112,7 @@ def _item(memory: Memory) -> dict[str, Any]:
             "categories": []}  # fmt: skip
 
 
-def _owned(memory: MemoryManager, whose: Whose, memory_id: str) -> dict[str, Any]:
+def _owned(memory: MemoryManager, whose: RequestScope, memory_id: str) -> dict[str, Any]:
     """The names under which a memory is seen; an admin who names nobody means its owner."""
     scopes = [whose.scope]
     if whose.grant.admin and whose.scope == Scope():
@@ -126,14 +126,14 @@ def _owned(memory: MemoryManager, whose: Whose, memory_id: str) -> dict[str, Any
     raise RecordNotFound(memory_id)
 
 
-def get(memory: MemoryManager, whose: Whose, *, memory_id: str) -> Mapping[str, Any]:
+def get(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """One memory."""
     return _item(memory.get(memory_id, **_owned(memory, whose, memory_id)))
 
 
 def update(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     memory_id: str,
     text: str | None = None,
@@ -144,13 +144,13 @@ def update(
     return _item(memory.update(memory_id, text, metadata=metadata, **names))
 
 
-def delete(memory: MemoryManager, whose: Whose, *, memory_id: str) -> Mapping[str, Any]:
+def delete(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """Take a memory out of every read."""
     memory.delete(memory_id, **_owned(memory, whose, memory_id))
     return {"message": "Memory deleted successfully!"}
 
 
-def history(memory: MemoryManager, whose: Whose, *, memory_id: str) -> list[dict[str, Any]]:
+def history(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> list[dict[str, Any]]:
     """What a memory said before each change, oldest first."""
     names = _owned(memory, whose, memory_id)
     now = memory.get(memory_id, **names)
@@ -165,7 +165,7 @@ def history(memory: MemoryManager, whose: Whose, *, memory_id: str) -> list[dict
     ]  # fmt: skip
 
 
-def delete_all(memory: MemoryManager, whose: Whose) -> Mapping[str, Any]:
+def delete_all(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
     """Delete everything of who is named."""
     if whose.scope == Scope():
         raise InvalidInput("user_id", None, "is missing", remedy="Say whose memories are meant.")
@@ -173,7 +173,7 @@ def delete_all(memory: MemoryManager, whose: Whose) -> Mapping[str, Any]:
     return {"message": "Memories deleted successfully!"}
 
 
-def entities(memory: MemoryManager, whose: Whose) -> Mapping[str, Any]:
+def entities(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:
     """Whose memories there are."""
     counts: dict[str | None, int]
     if whose.grant.admin:
@@ -190,7 +190,7 @@ def entities(memory: MemoryManager, whose: Whose) -> Mapping[str, Any]:
 
 
 def delete_entity(
-    memory: MemoryManager, whose: Whose, *, entity_type: str, name: str
+    memory: MemoryManager, whose: RequestScope, *, entity_type: str, name: str
 ) -> Mapping[str, Any]:
     """Delete everything of a user, agent, app or run."""
     if entity_type not in _TYPES:
@@ -204,7 +204,10 @@ def delete_entity(
 
 
 def _each(
-    call: Callable[..., Any], memory: MemoryManager, whose: Whose, memories: list[dict[str, Any]]
+    call: Callable[..., Any],
+    memory: MemoryManager,
+    whose: RequestScope,
+    memories: list[dict[str, Any]],
 ) -> int:
     if not 1 <= len(memories) <= MOST:
         raise InvalidInput("memories", len(memories), f"are not from 1 to {MOST:,}")
@@ -219,14 +222,14 @@ def _each(
 
 
 def batch_update(
-    memory: MemoryManager, whose: Whose, *, memories: list[dict[str, Any]]
+    memory: MemoryManager, whose: RequestScope, *, memories: list[dict[str, Any]]
 ) -> Mapping[str, Any]:
     """Change several memories."""
     return {"message": f"Successfully updated {_each(update, memory, whose, memories)} memories"}
 
 
 def batch_delete(
-    memory: MemoryManager, whose: Whose, *, memories: list[dict[str, Any]]
+    memory: MemoryManager, whose: RequestScope, *, memories: list[dict[str, Any]]
 ) -> Mapping[str, Any]:
     """Delete several memories."""
     ids = [{"memory_id": one.get("memory_id")} for one in memories]
@@ -239,7 +242,7 @@ def batch_delete(
 
 def search_store(
     memory: MemoryManager,
-    whose: Whose,
+    whose: RequestScope,
     *,
     store_id: str,
     query: str | list[str],
