@@ -679,6 +679,8 @@ class OpenFile:
                 "that drops its locks; use backup().",
             )
             with self._lock:
+                if self._closed:
+                    raise closed(self.name)  # another thread closed it, and so took the log away
                 self._give_up(error)
             raise error
 
