@@ -79,6 +79,7 @@ class Calls(Parts, Protocol):
         mode: SearchMode | None = None,
         filters: Mapping[str, Any] | None = None,
         kinds: Sequence[str] | None = None,
+        by_question: bool = True,
         **whose: Unpack[Whose],
     ) -> SearchResults: ...
     def get_all(
