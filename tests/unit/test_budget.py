@@ -13,6 +13,7 @@ from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumb
 from agentmem.inspector.render import render_budget, render_fates
 from agentmem.prompt.budget import (
     Budget,
+    BudgetGroup,
     ContentPackage,
     TypeRule,
     budget_to_dict,
@@ -20,6 +21,7 @@ from agentmem.prompt.budget import (
     calculate_token_budgets,
     fates_to_list,
     fill,
+    fill_groups,
     make_package,
     tally,
     with_types,
@@ -94,6 +96,21 @@ def test_a_shrink_that_leaves_nothing_or_too_much_drops_the_text() -> None:
         assert fill([text], 20, now=NOW, shrink=lambda t, n, s=bad: s, count=len).kept == ()  # type: ignore[misc]  # default binds the loop's value
     with pytest.raises(InvalidText, match="shrink"):
         fill([text], 20, now=NOW, shrink=lambda t, n: None, count=len)  # type: ignore[arg-type,return-value]  # what a caller may do
+
+
+def test_groups_hand_on_what_they_leave_and_show_the_first_form_that_fits() -> None:
+    first = BudgetGroup(
+        tokens=10,
+        candidates=[[package("a", 9), package("a", 6)], [package("b", 9), package("b", 8)]],
+        heading_tokens=2,
+    )
+    second = BudgetGroup(tokens=5, candidates=[[package("a", 1)], [package("c", 7)]])
+    fates = fill_groups([first, second])
+    assert [(f.package.id, f.package.tokens, f.outcome, f.tokens) for f in fates] == [
+        ("a", 9, "cut", 6),  # 8 of the 10 are left beside the heading
+        ("b", 9, "dropped", 0),
+        ("c", 7, "kept", 7),  # 5 of its own and the 2 that were left; "a" is in already
+    ]
 
 
 def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
