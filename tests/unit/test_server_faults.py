@@ -148,7 +148,7 @@ class SignedIn:
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from([*ACTIONS]), st.integers(0, 9), TRICKS, st.just("ann") | TRICKS, TYPED)
-def test_no_form_of_somebody_signed_in_breaks_the_server(
+def test_no_form_of_somebody_signed_in_breaks_the_server(  # noqa: PLR0917 - drawn, not called
     signed_in: SignedIn, path: str, at: int, name: str, user: str, said: dict[str, str]
 ) -> None:
     known = signed_in.ids(path.split("/")[2])
