@@ -165,7 +165,7 @@ def test_erased_words_are_in_no_table(needle: str, others: list[Entry]) -> None:
             store.put(e for e in others if needle not in repr(e.memory))
         text = f"The secret is {needle}."
         secret = entry("secret", text, speaker=needle, session=needle, title=needle)
-        store.put_new([secret], same=lambda m: m.id)
+        store.put_new([secret], same="message")
         store.update(ANN, replace(secret, memory=replace(secret.memory, text=text + "!")), at=NOW)
         store.snapshots.put(
             SnapshotRecord(

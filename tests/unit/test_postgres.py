@@ -249,7 +249,7 @@ def deeds(store: PostgresStore) -> dict[str, Callable[[], object]]:
     """One call of each kind that changes something."""
     return {
         "put": lambda: store.put([entry("new", session="s9")]),
-        "put_new": lambda: store.put_new([entry("new")], same=lambda m: m.id),
+        "put_new": lambda: store.put_new([entry("new")], same="message"),
         "update": lambda: store.update(ANN, entry("m5", "other words"), at=NOW),
         "supersede": lambda: store.supersede(ANN, "m5", entry("m5b"), at=NOW),
         "mark": lambda: store.mark_superseded(ANN, "m5", "m7", at=NOW),
@@ -432,9 +432,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
 def test_what_many_say_at_once_is_kept_once(store: PostgresStore) -> None:
     said = [entry(f"m{n}", "the same words") for n in range(6)]
-    given = together(
-        *(lambda one=one: store.put_new([one], same=lambda m: m.content_hash) for one in said)
-    )
+    given = together(*(lambda one=one: store.put_new([one], same="text") for one in said))
     assert len(set(given)) == 1
     assert store.count(ALL) == 1
 
@@ -445,11 +443,11 @@ def test_an_owner_whom_another_worker_erased_can_be_written_again(store: Postgre
     store.put([entry("b")])
     with postgres_store(store.database.tenant) as other:
         other.erase_all(Selection(reader=ANN), at=NOW)
-        assert store.put_new([entry("c")], same=lambda m: m.id) == ("c",)
+        assert store.put_new([entry("c")], same="message") == ("c",)
         other.erase_all(Selection(reader=ANN), at=NOW)
         other.put([entry("d", "the same words")])
         said = [entry("e", "the same words")]
-        assert store.put_new(said, same=lambda m: m.content_hash) == ("d",)
+        assert store.put_new(said, same="text") == ("d",)
         store.jobs.enqueue("x", {}, scope=ANN, at=NOW)
         assert [one.id for one in other.scan(ALL)] == ["d"]
     assert store.upkeep.verify().problems == ()
@@ -468,7 +466,7 @@ def test_one_memory_is_added_in_few_round_trips(
         return real(self, statement, values)
 
     monkeypatch.setattr(Transaction, "_execute", execute)
-    store.put_new([entry("c")], same=lambda m: m.id)
+    store.put_new([entry("c")], same="message")
     assert len(sent) == 3  # who has it; the row; its words, its vector and the number of the change
 
 

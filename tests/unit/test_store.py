@@ -80,10 +80,6 @@ def test_both_stores_give_the_same_answers(tmp_path: Path) -> None:
         assert left == right
 
 
-def by_text(memory: Memory) -> str:
-    return memory.text
-
-
 def test_what_is_there_already_is_not_put_again(store: Store) -> None:
     store.put([entry("old", "tea", content_hash="t"), entry("bobs", "tea", scope=BOB)])
     batch = [
@@ -91,9 +87,9 @@ def test_what_is_there_already_is_not_put_again(store: Store) -> None:
         entry("new", "milk", content_hash="m"),
         entry("twice", "milk", content_hash="m"),
     ]
-    assert store.put_new(batch, same=by_text) == ("old", "new", "new")
+    assert store.put_new(batch, same="text") == ("old", "new", "new")
     assert ids(store) == ["old", "new"]
-    assert store.put_new([], same=by_text) == ()
+    assert store.put_new([], same="text") == ()
 
 
 def test_what_is_gone_is_put_again(store: Store) -> None:
@@ -104,13 +100,13 @@ def test_what_is_gone_is_put_again(store: Store) -> None:
     marked = replace(forgotten.memory, metadata={"forgotten_at": "2026-01-01"})
     store.update(ANN, replace(forgotten, memory=marked), at=NOW)
     again = [entry(f"{i} again", i, content_hash=i) for i in ("deleted", "superseded", "forgotten")]
-    assert store.put_new(again, same=by_text) == tuple(e.memory.id for e in again)
+    assert store.put_new(again, same="text") == tuple(e.memory.id for e in again)
 
 
 def test_a_page_that_is_there_is_not_put_again(store: Store) -> None:
     store.put([entry("old", "p", kind="page", content_hash="p")])
     new = entry("new", "p", kind="page", content_hash="p")
-    assert store.put_new([new], same=by_text) == ("old",)
+    assert store.put_new([new], same="text") == ("old",)
 
 
 def test_an_update_of_what_was_changed_meanwhile_is_refused(store: Store) -> None:
