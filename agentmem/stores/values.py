@@ -566,15 +566,20 @@ def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
     if isinstance(value, Mapping):
-        for key, item in value.items():
+        for key in value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
                 )
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for item in value:
+        if type(item) not in _LEAVES:  # most are, and need no call
             _require_json(item, name, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _require_json(item, name, depth + 1)
+
+
+_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def check_entry(entry: Entry) -> None:
