@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
+from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
@@ -71,6 +71,7 @@ from agentmem.living.plans import (
     of_two_days,
     opened,
     pair_of,
+    plan_again,
     same_voice,
     stated_text,
 )
@@ -189,7 +190,7 @@ class Planner:
             best[pair] = max(best.get(pair, -1.0), found.similarity)
         for (first, second), similarity in sorted(best.items(), key=lambda p: (-p[1], p[0])):
             one, other = self.rows.get(first), self.rows.get(second)
-            if one is None or other is None or similarity < self.settings.merge_similarity:
+            if similarity < self.settings.merge_similarity or one is None or other is None:
                 continue
             if not self._may_merge(one, other):
                 continue
@@ -562,12 +563,6 @@ class ConsolidationReport:
         return {**plain, "notes": list(self.notes), "operations": operations}
 
 
-def report_of(plan: ConsolidationPlan, **more: Any) -> ConsolidationReport:
-    """The report of a plan."""
-    told: dict[str, Any] = {**plan.counts(), **more}
-    return ConsolidationReport(operations=plan.operations, **told)
-
-
 def operation_fields(operation: Operation) -> dict[str, Any]:
     """An operation as JSON values."""
     fields: dict[str, Any] = {"operation": type(operation).__name__}
@@ -810,7 +805,6 @@ COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a level saves."""
 RELATED = "related"
 """The relation of links that consolidation discovers."""
-TRIES = 3
 MARKS = frozenset({FORGOTTEN_AT, COLD_AT, "forgotten_because"})
 CONTRADICTION_SIMILARITY = 0.75
 """Pairs at least so alike are looked at for contradictions, though not merged."""
@@ -852,28 +846,21 @@ class Consolidator:
         if not isinstance(chosen, ConsolidationSettings):
             raise InvalidInput("settings", chosen, "are no ConsolidationSettings")
         began = time.perf_counter()
-        for attempt in range(TRIES):
-            try:
-                help_ = None
-                if model is not None and not dry_run:
-                    help_ = ModelHelp(
-                        model,
-                        spend=spend or Spend(),
-                        count=tokenizer_for(COUNTED_FOR),
-                        kept=self._memory.store.settings,
-                    )
-                with span(
-                    "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
-                ) as told:
-                    report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
-                    told.found(len(report.operations))
-            except ChangedMeanwhile as error:
-                if attempt == TRIES - 1:
-                    raise
-                _log.info("Planning the consolidation again: %s", error)
-            else:
-                return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
-        raise AssertionError("unreachable")
+
+        def once() -> ConsolidationReport:
+            help_ = None
+            if model is not None and not dry_run:
+                count, kept = tokenizer_for(COUNTED_FOR), self._memory.store.settings
+                help_ = ModelHelp(model, spend=spend or Spend(), count=count, kept=kept)
+            with span(
+                "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
+            ) as told:
+                report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
+                told.found(len(report.operations))
+            return report
+
+        report = plan_again(once, "the consolidation")
+        return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
 
     def undo(self, scope: Scope, journal_id: str) -> Undone:
         """Take a run back; what somebody changed since stays as it is."""
@@ -900,24 +887,23 @@ class Consolidator:
             plan = help_.improve(plan, loaded.state, similar=similar, settings=settings, now=now)
             notes += tuple(help_.asker.notes)
         looked = loaded.rows if loaded.changed is None else loaded.changed
-        report = report_of(plan, memories=len(loaded.rows), looked_at=len(looked), dry_run=dry_run)
-        report = replace(report, notes=notes)
-        if help_ is not None:
-            asker = help_.asker
-            report = replace(report, model_calls=asker.calls, model_tokens=asker.tokens)
+        report = ConsolidationReport(
+            operations=plan.operations,
+            memories=len(loaded.rows),
+            looked_at=len(looked),
+            dry_run=dry_run,
+            notes=notes,
+            model_calls=0 if help_ is None else help_.asker.calls,
+            model_tokens=0 if help_ is None else help_.asker.tokens,
+            **cast(dict[str, Any], plan.counts()),
+        )
         if dry_run:
             return report
         if plan.empty:
             if loaded.rows and memory.store.settings.get(mark) != str(loaded.seq):
                 memory.store.settings.set(mark, str(loaded.seq))
             return report
-        revision = revision_of(
-            plan,
-            loaded.state,
-            revision_id=memory.ids.new(),
-            now=now,
-            mark=mark,
-        )
+        revision = revision_of(plan, loaded.state, revision_id=memory.ids.new(), now=now, mark=mark)
         entry = memory.store.journal.apply(scope, revision, at=now)
         return replace(report, journal_id=entry.id)
 
