@@ -32,6 +32,7 @@ from agentmem.base.types import (
     audience,
     cognitive_type,
     is_cold,
+    is_forgotten,
     is_pinned,
     require_instant,
     same_audience,
@@ -67,7 +68,6 @@ from agentmem.living.plans import (
     Supersede,
     apply_plan,
     is_active,
-    is_forgotten,
     of_two_days,
     opened,
     pair_of,
@@ -599,8 +599,8 @@ WHOLE_ROWS = 50_000
 MOST_ALIKE = 16
 """So many neighbours of one memory are looked at."""
 ALIKE_WORDS = 0.92
-HASHES, BAND, BESIDE = 48, 6, 8
-"""Min-wise hashes of a row's terms, how far apart the sortings begin, and who is looked at."""
+BESIDE = 32
+"""So many rows that share a rare term with one are compared with it."""
 
 Row = int
 Audience = tuple[Any, ...]
@@ -746,56 +746,31 @@ def _by_words(
 ) -> None:
     """Adds pairs whose sets of terms are alike: the shared ones over the root of both counts.
 
-    Which pairs to look at is told by min-wise hashes: sets that are alike have
-    most of them in common, so they stand beside each other when rows are
-    sorted by them, beginning at one of several places. A few pairs are missed.
+    Two sets that are at least `least` alike share one of their rarest terms: of a
+    set of n, one of the first n − least² n + 1. Of many rows that have such a term
+    each is compared with those right before it.
     """
-    import numpy as np
-
     if len(members) < 2:
         return
     indexed = memory.store.feed.index_rows(rows=members)
-    sizes = np.diff(indexed.term_offsets)
-    keys = [int(row) for row in indexed.rows[sizes > 0]]
-    if len(keys) < 2:
-        return
-    starts = indexed.term_offsets[:-1][sizes > 0]
-    ends = (starts + sizes[sizes > 0]).tolist()
-    marks = _signatures(indexed.terms, starts)
-    terms = [
-        frozenset(indexed.terms[start:end].tolist())
-        for start, end in zip(starts.tolist(), ends, strict=True)
-    ]
-    for first in range(0, HASHES, BAND):
-        columns = [marks[(first + place) % HASHES] for place in range(2 * BAND)]
-        order = np.lexsort(columns[::-1]).tolist()
-        for place, one in enumerate(order):
-            for other in order[place + 1 : place + 1 + BESIDE]:
-                pair = (min(keys[one], keys[other]), max(keys[one], keys[other]))
+    places = indexed.term_offsets.tolist()
+    terms: dict[Row, frozenset[int]] = {
+        int(row): frozenset(indexed.terms[start:end].tolist())
+        for row, start, end in zip(indexed.rows, places, places[1:], strict=False)
+    }
+    rows_with = Counter(term for held in terms.values() for term in held)
+    holders: dict[int, list[Row]] = defaultdict(list)
+    for row, held in sorted(terms.items()):
+        rarest = sorted(held, key=lambda term: (rows_with[term], term))
+        for term in rarest[: len(held) - math.ceil(least * least * len(held)) + 1]:
+            for other in holders[term][-BESIDE:]:
+                pair = (other, row)
                 if pair in found or (changed is not None and changed.isdisjoint(pair)):
                     continue
-                alike = _shared(terms[one], terms[other])
+                alike = len(held & terms[other]) / math.sqrt(len(held) * len(terms[other]))
                 if alike >= least:
                     found[pair] = alike
-
-
-def _signatures(terms: NDArray[np.uint64], starts: NDArray[np.int64]) -> list[NDArray[np.uint64]]:
-    """For each of `HASHES` ways to hash, the least hash of each row's terms."""
-    import numpy as np
-
-    numbers = np.random.default_rng(1)  # any fixed numbers will do
-    made = []
-    for _ in range(HASHES):
-        factor, mask = numbers.integers(1, 1 << 63, 2, dtype=np.uint64) * np.uint64(2) + np.uint64(
-            1
-        )
-        made.append(np.minimum.reduceat((terms ^ mask) * factor, starts))
-    return made
-
-
-def _shared(one: frozenset[int], other: frozenset[int]) -> float:
-    product = len(one) * len(other)
-    return 0.0 if not product else float(len(one & other) / product**0.5)
+            holders[term].append(row)
 
 
 _log = logging.getLogger(__name__)
@@ -861,10 +836,6 @@ class Consolidator:
 
         report = plan_again(once, "the consolidation")
         return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
-
-    def undo(self, scope: Scope, journal_id: str) -> Undone:
-        """Take a run back; what somebody changed since stays as it is."""
-        return self._memory.store.journal.undo(scope, journal_id, at=self._memory.clock.now())
 
     def _once(
         self,

@@ -954,50 +954,36 @@ def cut_pieces(
     by itself is cut within, between words if it has some.
     """
     require_count(limit_tokens, "limit_tokens", least=1)
-    pieces: list[Piece] = []
-    piece: list[tuple[int, str]] = []
-    used = 0
+    pieces: list[dict[int, Span]] = []
+
+    def told(piece: Mapping[int, Span]) -> Piece:
+        return tuple((number, texts[number - 1][slice(*at)]) for number, at in piece.items())
+
     for number, text in enumerate(texts, 1):
-        for part in _pieces_parts(text, limit_tokens, count):
-            cost = count(part)
-            if piece and used + cost > limit_tokens:
-                pieces.append(tuple(piece))
-                piece, used = [], 0
-            piece.append((number, part))
-            used += cost
-    return (*pieces, tuple(piece)) if piece else tuple(pieces)
+        for place in _short_spans(text, limit_tokens, count):
+            last = pieces[-1] if pieces else {}
+            joined = {**last, number: (last.get(number, place)[0], place[1])}
+            if last and sum(count(part) for _, part in told(joined)) <= limit_tokens:
+                pieces[-1] = joined
+            else:
+                pieces.append({number: place})
+    return tuple(map(told, pieces))
 
 
-def _pieces_parts(text: str, limit_tokens: int, count: TokenCounter) -> Iterator[str]:
-    """One text in parts of whole sentences, each within the limit."""
-    begin = last = None
-    for start, end in sentences(text):
-        if begin is not None and last is not None:
-            if count(text[begin:end]) <= limit_tokens:
-                last = end
+def _short_spans(text: str, limit_tokens: int, count: TokenCounter) -> Iterator[Span]:
+    """Where the sentences of a text stand; an overlong one is halved at a word until it fits."""
+    for sentence in sentences(text):
+        waiting = [sentence]
+        while waiting:
+            start, end = waiting.pop()
+            if end - start < 2 or count(text[start:end]) <= limit_tokens:
+                if text[start:end].strip():
+                    yield start, end
                 continue
-            yield text[begin:last]
-        begin, last = start, end
-        if count(text[start:end]) > limit_tokens:
-            yield from _shorter(text[start:end], limit_tokens, count)
-            begin = last = None
-    if begin is not None and last is not None:
-        yield text[begin:last]
-
-
-def _shorter(sentence: str, limit_tokens: int, count: TokenCounter) -> Iterator[str]:
-    """An overlong sentence, halved at a word until its parts fit."""
-    waiting = [sentence]
-    while waiting:
-        part = waiting.pop()
-        if len(part) < 2 or count(part) <= limit_tokens:
-            if part.strip():
-                yield part.strip()
-            continue
-        middle = len(part) // 2
-        cut = part.rfind(" ", 1, middle + 1)
-        cut = cut if cut > 0 else middle
-        waiting += [part[cut:], part[:cut]]
+            middle = (start + end) // 2
+            cut = text.rfind(" ", start + 1, middle + 1)
+            cut = cut if cut > 0 else middle
+            waiting += [(cut, end), (start, cut)]
 
 
 # ----------------------------------------------------------------------------

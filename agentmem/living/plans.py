@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput
 from agentmem.base.lazy import compile_late
-from agentmem.base.types import COLD_AT, Memory, Usage
+from agentmem.base.types import COLD_AT, Memory, Usage, is_forgotten
 from agentmem.living.conflicts import Verdict
 from agentmem.stores.values import Link
 
@@ -231,11 +231,6 @@ class LivingState:
     contested: frozenset[Pair] = frozenset()
     settled: frozenset[Pair] = frozenset()
     co_cited: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
-
-
-def is_forgotten(memory: Memory) -> bool:
-    """Whether an earlier consolidation took it out of search."""
-    return "forgotten_at" in memory.metadata
 
 
 def is_active(memory: Memory) -> bool:
