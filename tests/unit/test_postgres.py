@@ -249,7 +249,7 @@ def deeds(store: PostgresStore) -> dict[str, Callable[[], object]]:
     """One call of each kind that changes something."""
     return {
         "put": lambda: store.put([entry("new", session="s9")]),
-        "put_new": lambda: store.put_new([entry("new")], same="message"),
+        "put_new": lambda: store.put_new([entry("new", content_hash="new")], same="message"),
         "update": lambda: store.update(ANN, entry("m5", "other words"), at=NOW),
         "supersede": lambda: store.supersede(ANN, "m5", entry("m5b"), at=NOW),
         "mark": lambda: store.mark_superseded(ANN, "m5", "m7", at=NOW),
@@ -280,26 +280,21 @@ def test_a_connection_that_breaks_at_any_statement_leaves_nothing_half_done(
     fill(store, size=12)
     before = everything(store)
     left = [0]
-    real, commit = Transaction._execute, connection.PostgresDatabase._commit
+    real = Transaction._execute
 
     def cut(open_connection: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
             open_connection.close()
 
-    def execute(self: Transaction, *given: Any) -> Any:
+    def execute(self: Transaction, *given: Any, **how: Any) -> Any:
         cut(self._connection)
-        return real(self, *given)
-
-    def commits(self: Any, open_connection: Any, *, read: bool) -> None:
-        cut(open_connection)
-        commit(self, open_connection, read=read)
+        return real(self, *given, **how)
 
     for statements in range(60):
         left[0] = statements
         with monkeypatch.context() as patch:
             patch.setattr(Transaction, "_execute", execute)
-            patch.setattr(connection.PostgresDatabase, "_commit", commits)
             try:
                 deeds(store)[name]()
             except StoreUnavailable:
@@ -461,13 +456,13 @@ def test_one_memory_is_added_in_few_round_trips(
     sent: list[str] = []
     real = Transaction._execute
 
-    def execute(self: Transaction, statement: str, values: dict[str, Any]) -> Any:
+    def execute(self: Transaction, statement: str, *given: Any, **how: Any) -> Any:
         sent.append(statement)
-        return real(self, statement, values)
+        return real(self, statement, *given, **how)
 
     monkeypatch.setattr(Transaction, "_execute", execute)
-    store.put_new([entry("c")], same="message")
-    assert len(sent) == 3  # who has it; the row; its words, its vector and the number of the change
+    store.put_new([entry("c", content_hash="new")], same="message")
+    assert len(sent) == 2  # who has it, and a number for it; the rest, and the commit
 
 
 def test_learned_state_that_many_update_at_once_is_kept_of_all(store: PostgresStore) -> None:
