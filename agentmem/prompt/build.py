@@ -39,11 +39,10 @@ from agentmem.prompt.block import (
 )
 from agentmem.prompt.budget import (
     ContentPackage,
-    ScoreParts,
     calculate_token_budgets,
-    recency,
+    composite,
+    make_package,
     rule_for,
-    weigh,
 )
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import reference_messages
@@ -313,16 +312,14 @@ def _cut(
 
 def _package(candidate: OfferedSource, tokens: int) -> ContentPackage:
     """What is shown of a candidate, which was chosen already and cannot be dropped again."""
-    return ContentPackage(
+    return make_package(
+        candidate.type,
         id=candidate.id,
-        type=candidate.type,
-        content="",
         tokens=tokens,
         importance=candidate.importance,
         relevance=min(max(candidate.score, 0.0), 1.0),
         timestamp=candidate.timestamp,
         can_drop=False,
-        priority=rule_for(candidate.type).priority,
     )
 
 
@@ -771,13 +768,12 @@ def choose(
 
 def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
     """The composite score of a memory that is so relevant (P15)."""
-    return weigh(
-        ScoreParts(
-            priority=rule_for(memory_type(memory)).priority / 10,
-            importance=memory.importance,
-            relevance=min(max(relevance, 0.0), 1.0),
-            recency=recency(memory.created_at, now=now),
-        )
+    return composite(
+        priority=rule_for(memory_type(memory)).priority,
+        importance=memory.importance,
+        relevance=min(max(relevance, 0.0), 1.0),
+        timestamp=memory.created_at,
+        now=now,
     )
 
 
