@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 from agentmem.base.errors import AgentMemError, InvalidInput
@@ -312,15 +313,8 @@ class Planner:
                 short.add(memory.id)
             for word in words:
                 holders[word].append(memory.id)
-        shared: Counter[Pair] = Counter()
-        for ids in holders.values():
-            if 1 < len(ids) <= _RARE_WORD_ROWS:
-                ids.sort()
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        shared[first, second] += 1
-        for pair, times in shared.items():
-            if times >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
+        for pair, weights in _sharing(holders, _RARE_WORD_ROWS).items():
+            if len(weights) >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
                 yield pair
 
     def forget(self) -> None:
@@ -458,17 +452,20 @@ class Planner:
             )
             for name in found.names:
                 holders[name].append(memory.id)
-        weights: dict[Pair, list[float]] = defaultdict(list)
-        for _, ids in sorted(holders.items()):
-            if 1 < len(ids) <= self.settings.rare_entity_rows:
-                weight = 1.0 / math.log2(1 + len(ids))
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        weights[pair_of(first, second)].append(weight)
-        for pair, found_weights in weights.items():
-            total = math.fsum(found_weights)
-            if len(found_weights) > 1 or total >= 0.5:
+        for pair, weights in _sharing(holders, self.settings.rare_entity_rows).items():
+            total = math.fsum(weights)
+            if len(weights) > 1 or total >= 0.5:
                 yield pair, total
+
+
+def _sharing(holders: Mapping[str, Sequence[str]], most_rows: int) -> dict[Pair, list[float]]:
+    """Pairs that share what at most so many rows have, and how telling each such thing is."""
+    weights: dict[Pair, list[float]] = defaultdict(list)
+    for _, ids in sorted(holders.items()):
+        if 1 < len(ids) <= most_rows:
+            for first, second in combinations(sorted(ids), 2):
+                weights[first, second].append(1.0 / math.log2(1 + len(ids)))
+    return weights
 
 
 def importance_after_use(memory: Memory, *, base: float, now: datetime) -> float:
@@ -509,8 +506,7 @@ def _stated_keys(memory: Memory) -> frozenset[str]:
 def _neighbours(ids: list[str]) -> Iterator[Pair]:
     ordered = sorted(ids)
     for place, first in enumerate(ordered):
-        for second in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS]:
-            yield first, second
+        yield from ((first, other) for other in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS])
 
 
 # ----------------------------------------------------------------------------

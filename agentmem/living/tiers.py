@@ -967,7 +967,10 @@ class Prefetcher:
         until = time.perf_counter() + budget_ms / 1000
         parts = Attempts()
         given = self._tiers.signals_for(signals, scope)
-        fetched = self._try(PREDICTED, partial(self._fetch, scope, given, parts), until, parts)
+        fetch = partial(self._tiers.fetch, scope, given, parts)
+        fetched = self._try(PREDICTED, fetch, until, parts)
+        predicted = [memory for memory, _ in fetched.predicted] if fetched else []
+        least, most = config.recall.similarity_threshold, config.recall.turn_top_k
         answered: list[str] = []
         found: dict[str, None] = {}
         skipped = [] if fetched is not None else [PREDICTED]
@@ -982,10 +985,11 @@ class Prefetcher:
                 continue
             if signal.kind in ASKED:
                 answered.append(signal.value)
-            found |= dict.fromkeys(_relevant(recalled, config))
-        self._try("counting", partial(self._prepare, fetched), until, parts)
+            shown = [hit.memory.id for hit in recalled.hits if hit.score >= least]
+            found |= dict.fromkeys(shown[:most])
+        self._try("counting", partial(self._tiers.prepare, predicted), until, parts)
         return Prefetched(
-            predicted=tuple(memory.id for memory, _ in fetched.predicted) if fetched else (),
+            predicted=tuple(memory.id for memory in predicted),
             questions=tuple(answered),
             found=tuple(found),
             skipped=tuple(skipped),
@@ -1006,15 +1010,3 @@ class Prefetcher:
             return parts.read(name, partial(self._lanes.run, call, left), but=(TimedOut,))
         except TimedOut:
             return None
-
-    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> TierMaterial:
-        return self._tiers.fetch(scope, signals, parts)
-
-    def _prepare(self, fetched: TierMaterial | None) -> None:
-        self._tiers.prepare([memory for memory, _ in fetched.predicted] if fetched else [])
-
-
-def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
-    """The ids that a turn would be shown."""
-    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
-    return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]
