@@ -18,9 +18,9 @@ from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
 from agentmem.living.plans import OpenContradiction, Supersede, is_active, may_state
 from agentmem.living.settle import AT_ONCE, Settler
-from agentmem.search.intake import prepare, same_message
+from agentmem.search.intake import prepare
 from agentmem.stores.protocol import Links, Store
-from agentmem.stores.rules import Family, Relation, Revision
+from agentmem.stores.rules import Family, Relation, Revision, what_is_same
 from agentmem.stores.values import ERASED, Entry, Link, Source
 
 if TYPE_CHECKING:
@@ -322,11 +322,8 @@ class StoreMerger:
 
 def _content(one: Memory) -> tuple[Any, ...]:
     """What makes two memories of one owner the same."""
-    said = same_message(one) if one.kind == "message" else (one.content_hash, one.kind)
-    return (
-        one.visibility, one.scope, one.source_url, one.position, one.text,
-        *said,
-    )  # fmt: skip
+    said = what_is_same(one, "message" if one.kind == "message" else "text")
+    return one.visibility, one.scope, one.source_url, one.position, one.text, said
 
 
 def _vectors(store: Store, embedder: Any, rows: Sequence[int]) -> dict[int, bytes]:
