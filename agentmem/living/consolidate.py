@@ -5,7 +5,6 @@ read what the reader sees ─▶ pairs that are alike ─▶ core plans ─▶ o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -69,6 +68,8 @@ from agentmem.living.plans import (
     Supersede,
     apply_plan,
     is_active,
+    judged_pairs,
+    mark_of,
     of_two_days,
     opened,
     pair_of,
@@ -843,7 +844,7 @@ class Consolidator:
         help_: ModelHelp | None = None,
     ) -> ConsolidationReport:
         memory, now = self._memory, self._memory.clock.now()
-        mark = mark_of(scope, settings)
+        mark = mark_of("consolidated", (scope, settings))
         loaded = self._load(scope, mark, full=full)
         notes: tuple[str, ...] = ()
         if not _is_used(loaded.state.memories):
@@ -886,14 +887,14 @@ class Consolidator:
             or one.scope == scope  # everybody's are not ours to change
         }
         links = store.links.all(scope)
-        known = store.contradictions.all(scope)
+        contested, settled = judged_pairs(store.contradictions.all(scope))
         state = LivingState(
             memories=tuple(rows.values()),
             links=frozenset(
                 pair_of(link.first_id, link.second_id) for link in links if link.relation == RELATED
             ),
-            contested=frozenset(_pair(link) for link in known if link.settled_at is None),
-            settled=frozenset(_pair(link) for link in known if link.settled_at is not None),
+            contested=contested,
+            settled=settled,
             co_cited=co_cited(links),
         )
         touched = None if changed is None else frozenset(changed & rows.keys())
@@ -989,12 +990,6 @@ def read_rows(memory: Parts, scope: Scope, selection: Selection) -> dict[int, Me
     return found
 
 
-def mark_of(scope: Scope, settings: ConsolidationSettings) -> str:
-    """The setting that keeps how far the runs of this reader have looked; names nobody."""
-    written = ascii((scope, settings)).encode("ascii")
-    return f"consolidated {hashlib.blake2b(written, digest_size=12).hexdigest()}"
-
-
 def _is_used(memories: Iterable[Memory]) -> bool:
     """Whether use is counted here at all: who searches without a loop counts none."""
     return any(one.usage.retrieved or one.usage.cited or one.usage.ignored for one in memories)
@@ -1008,10 +1003,6 @@ def _changed_since(memory: Parts, mark: str) -> set[int] | None:
     if not changes.complete:
         return None
     return {row for change in changes.items for row in range(change.first, change.last + 1)}
-
-
-def _pair(link: Link) -> Pair:
-    return pair_of(link.first_id, link.second_id)
 
 
 # ----------------------------------------------------------------------------

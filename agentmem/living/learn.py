@@ -141,9 +141,8 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
                 stated += [(held.id, candidate.source_id)] if held is not None else []
                 continue
             line.append(made.id)
-            state |= {one.id: one for one in (placed.new, *placed.after)}
-            if placed.new.supersedes is not None:
-                superseded.append(placed.new.supersedes)
+            state |= {one.id: one for one in placed}
+            superseded += filter(None, [placed[0].supersedes])
         added[made.id] = None
         stated.append((made.id, candidate.source_id))
     links = tuple(

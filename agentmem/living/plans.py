@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -34,6 +34,19 @@ T = TypeVar("T")
 def pair_of(first: str, second: str) -> Pair:
     """The two ids in their order."""
     return (first, second) if first <= second else (second, first)
+
+
+def mark_of(name: str, looked_at: object) -> str:
+    """The setting that keeps how far somebody looked; names nobody."""
+    written = ascii(looked_at).encode("ascii")
+    return f"{name} {hashlib.blake2b(written, digest_size=12).hexdigest()}"
+
+
+def judged_pairs(links: Iterable[Link]) -> tuple[frozenset[Pair], frozenset[Pair]]:
+    """The pairs whose contradictions are open, and those whose were resolved."""
+    pairs = [(pair_of(one.first_id, one.second_id), one.settled_at) for one in links]
+    contested = frozenset(pair for pair, settled_at in pairs if settled_at is None)
+    return contested, frozenset(pair for pair, settled_at in pairs if settled_at is not None)
 
 
 def plan_again(once: Callable[[], T], what: str) -> T:

@@ -27,7 +27,7 @@ from agentmem.base.guards import Lanes, TtlCache
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
-from agentmem.base.types import EMPTY, Hit, Level, Memory, Scope
+from agentmem.base.types import Hit, Level, Memory, Scope
 from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
@@ -584,33 +584,17 @@ SOURCE_TOKENS = 45
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the tiers offer to the block of a turn: sources best first, and pointers to the rest.
+    """What the tiers offer to a turn in place of what search chose.
 
-    `hits` are the memories as they are offered, at the level their tier affords;
-    `reasons` say what tier each is in and why.
+    `hits` are the memories as they are offered, at the level their tier affords,
+    and behind them what search found beside; `reasons` say what tier each is in
+    and why.
     """
 
-    candidates: tuple[OfferedSource, ...] = ()
-    pointers: tuple[Pointer, ...] = ()
-    hits: tuple[Hit, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    chosen: Chosen
+    hits: tuple[Hit, ...]
+    reasons: Mapping[str, str]
     degradations: tuple[str, ...] = ()
-
-    def as_chosen(self, chosen: Chosen, hits: Sequence[Hit]) -> tuple[Chosen, tuple[Hit, ...]]:
-        """What is offered in place of what search chose; what it passed over stays so."""
-        mine = {hit.memory.id for hit in self.hits}
-        rest = tuple(hit for hit in hits if hit.memory.id not in mine)
-        left = {hit.memory.id for hit in rest}
-        made = Chosen(
-            candidates=self.candidates,
-            pointers=(*chosen.pointers, *self.pointers),
-            passed_over=tuple(
-                (hit, why) for hit, why in chosen.passed_over if hit.memory.id in left
-            ),
-            related=len(self.candidates),
-            merits={hit.memory.id: hit.score for hit in self.hits},
-        )
-        return made, (*self.hits, *rest)
 
 
 class Tiers:
@@ -699,14 +683,20 @@ class Tiers:
         )
         memories = {p.memory.id: p.memory for tier in tiers for p in placed[tier]}
         texts = {item.id: item for tier in tiers for item in items[tier]}
-        shown = [
-            (fate, _shown(memories[fate.id], texts[fate.id], fate), max(0.0, 1.0 - at / 1_000))
-            for at, fate in enumerate(order)
-        ]
-        return Offer(
-            candidates=tuple(
+        candidates: list[OfferedSource] = []
+        pointers = list(chosen.pointers)
+        offered: list[Hit] = []
+        for at, fate in enumerate(order):
+            memory = _shown(memories[fate.id], texts[fate.id], fate)
+            score = max(0.0, 1.0 - at / 1_000)
+            known = by_id.pop(fate.id, Hit(memory=memory, score=score))
+            offered.append(replace(known, memory=memory, score=score))
+            if fate.tier == 4:
+                pointers.append(Pointer(id=fate.id, summary=memory.text, tool="memory_read"))
+                continue
+            candidates.append(
                 OfferedSource(
-                    id=memory.id,
+                    id=fate.id,
                     source=source_of(memory),
                     score=score,
                     merit=score,
@@ -714,22 +704,16 @@ class Tiers:
                     importance=memory.importance,
                     timestamp=memory.created_at,
                 )
-                for fate, memory, score in shown
-                if fate.tier != 4
+            )
+        return Offer(
+            chosen=Chosen(
+                candidates=tuple(candidates),
+                pointers=tuple(pointers),
+                passed_over=tuple(one for one in chosen.passed_over if one[0].memory.id in by_id),
+                related=len(candidates),
+                merits={hit.memory.id: hit.score for hit in offered},
             ),
-            pointers=tuple(
-                Pointer(id=memory.id, summary=memory.text, tool="memory_read")
-                for fate, memory, _ in shown
-                if fate.tier == 4
-            ),
-            hits=tuple(
-                replace(
-                    by_id.get(memory.id, Hit(memory=memory, score=score)),
-                    memory=memory,
-                    score=score,
-                )
-                for _, memory, score in shown
-            ),
+            hits=(*offered, *by_id.values()),
             reasons={fate.id: _reason(fate) for fate in order},
             degradations=tuple(parts.problems),
         )
