@@ -12,14 +12,14 @@ import threading
 import time
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
@@ -73,7 +73,6 @@ from agentmem.living.plans import (
     of_two_days,
     opened,
     pair_of,
-    plan_again,
     same_voice,
     stated_text,
 )
@@ -780,6 +779,22 @@ RELATED = "related"
 MARKS = frozenset({FORGOTTEN_AT, COLD_AT, "forgotten_because"})
 CONTRADICTION_SIMILARITY = 0.75
 """Pairs at least so alike are looked at for contradictions, though not merged."""
+
+
+TRIES = 3
+T = TypeVar("T")
+
+
+def plan_again(once: Callable[[], T], what: str) -> T:
+    """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            return once()
+        except ChangedMeanwhile as error:
+            if not left:
+                raise
+            _log.info("Planning %s again: %s", what, error)
+    raise AssertionError("unreachable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Origin, Scope, Visibility, content_hash
+from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
     MAX_CHARACTERS,
     RECORD,
@@ -44,7 +45,6 @@ from agentmem.living.facts import (
 )
 from agentmem.living.levels import has_word, read_essentials
 from agentmem.living.models import Asker, find_json, json_format, strict_object
-from agentmem.living.plans import plan_again
 from agentmem.living.settle import already_said, held_at, in_order, insert_fact, key_of, start_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, from_messages, prepare_all

@@ -12,7 +12,7 @@ from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
-from agentmem.living.consolidate import Planner, revision_of
+from agentmem.living.consolidate import Planner, plan_again, revision_of
 from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
 from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
@@ -29,7 +29,6 @@ from agentmem.living.plans import (
     mark_of,
     may_state,
     pair_of,
-    plan_again,
     read_contradiction,
     settled,
     stated_text,
