@@ -159,8 +159,7 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
     if offer is None:
         return choice
     steps.note(*offer.degradations)
-    chosen, hits = offer.as_chosen(chosen, hits)
-    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
+    return replace(choice, chosen=offer.chosen, hits=offer.hits, reasons=offer.reasons)
 
 
 def _fill_and_render(
