@@ -373,12 +373,17 @@ class _Question:
         later, near = self._transaction.later, _NEAR.format(seen=self._seen("e"))
         if self._search.exactly(self._rows):
             return later(near, **{**values, "most": most + most // 2})
+        # The server takes the flags for rarer than they are, and would rather sort every row.
         later(
             "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), "
-            f"set_config('hnsw.ef_search', '{min(1000, MORE * most)}', true)"
+            f"set_config('hnsw.ef_search', '{min(1000, MORE * most)}', true), "
+            "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)"
         )
         values["most"] = MORE * most
         graph = later(_GRAPH.format(seen=self._seen("e"), number=number, size=size), **values)
+        later(
+            "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
+        )
         private = list(set(self._owners) - set(values["shared"]))
         if not private:
             return graph

@@ -287,7 +287,7 @@ class _SqliteSide:
                 (vector_key(number, last), vector_key(number + 1, 0), limit - len(found)),
             )
             found += [
-                (*space, key - vector_key(number, 0), _half(opened(key, data), space[2]))
+                (*space, key - vector_key(number, 0), _half(opened(key, data), int(space[2])))
                 for key, data in rows
             ]
             if len(found) == limit:
