@@ -207,7 +207,7 @@ class PostgresSearch:
         return rows <= self._exact_rows or not self._database.iterative
 
 
-class _Owner(NamedTuple):
+class _OwnerRows(NamedTuple):
     """One whom a reader may see, and how many rows they have in each state, how long together."""
 
     owner: int
@@ -216,18 +216,18 @@ class _Owner(NamedTuple):
 
 
 class _Reader(NamedTuple):
-    owners: list[_Owner]
+    owners: list[_OwnerRows]
     speakers: set[int]
     cold: bool
 
 
 def _reader(found: Sequence[Row]) -> _Reader:
-    owners: dict[int, _Owner] = {}
+    owners: dict[int, _OwnerRows] = {}
     speakers: set[int] = set()
     cold = False
     for owner, visibility, flags, rows, length, speaker in found:
         if owner is not None:
-            one = owners.setdefault(owner, _Owner(owner, visibility, []))
+            one = owners.setdefault(owner, _OwnerRows(owner, visibility, []))
             if flags is not None:
                 one.states.append((flags, rows, int(length)))
         elif speaker is not None:
