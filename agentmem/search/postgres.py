@@ -86,27 +86,31 @@ _SCOPE = """
 SELECT count(*), coalesce(sum(m.length), 0) FROM memories AS m
 WHERE m.tenant = %(tenant)s AND m.owner = ANY(%(owners)s) AND {seen}
 """
-_NEAR = """
+# Stored numbers are rounded, so a vector is not exactly of length one.
+_COSINE = "coalesce(-({half}::vector <#> {asked}) / nullif(vector_norm({half}::vector), 0), 0)"
+_NEAR = f"""
 WITH asked AS MATERIALIZED (SELECT %(vector)s::vector AS whole, %(vector)s::halfvec AS half)
-(SELECT near.row, -(near.half::vector <#> (SELECT whole FROM asked)), NULL::bytea FROM (
+(SELECT near.row, {_COSINE.format(half="near.half", asked="(SELECT whole FROM asked)")}, NULL::bytea
+FROM (
     SELECT e.row, e.half FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
-    AND {seen} ORDER BY e.half <#> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
+    AND {{seen}} ORDER BY e.half <=> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
     WHERE near.half IS NOT NULL)
 UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
-    AND {seen} AND e.half IS NULL)
-"""
-_GRAPH = """
-SELECT near.row, -(near.half::vector <#> %(vector)s::vector), NULL::bytea FROM (
+    AND {{seen}} AND e.half IS NULL)
+"""  # noqa: S608 # our own names
+_GRAPH = f"""
+SELECT near.row, {_COSINE.format(half="near.half", asked="%(vector)s::vector")}, NULL::bytea FROM (
     SELECT e.row, e.half FROM embeddings AS e WHERE e.tenant = %(tenant)s
-    AND e.embedder = {number} AND e.shared AND e.owner = ANY(%(shared)s) AND {seen}
-    ORDER BY e.half::halfvec({size}) <=> %(vector)s::halfvec({size}) LIMIT %(most)s) AS near
-"""
-_COSINES = """
-SELECT e.row, -(e.half::vector <#> %(vector)s::vector), e.wide FROM embeddings AS e
+    AND e.embedder = {{number}} AND e.shared AND e.owner = ANY(%(shared)s) AND {{seen}}
+    ORDER BY e.half::halfvec({{size}}) <=> %(vector)s::halfvec({{size}}) LIMIT %(most)s) AS near
+"""  # noqa: S608 # our own names
+_COSINES = f"""
+SELECT e.row, {_COSINE.format(half="e.half", asked="%(vector)s::vector")}, e.wide
+FROM embeddings AS e
 WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.row = ANY(%(rows)s)
-"""
+"""  # noqa: S608 # our own names
 _INDEXED = """
 SELECT row, indexed FROM memories WHERE tenant = %(tenant)s AND row = ANY(%(rows)s) ORDER BY row
 """
@@ -175,7 +179,8 @@ class PostgresSearch:
         """Each of `rows` that has a vector, with the rows `among` nearest to it."""
         keys, vectors = self._store.feed.vectors(embedder, rows=among)
         asking, wanted = self._store.feed.vectors(embedder, rows=rows)
-        for key, vector in zip(asking.tolist(), wanted, strict=True):
+        vectors = _unit(vectors)
+        for key, vector in zip(asking.tolist(), _unit(wanted), strict=True):
             cosines = vectors @ vector
             order = np.lexsort((keys, -cosines))[:most]
             yield key, keys[order], cosines[order]
@@ -429,10 +434,16 @@ def _best(rows: Any, scores: Any, most: int) -> Leg:
     return Leg(keys[order], values[order])
 
 
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length one; those of no length as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
 def _cosines(found: Sequence[Row], wanted: NDArray[np.float32]) -> dict[int, float]:
     """The cosine of each row; of one in single precision it is worked out here."""
     return {
-        row: float(np.frombuffer(wide, "<f4") @ wanted) if cosine is None else cosine
+        row: cosine if wide is None else float(_unit(np.frombuffer(wide, "<f4")[None])[0] @ wanted)
         for row, cosine, wide in found
     }
 

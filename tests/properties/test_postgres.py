@@ -81,9 +81,12 @@ def opened(tenant: str, clock: ManualClock) -> MemoryManager:
     )  # fmt: skip
 
 
-def told(found: SearchResults) -> list[tuple[float, str]]:
-    """Texts with their scores, the best first; of equal scores in one order."""
-    return sorted(((round(hit.score, 3), hit.memory.text) for hit in found), reverse=True)
+def require_same(theirs: SearchResults, ours: SearchResults) -> None:
+    """Both found the same texts with the same scores; the last bits are the server's."""
+    found = [sorted((hit.memory.text, hit.score) for hit in one) for one in (theirs, ours)]
+    assert [text for text, _ in found[0]] == [text for text, _ in found[1]]
+    scores = [[score for _, score in one] for one in found]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
 QUESTIONS = st.lists(
@@ -116,7 +119,7 @@ def test_the_database_finds_what_the_file_finds(
                 ours, theirs = file.find(request), there.find(request)
                 assert [h.score for h in theirs] == pytest.approx([h.score for h in ours], abs=1e-3)
                 wide = replace(request, top_k=50)
-                assert told(there.find(wide)) == told(file.find(wide))
+                require_same(there.find(wide), file.find(wide))
                 assert theirs.own_world == pytest.approx(ours.own_world, abs=1e-2)
 
 
@@ -150,9 +153,9 @@ def test_any_worker_answers_as_the_only_one_would() -> None:
                 elif what == "erase":
                     for one in memory.get_all(user_id=user, limit=1):
                         memory.erase(one.id, user_id=user)
-            expected = told(alone.search(text, user_id=user, threshold=0.0))
+            expected = alone.search(text, user_id=user, threshold=0.0)
             for memory in {worker, workers[number - 1]}:
-                assert told(memory.search(text, user_id=user, threshold=0.0)) == expected
+                require_same(memory.search(text, user_id=user, threshold=0.0), expected)
         # All at once: whatever the order, each text is there once, under the id that all were told.
         with ThreadPoolExecutor(len(workers)) as pool:
             adding = [
