@@ -52,6 +52,7 @@ from agentmem.prompt.messages import Conversation, read_conversation
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
+from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
@@ -368,7 +369,7 @@ class Turn:
     ) -> None:
         require_config(config)
         require_text(message_id, "message_id")
-        self.memory = memory
+        self.memory = memory = memory_of(memory)
         self.scope = scope or Scope()
         self.config = config or memory.settings.loop
         require_named(memory, self.scope, self.config)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentmem.agent.tools import Tool
 from agentmem.base.types import scope_of_turn, sources_of_turn
-from agentmem.prompt.cite import Citation, FoundSource, find_citation, renumber
+from agentmem.prompt.cite import Citation, find_citation, renumber
 from agentmem.sources.web.chain import chain_of
 from agentmem.sources.web.enhanced import EnhancedSearchResult, enhanced_search, lines_for_model
 
@@ -51,10 +51,7 @@ def _among_others(result: EnhancedSearchResult) -> EnhancedSearchResult:
     numbers: dict[int, int] = {}
     renumbered = []
     for citation in result.citations:
-        names = ("source", "url", "title", "quote", "date", "memory_id")
-        same = find_citation(
-            sources, FoundSource(**{name: getattr(citation, name) for name in names})
-        )
+        same = find_citation(sources, citation)
         # What the block shows of a page is not what the web says of it.
         if same is None or (same.source == "memory" != citation.source):
             same = replace(citation, index=max((one.index for one in sources), default=0) + 1)

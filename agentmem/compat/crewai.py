@@ -7,13 +7,12 @@ function of the call's context (its `agent`, `task` and `crew`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, Self
 
 from agentmem.agent.adapters.replies import Reply, View, is_ours, view_items
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.turn import OpenTurn, Remembers, TurnMaker, Whose
 from agentmem.base.errors import MissingExtra
 from agentmem.text.messages import get
 
@@ -31,7 +30,7 @@ _FINAL = "Final Answer:"
 _ACTION = "Action:"
 
 
-class CrewMemory:
+class CrewMemory(Remembers):
     """`with CrewMemory(memory, scope="ann"): crew.kickoff()`.
 
     Within the block every model call of this process's crews gets the one reference; it
@@ -39,21 +38,9 @@ class CrewMemory:
     messages until the next one of the same list.
     """
 
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    def __init__(self, memory: TurnMaker, *, scope: Whose, **options: Any) -> None:
+        super().__init__(memory, scope=scope, **options)
         self._open: ContextVar[OpenTurn | None] = ContextVar("agentmem_crew_turn", default=None)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     def __enter__(self) -> Self:
         self._hooks: Any = (self._before, self._after)  # the very objects, to be found again

@@ -8,6 +8,7 @@ everywhere stays.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -313,18 +314,30 @@ def _template(nodes: Sequence[ast.AST]) -> str:
     if any(len(column) != len(first) for column in columns):
         return ast.unparse(nodes[0])[:TEMPLATE_CHARACTERS]
     names: dict[tuple[object, ...], str] = {}
-    replaced: dict[tuple[int, str], str] = {}
-    for at, (owner, field, value) in enumerate(first):
+    shown = copy.deepcopy(nodes[0])
+    for at, (owner, field, value) in enumerate(list(_leaves(shown))):
         values = tuple(repr(column[at][2]) for column in columns)
+        constant = isinstance(owner, ast.Constant)
         if len(set(values)) > 1:
-            sort = "VALUE" if isinstance(owner, ast.Constant) else "NAME"
+            sort = "VALUE" if constant else "NAME"
             if (sort, *values) not in names:
                 number = sum(name.startswith(sort) for name in names.values()) + 1
                 names[(sort, *values)] = f"{sort}_{number}"
-            replaced[id(owner), field] = names[(sort, *values)]
+            name = names[(sort, *values)]
         elif isinstance(value, str) and len(value) > 80:
-            replaced[id(owner), field] = "TEXT"
-    return ast.unparse(_copy(nodes[0], replaced))[:TEMPLATE_CHARACTERS]
+            name = "TEXT"
+        else:
+            continue
+        quoted = f"<{name}>" if isinstance(value, str) else _Bare(name)
+        setattr(owner, field, quoted if constant else name)
+    return ast.unparse(ast.fix_missing_locations(shown))[:TEMPLATE_CHARACTERS]
+
+
+class _Bare(str):
+    """A placeholder that is written without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _leaves(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
@@ -338,33 +351,6 @@ def _leaves(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
                     yield from _leaves(item)
         elif name in _HELD:
             yield node, name, value
-
-
-def _copy(node: ast.AST, replaced: Mapping[tuple[int, str], str]) -> ast.AST:
-    """A copy of a tree in which the given names and values are placeholders."""
-    if isinstance(node, ast.Constant):
-        placeholder = replaced.get((id(node), "value"))
-        if placeholder is None:
-            return node
-        return (
-            ast.Constant(value=f"<{placeholder}>")
-            if isinstance(node.value, str)
-            else ast.Name(id=placeholder, ctx=ast.Load())
-        )
-    fields: dict[str, object] = {}
-    for name, value in ast.iter_fields(node):
-        if (id(node), name) in replaced:
-            fields[name] = replaced[id(node), name]
-        elif isinstance(value, ast.AST):
-            fields[name] = _copy(value, replaced)
-        elif isinstance(value, list):
-            fields[name] = [
-                _copy(item, replaced) if isinstance(item, ast.AST) else item for item in value
-            ]
-        else:
-            fields[name] = value
-    made = type(node)(**fields)
-    return ast.fix_missing_locations(made)
 
 
 # -- inside ----------------------------------------------------------------------------

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
-from agentmem.base.errors import InvalidInput
+from agentmem.base.errors import ChangedMeanwhile, InvalidInput
 from agentmem.base.lazy import compile_late
-from agentmem.base.types import COLD_AT, Memory, Usage
+from agentmem.base.types import COLD_AT, Memory, Usage, is_forgotten
 from agentmem.living.conflicts import Verdict
 from agentmem.stores.values import Link
 
@@ -25,9 +26,26 @@ Pair = tuple[str, str]
 """Two ids, the smaller first."""
 
 
+TRIES = 3
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
 def pair_of(first: str, second: str) -> Pair:
     """The two ids in their order."""
     return (first, second) if first <= second else (second, first)
+
+
+def plan_again(once: Callable[[], T], what: str) -> T:
+    """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            return once()
+        except ChangedMeanwhile as error:
+            if not left:
+                raise
+            _log.info("Planning %s again: %s", what, error)
+    raise AssertionError("unreachable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +82,9 @@ class ConsolidationSettings:
                 raise InvalidInput(name, value, "is no length of time", remedy="Use a timedelta.")
         for name in ("merge_similarity", "contradiction_confidence", "keep_importance"):
             require_unit(getattr(self, name), name)
-        for name in (
-            "most_links",
-            "rare_entity_rows",
-            "least_co_citations",
-            "keep_words",
-            "hot_memories",
-        ):
+        for name in ("most_links", "rare_entity_rows", "least_co_citations", "keep_words"):
             require_count(getattr(self, name), name)
+        require_count(self.hot_memories, "hot_memories")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,11 +233,6 @@ class LivingState:
     co_cited: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def is_forgotten(memory: Memory) -> bool:
-    """Whether an earlier consolidation took it out of search."""
-    return "forgotten_at" in memory.metadata
-
-
 def is_active(memory: Memory) -> bool:
     """Whether the memory is served: not deleted, forgotten or superseded."""
     return memory.deleted_at is None and memory.superseded_by is None and not is_forgotten(memory)
@@ -255,31 +263,27 @@ def apply_plan(state: LivingState, plan: ConsolidationPlan, *, now: datetime) ->
                     rows[operation.id], compressed=operation.compressed, index=operation.index
                 )
             case Forget():
-                memory = rows[operation.id]
                 marks = {"forgotten_at": now.isoformat(), "forgotten_because": operation.reason}
-                rows[memory.id] = replace(
-                    memory, metadata=MappingProxyType({**memory.metadata, **marks})
-                )
+                rows[operation.id] = _marked(rows[operation.id], marks)
             case Cool():
-                memory = rows[operation.id]
-                mark = {COLD_AT: now.isoformat()}
-                rows[memory.id] = replace(
-                    memory, metadata=MappingProxyType({**memory.metadata, **mark})
-                )
+                rows[operation.id] = _marked(rows[operation.id], {COLD_AT: now.isoformat()})
             case OpenContradiction():
                 contested.add(pair_of(operation.first, operation.second))
             case AddLink():
                 links.add(pair_of(operation.first, operation.second))
             case Rerank():
-                memory = rows[operation.id]
-                base = MappingProxyType({**memory.metadata, "base_importance": operation.base})
-                rows[memory.id] = replace(memory, importance=operation.importance, metadata=base)
+                memory = _marked(rows[operation.id], {"base_importance": operation.base})
+                rows[memory.id] = replace(memory, importance=operation.importance)
     return replace(
         state,
         memories=tuple(rows[memory.id] for memory in state.memories),
         links=frozenset(links),
         contested=frozenset(contested),
     )
+
+
+def _marked(memory: Memory, marks: Mapping[str, Any]) -> Memory:
+    return replace(memory, metadata=MappingProxyType({**memory.metadata, **marks}))
 
 
 # ----------------------------------------------------------------------------
@@ -432,14 +436,7 @@ def settled(link: Link, resolution: Resolution, *, at: datetime, note: str = "")
     """The same contradiction, resolved."""
     require_choice(resolution, get_args(Resolution), "resolution")
     fields = {**read_note(link.note), "resolution": resolution, "note": require_text(note, "note")}
-    return Link(
-        first_id=link.first_id,
-        second_id=link.second_id,
-        relation=link.relation,
-        created_at=link.created_at,
-        note=json.dumps(fields, ensure_ascii=False),
-        settled_at=at,
-    )
+    return replace(link, note=json.dumps(fields, ensure_ascii=False), settled_at=at)
 
 
 def read_note(note: str) -> Mapping[str, Any]:

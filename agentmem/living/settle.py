@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.base.checks import require_choice, require_text
-from agentmem.base.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
+from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
-from agentmem.living.consolidate import TRIES, Planner, revision_of
+from agentmem.living.consolidate import Planner, revision_of
 from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
 from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
@@ -29,6 +28,7 @@ from agentmem.living.plans import (
     is_active,
     may_state,
     pair_of,
+    plan_again,
     read_contradiction,
     settled,
     stated_text,
@@ -177,8 +177,6 @@ def held_at(facts: Iterable[Memory], moment: datetime) -> Memory | None:
             return fact
     return None
 
-
-_log = logging.getLogger(__name__)
 
 JUDGE = "judge"
 RESOLVE = "resolve"
@@ -331,14 +329,8 @@ class Settler:
             if change.operation in ("put", "update")
             for row in range(max(change.first, change.last - MOST_LOOKED_AT), change.last + 1)
         }
-        for attempt in range(TRIES):
-            try:
-                plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
-                break
-            except ChangedMeanwhile as error:
-                if attempt == TRIES - 1:
-                    raise
-                _log.info("Comparing what is new again: %s", error)
+        newest = sorted(rows, reverse=True)
+        plan = plan_again(lambda: self.judge(scope, self._new_ones(scope, newest)), "what is new")
         if seen != str(now_at):
             store.settings.set(mark, str(now_at))
         return plan

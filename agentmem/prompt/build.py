@@ -37,14 +37,7 @@ from agentmem.prompt.block import (
     source_of,
     speaker_label,
 )
-from agentmem.prompt.budget import (
-    ContentPackage,
-    ScoreParts,
-    calculate_token_budgets,
-    recency,
-    rule_for,
-    weigh,
-)
+from agentmem.prompt.budget import calculate_token_budgets, composite, rule_for
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
@@ -106,6 +99,7 @@ class SourceFate:
     reason: str
     tokens: int = 0
     score: float = 0.0
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,16 +107,14 @@ class KnowledgeFill:
     """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
 
     Both are in the order they are shown in, and so are their `ids`. `fates` has
-    every candidate, best first; `packages` are those that are
-    shown, as the whole request accounts for them. `text` is the whole section as it
-    is sent, and `tokens` what it costs.
+    every candidate, best first. `text` is the whole section as it is sent, and
+    `tokens` what it costs.
     """
 
     ids: tuple[str, ...] = ()
     sources: tuple[BlockSource, ...] = ()
     shown: tuple[BlockSource, ...] = ()
     fates: tuple[SourceFate, ...] = ()
-    packages: tuple[ContentPackage, ...] = ()
     tokens: int = 0
     text: str = ""
 
@@ -242,7 +234,6 @@ def _fill(
     days: set[date] = set()
     kept: list[_Kept] = []
     fates: list[SourceFate] = []
-    packages: list[ContentPackage] = []
     for at, candidate in enumerate(ordered, start=1):
         whole = None
         tokens = 0
@@ -255,7 +246,6 @@ def _fill(
                 days.add(whole.retrieved)
             kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
-            packages.append(_package(candidate, tokens))
             continue
         part, tokens_cut = _cut(candidate.source, widest, left, count, truncate)
         if part is not None:
@@ -263,7 +253,6 @@ def _fill(
             sentence = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
-            packages.append(_package(candidate, tokens_cut))
         else:
             reason = f"not even one sentence fits in the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "dropped", reason, tokens))
@@ -276,7 +265,6 @@ def _fill(
         sources=tuple(one.source for one in kept),
         shown=tuple(one.shown for one in kept),
         fates=tuple(fates),
-        packages=tuple(packages),
         text=render_knowledge([one.shown for one in kept], total),
     )
 
@@ -311,25 +299,11 @@ def _cut(
     return None, 0
 
 
-def _package(candidate: OfferedSource, tokens: int) -> ContentPackage:
-    """What is shown of a candidate, which was chosen already and cannot be dropped again."""
-    return ContentPackage(
-        id=candidate.id,
-        type=candidate.type,
-        content="",
-        tokens=tokens,
-        importance=candidate.importance,
-        relevance=min(max(candidate.score, 0.0), 1.0),
-        timestamp=candidate.timestamp,
-        can_drop=False,
-        priority=rule_for(candidate.type).priority,
-    )
-
-
 def _fate(candidate: OfferedSource, outcome: Outcome, reason: str, tokens: int) -> SourceFate:
     return SourceFate(
-        id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score
-    )
+        id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score,
+        type=candidate.type,
+    )  # fmt: skip
 
 
 Item = TypeVar("Item", str, Pointer)
@@ -771,13 +745,12 @@ def choose(
 
 def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
     """The composite score of a memory that is so relevant (P15)."""
-    return weigh(
-        ScoreParts(
-            priority=rule_for(memory_type(memory)).priority / 10,
-            importance=memory.importance,
-            relevance=min(max(relevance, 0.0), 1.0),
-            recency=recency(memory.created_at, now=now),
-        )
+    return composite(
+        priority=rule_for(memory_type(memory)).priority,
+        importance=memory.importance,
+        relevance=min(max(relevance, 0.0), 1.0),
+        timestamp=memory.created_at,
+        now=now,
     )
 
 

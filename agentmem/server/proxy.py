@@ -270,12 +270,12 @@ class Located:
     spans: Sequence[tuple[int, int]] | None = None
     text_value: str = ""
 
-    def spliced(self, sent: list[Any]) -> str:
+    def spliced(self, sent: Any) -> str:
         """The body with `sent` for the messages; what was there keeps every character."""
         start, end = self.whole
         if self.spans is None:
             written = self.text[start:end]
-            if len(sent) == 1:
+            if isinstance(sent, str):
                 return self.text
             mine = f'{{"role": "user", "content": {written}}}'
             pair = [json.dumps(one, ensure_ascii=False) for one in sent[:-1]]

@@ -381,8 +381,8 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
     """`vector` as little-endian float32, refused unless it belongs to this embedder's space.
 
-    Its numbers are rounded to half precision, in which a store keeps them, unless
-    that would not do: some too large or all too small for it.
+    Its numbers are rounded to the steps in which a store keeps them, unless that
+    would not do: some too large or all too small for it.
     """
     import numpy as np
 
@@ -405,15 +405,41 @@ def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
     return _rounded(packed[None, :]).tobytes()
 
 
-def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors in half precision, those as they are of which more than a rounding was lost."""
+MOST_STEPS = 127
+
+
+def in_steps(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Each vector as whole numbers of -127 to 127, and how long its step is.
+
+    A step is one of eight between two powers of two, so that every product is
+    exact in half precision too; what `in_steps` gave is given again for it. A
+    vector that half precision cannot hold gets NaN for its step.
+    """
     import numpy as np
 
-    with np.errstate(over="ignore"):
-        rounded: NDArray[np.float32] = vectors.astype("<f2").astype("<f4")
-    with np.errstate(invalid="ignore"):
-        lost = np.abs(rounded - vectors).max(axis=1, initial=0.0)
-    kept = ~(lost <= np.abs(vectors).max(axis=1, initial=0.0) / 1024)
+    largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
+    fraction, exponent = np.frexp(largest / MOST_STEPS)
+    eighths = np.ceil(16.0 * fraction)
+    step = np.ldexp(eighths, exponent - 4)
+    fits = (largest <= 65_504.0) & ((exponent >= -20) | (largest == 0.0))
+    safe = np.where(fits & (step > 0.0), step, 1.0).astype(np.float32)
+    counts = np.rint(vectors / safe[:, None]).clip(-MOST_STEPS, MOST_STEPS)
+    # The largest number must not fall so low that a shorter step would do for it.
+    least = np.floor(MOST_STEPS * (eighths - 1.0) / np.maximum(eighths, 1.0)) + 1.0
+    low = np.flatnonzero(fits & (step > 0.0) & (np.abs(counts).max(axis=1, initial=0.0) < least))
+    if low.size:
+        at = np.abs(vectors[low]).argmax(axis=1)
+        counts[low, at] = np.copysign(least[low], vectors[low, at])
+    return counts.astype(np.int8), np.where(fits, safe, np.nan).astype(np.float32)
+
+
+def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors in steps; as they are where half precision cannot hold them."""
+    import numpy as np
+
+    counts, step = in_steps(vectors)
+    rounded: NDArray[np.float32] = counts.astype("<f4") * step[:, None]
+    kept = np.isnan(step)
     rounded[kept] = vectors[kept]
     return rounded
 
@@ -425,6 +451,52 @@ def shorten(vector: bytes) -> bytes:
     with np.errstate(over="ignore"):
         short = np.frombuffer(vector, "<f4").astype("<f2")
     return short.tobytes() if short.astype("<f4").tobytes() == vector else vector
+
+
+def vector_sizes(dimensions: int) -> tuple[int, int, int]:
+    """How many bytes a stored vector takes in steps, in half and in single precision."""
+    steps = dimensions + 2 if dimensions > 2 else -1  # two halves would look the same
+    return steps, 2 * dimensions, 4 * dimensions
+
+
+def shortest(vectors: Sequence[bytes]) -> list[bytes]:
+    """Vectors of one space as packed, each in as few bytes as hold the same numbers."""
+    import numpy as np
+
+    if not vectors or len(vectors[0]) <= 8:
+        return [shorten(vector) for vector in vectors]
+    given = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    counts, step = in_steps(given)
+    with np.errstate(invalid="ignore"):
+        same = (counts.astype(np.float32) * step[:, None] == given).all(axis=1)
+    steps = step.astype("<f2")
+    return [
+        counts[at].tobytes() + steps[at].tobytes() if exact else shorten(vector)
+        for at, (vector, exact) in enumerate(zip(vectors, same.tolist(), strict=True))
+    ]
+
+
+def read_vectors(stored: Sequence[bytes], dimensions: int) -> NDArray[np.float32] | None:
+    """The vectors that `shortest` wrote, now or in an earlier schema; None if one has no such
+    size."""
+    import numpy as np
+
+    matrix = np.empty((len(stored), dimensions), dtype=np.float32)
+    sizes = np.array([len(blob) for blob in stored], dtype=np.int64)
+    left = len(stored)
+    for size, kind in zip(vector_sizes(dimensions), ("i1", "<f2", "<f4"), strict=True):
+        chosen = np.flatnonzero(sizes == size)
+        left -= len(chosen)
+        if not chosen.size:
+            continue
+        data = np.frombuffer(b"".join([stored[at] for at in chosen.tolist()]), np.uint8)
+        lines = data.reshape(len(chosen), size)
+        if kind == "i1":
+            step = np.ascontiguousarray(lines[:, dimensions:]).view("<f2").astype(np.float32)
+            matrix[chosen] = lines[:, :dimensions].view(np.int8) * step
+        else:
+            matrix[chosen] = lines.view(kind)
+    return None if left else matrix
 
 
 def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
@@ -494,15 +566,20 @@ def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
     if isinstance(value, Mapping):
-        for key, item in value.items():
+        for key in value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
                 )
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for item in value:
+        if type(item) not in _LEAVES:  # most are, and need no call
             _require_json(item, name, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _require_json(item, name, depth + 1)
+
+
+_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def check_entry(entry: Entry) -> None:

@@ -147,6 +147,26 @@ def test_the_first_to_be_left_out_did_not_fit(
         assert count(render_knowledge((*fill.shown, clean_source(source)), len(found))) > limit - 8
 
 
+@given(candidates(5), st.integers(0, 600), counters)
+def test_a_cut_source_is_never_empty_and_fits(
+    found: list[OfferedSource], limit: int, count: TokenCounter
+) -> None:
+    """B3 Cut to fit. A text is sent cut only to what is left, never empty and never more of it than
+    there is, and the fill stays within the limit whatever the counter says of parts and whole.
+    """
+    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    assert fill.tokens <= limit
+    assert fill.tokens == (count(fill.text) if fill.sources else 0)
+    whole = {c.id: c.source.text for c in found}
+    for source, name in zip(fill.sources, fill.ids, strict=True):
+        if source.cut:
+            assert source.text.strip()
+            assert whole[name].startswith(source.text)
+            assert len(source.text) < len(whole[name])
+        else:
+            assert source.text == whole[name]
+
+
 @given(
     blocks(),
     candidates(5),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 import agentmem
 from agentmem.base.errors import DuplicateRecord
 from agentmem.base.filters import Selection
-from agentmem.base.types import Scope
+from agentmem.base.types import Scope, content_hash
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.postgres import PostgresSearch
-from agentmem.search.results import SearchResults
+from agentmem.search.results import Added, SearchResults
 from agentmem.search.retriever import Request
 from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.schema import TABLES
@@ -119,18 +120,23 @@ def test_the_database_finds_what_the_file_finds(
                 assert theirs.own_world == pytest.approx(ours.own_world, abs=1e-2)
 
 
+def add_all(memory: MemoryManager, texts: list[str]) -> list[Added]:
+    return [item for text in texts for item in memory.add(text, user_id="ann").items]
+
+
 @settings(max_examples=8)
 @given(
     deeds=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(("add", "add", "search", "erase")), said),
         min_size=2,
         max_size=8,
-    )
+    ),
+    at_once=st.lists(st.lists(said, min_size=1, max_size=4), min_size=3, max_size=3),
 )
 def test_any_worker_answers_as_the_only_one_would(
-    deeds: list[tuple[int, str, str]],
+    deeds: list[tuple[int, str, str]], at_once: list[list[str]]
 ) -> None:
-    """P50 Stateless workers. Whichever worker of a PostgreSQL store does each step, every answer is what one worker alone would have given: nothing is kept in a worker that another one's write makes untrue."""
+    """P50 Stateless workers. Any interleaving of any number of workers on one PostgreSQL store gives a state that some order of the same calls gives, and every answer is what one worker alone would have given: nothing is kept in a worker that another one's write makes untrue."""
     clock = ManualClock()
     tenant = fresh_tenant()
     alone = agentmem.open(":memory:", embedder=HashEmbedder(16), clock=clock, judge_new=False)
@@ -148,6 +154,21 @@ def test_any_worker_answers_as_the_only_one_would(
             for memory in workers:
                 found = memory.search(text, user_id="ann", threshold=0.0)
                 assert told(found) == told(alone.search(text, user_id="ann", threshold=0.0))
+        # All at once: whatever the order, each text is there once, under the id that all were told.
+        with ThreadPoolExecutor(len(workers)) as pool:
+            adding = [
+                pool.submit(add_all, memory, texts)
+                for memory, texts in zip(workers, at_once, strict=True)
+            ]
+            added = [(item.text, item.id) for one in adding for item in one.result()]
+        for texts in at_once:
+            for text in texts:
+                alone.add(text, user_id="ann")
+        kept = {m.id: content_hash(m.text) for m in workers[0].get_all(user_id="ann", limit=1000)}
+        theirs = [content_hash(m.text) for m in alone.get_all(user_id="ann", limit=1000)]
+        assert sorted(kept.values()) == sorted(theirs)
+        assert all(kept[memory_id] == content_hash(text) for text, memory_id in added)
+        assert workers[0].store.upkeep.verify().problems == ()
     finally:
         for memory in (alone, *workers):
             memory.close()
@@ -165,7 +186,7 @@ def test_erased_words_are_in_no_table(needle: str, others: list[Entry]) -> None:
             store.put(e for e in others if needle not in repr(e.memory))
         text = f"The secret is {needle}."
         secret = entry("secret", text, speaker=needle, session=needle, title=needle)
-        store.put_new([secret], same=lambda m: m.id)
+        store.put_new([secret], same="message")
         store.update(ANN, replace(secret, memory=replace(secret.memory, text=text + "!")), at=NOW)
         store.snapshots.put(
             SnapshotRecord(

@@ -20,6 +20,7 @@ from agentmem.base.errors import StoreCorrupt, StoreFull, StoreReadOnly
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.match import Segment
+from agentmem.search.indexes.matrix import Fetch
 from agentmem.search.indexes.rows import COLUMNS, RowTable
 from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.search.indexes.vector import VectorIndex
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 # opened first and its blocks are tested afterwards.
 
 
-MAGIC = b"agentmem index 2\n"
+MAGIC = b"agentmem index 3\n"
 ALIGNMENT = 64
 PIECE_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 22
@@ -261,20 +262,19 @@ def load_postings(
 
 
 def save_vectors(index: VectorIndex, path: str | os.PathLike[str]) -> str:
-    """Write the vectors and their codes, nothing deleted among them, and return the SHA-256.
+    """Write which rows have vectors and their codes, nothing deleted among them, and return the
+    SHA-256. The vectors themselves are in the store and nowhere else.
 
     Codes that are being made are waited for: without them every open would make them again.
     """
     index.upkeep.wait()
-    rows, vectors, codes = index.snapshot()
+    rows, codes = index.snapshot()
     embedder = index.embedder
     header: dict[str, Any] = {
         "engine": "vectors",
         "embedder": [embedder.name, embedder.version, embedder.dimensions],
-        "trained_at": 0,
-        "coded": 0,
     }
-    arrays: dict[str, NDArray[Any]] = {"rows": rows, "vectors": vectors}
+    arrays: dict[str, NDArray[Any]] = {"rows": rows}
     if codes is not None:
         packed, coded, centroids, trained_at = codes
         header |= {"trained_at": trained_at, "coded": coded}
@@ -291,17 +291,16 @@ def load_vectors(
     later: Later = Saved.check,
     **settings: Any,
 ) -> VectorIndex:
-    """The vectors that were saved with this digest by this embedder; else `StoreCorrupt`."""
+    """The index that was saved with this digest for this embedder; else `StoreCorrupt`."""
     saved = _opened(path, expected_sha256, later)
     header, arrays = saved.header, saved.arrays
     _require(header.get("engine") == "vectors", path)
     _require(header.get("embedder") == [embedder.name, embedder.version, embedder.dimensions], path)
-    _require({"rows", "vectors"} <= set(arrays), path)
+    _require("rows" in arrays, path)
     index = VectorIndex(embedder, table, **settings)
     try:
         index.restore(
             arrays["rows"],
-            arrays["vectors"],
             packed=arrays.get("packed"),
             centroids=arrays.get("centroids"),
             coded=int(header.get("coded", 0)),
@@ -550,9 +549,14 @@ class LiveIndex:
             self._vectors[embedder] = self._built_vectors(embedder)
 
     def _built_vectors(self, embedder: EmbedderId) -> VectorIndex:
-        index = VectorIndex(embedder, self._table(), background=self._background)
+        index = VectorIndex(
+            embedder, self._table(), background=self._background, fetch=self._fetch(embedder)
+        )
         index.add(*self._here(*self._store.feed.vectors(embedder)))
         return index
+
+    def _fetch(self, embedder: EmbedderId) -> Fetch:
+        return lambda rows: self._store.feed.vectors(embedder, rows=rows.tolist())
 
     def _wanted(self, batch: IndexRows) -> IndexRows:
         """The rows that belong here: the hot ones, or the cold ones."""
@@ -607,6 +611,7 @@ class LiveIndex:
                     table=self._table(),
                     later=self._check_later,
                     background=self._background,
+                    fetch=self._fetch(embedder),
                 )
             except (OSError, StoreCorrupt) as error:
                 self._report(error)
