@@ -47,13 +47,15 @@ class Scripted(BaseLLM):
         return False
 
 
-def crew_of(*replies: Any) -> tuple[Scripted, Crew]:
-    llm = Scripted(model="scripted", replies=list(replies), seen=[])
+def crew_of(
+    *replies: Any,
+    kind: type[Scripted] = Scripted,
+    task: str = "Say when the harbour in Oban closes.",
+) -> tuple[Scripted, Crew]:
+    llm = kind(model="scripted", replies=list(replies), seen=[])
     agent = Agent(role="harbour master", goal="answer", backstory="kind", llm=llm, verbose=False)
-    task = Task(
-        description="Say when the harbour in Oban closes.", expected_output="an hour", agent=agent
-    )
-    return llm, Crew(agents=[agent], tasks=[task], verbose=False)
+    asked = Task(description=task, expected_output="an hour", agent=agent)
+    return llm, Crew(agents=[agent], tasks=[asked], verbose=False)
 
 
 def test_a_crew_gets_one_pair_and_the_answer_is_kept(memory: MemoryManager, spans: Any) -> None:
