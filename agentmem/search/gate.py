@@ -52,8 +52,9 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-OPENNESS = 0.7
-"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
+OPEN = 0.7
+"""From here on the gate is open; puts the usual threshold of 0.3 where it is as often wrong on
+either side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float
     assistant's own answers only what is at least a little like the question. When
     it is not, nothing does but a page that answers by itself.
     """
-    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    near, world = max(score, 0.0) ** 0.25, min(1.0, world / OPEN)
     if sort == "statement":
         return float(world * (1 + near) / 2)
     return float(max(score, world * near) if sort == "page" else world * near)
