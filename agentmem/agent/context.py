@@ -279,6 +279,7 @@ class Recaller:
             top_k=wanted,
             threshold=0.0,
             mode=config.recall.search_mode,
+            by_question=False,
             user_id=scope.user_id,
             project_id=scope.project_id,
             agent_id=scope.agent_id,

@@ -454,8 +454,6 @@ class Runtime:
             self.worker.close()
         if self._unsaved:
             self._quietly(self._save_corrections)
-        if "predictions" in self.__dict__:
-            self._quietly(self.predictions.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()

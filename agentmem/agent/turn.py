@@ -51,6 +51,7 @@ from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.prompt.trim import ContextPlan
+from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
@@ -158,8 +159,7 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
     if offer is None:
         return choice
     steps.note(*offer.degradations)
-    chosen, hits = offer.as_chosen(chosen, hits)
-    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
+    return replace(choice, chosen=offer.chosen, hits=offer.hits, reasons=offer.reasons)
 
 
 def _fill_and_render(
@@ -361,7 +361,7 @@ class Turn:
     ) -> None:
         require_config(config)
         require_text(message_id, "message_id")
-        self.memory = memory
+        self.memory = memory = memory_of(memory)
         self.scope = scope or Scope()
         self.config = config or memory.settings.loop
         require_named(memory, self.scope, self.config)

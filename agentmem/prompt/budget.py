@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_text, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
-from agentmem.base.types import Message, require_instant
+from agentmem.base.types import EMPTY, Message, require_instant
 
 # ----------------------------------------------------------------------------
 # The content package: anything that may enter a prompt, counted once, and its score.
@@ -42,6 +42,7 @@ class ContentPackage:
     timestamp: datetime | None = None
     can_drop: bool = True
     priority: int = 5
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
         for name in ("id", "type"):
@@ -129,7 +130,7 @@ PREFERENCE_TOKENS = 500
 KNOWLEDGE_TENTHS = 3
 """How many tenths of what is available knowledge may have."""
 
-Outcome = Literal["fixed", "kept", "dropped"]
+Outcome = Literal["fixed", "kept", "cut", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,17 +271,65 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
     left = limit_tokens - needed
     scored = [(score(p, now=now), p) for p in listed if p.can_drop]
     for value, package in sorted(scored, key=lambda pair: -pair[0]):
-        needs = f"needs {package.tokens:,}, {left:,} left"
-        if package.tokens <= left:
-            left -= package.tokens
-            reason = f"kept: {needs}"
-            fates.append(
-                Fate(package=package, outcome="kept", reason=reason, sent=package, score=value)
-            )
-        else:
-            reason = f"did not fit: {needs}"
-            fates.append(Fate(package=package, outcome="dropped", reason=reason, score=value))
+        fates.append(_try(package, left, value=value))
+        left -= fates[-1].tokens
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+
+
+def _try(package: ContentPackage, left: int, *, value: float | None = None) -> Fate:
+    needs = f"needs {package.tokens:,}, {left:,} left"
+    if package.tokens <= left:
+        return Fate(
+            package=package, outcome="kept", reason=f"kept: {needs}", sent=package, score=value
+        )
+    return Fate(package=package, outcome="dropped", reason=f"did not fit: {needs}", score=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetGroup:
+    """Candidates tried in their own order, within tokens of their own.
+
+    Each candidate is one thing in ever shorter forms, made when they are asked
+    for. `heading_tokens` are paid with the first one that is kept.
+    """
+
+    tokens: int
+    candidates: Iterable[Iterable[ContentPackage]]
+    heading_tokens: int = 0
+
+
+def fill_groups(groups: Iterable[BudgetGroup]) -> tuple[Fate, ...]:
+    """Group by group, each with its own tokens and what those before it left (P36).
+
+    Of each candidate the first form that fits is kept, a later one counting as
+    cut; with none it is dropped and the next is still tried. What is in already,
+    by its id, is passed over.
+    """
+    fates: list[Fate] = []
+    kept: set[str] = set()
+    left = 0
+    for group in groups:
+        left += require_count(group.tokens, "tokens")
+        heading = group.heading_tokens
+        for forms in group.candidates:
+            fate: Fate | None = None
+            for form in forms:
+                if form.id in kept:
+                    break
+                tried = _try(form, left - heading)
+                whole = fate.package if fate else form
+                fate = replace(tried, package=whole)
+                if tried.sent:
+                    fate = replace(fate, outcome="kept" if form is whole else "cut")
+                    break
+            if fate is None:
+                continue
+            fates.append(fate)
+            if fate.sent:
+                kept.add(fate.package.id)
+                left -= fate.tokens + heading
+                heading = 0
+    return tuple(fates)
 
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
