@@ -452,7 +452,7 @@ class PreferenceStore:
         """Keep a statement, or give the one of the same words that another process just kept."""
         store = self._memory.store
         made = self._made(new, (), scope)
-        (there,) = store.put_new([self._entry(made)], same=_same_words)
+        (there,) = store.put_new([self._entry(made)], same="text")
         return _preference(made if there == made.id else store.get(scope, there))
 
     def _replace_with(
@@ -509,10 +509,6 @@ def _require_type(kind: PreferenceType | None) -> None:
         from agentmem.text.detect import PreferenceType
 
         require_choice(kind, get_args(PreferenceType), "type")
-
-
-def _same_words(memory: Memory) -> tuple[str, str]:
-    return memory.kind, memory.text
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:

@@ -254,7 +254,7 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
         memory.add_messages([{"role": "user", "content": text} for text in said], session="day")
         scores = {
             hit.memory.text: hit.score
-            for hit in memory.search("backup", threshold=0.0, mode="fulltext")
+            for hit in memory.search("backup", threshold=0.0, mode="fulltext", by_question=False)
         }
         assert scores.get("hi", 0.0) < 0.7 < scores["Backup runs at 03:15 every Sunday."]
         memory.add_messages(
