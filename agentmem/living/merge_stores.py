@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory, Scope, is_forgotten
-from agentmem.living.plans import OpenContradiction, Supersede, may_state
+from agentmem.base.types import Memory, Scope
+from agentmem.living.plans import OpenContradiction, Supersede, is_active, may_state
 from agentmem.living.settle import AT_ONCE, Settler
 from agentmem.search.intake import prepare
 from agentmem.stores.protocol import Links, Store
@@ -300,8 +300,7 @@ class StoreMerger:
         settler = Settler(self._memory)
         by_scope: dict[Scope, list[Memory]] = {}
         for one in new:
-            told = may_state(one) and one.superseded_by is None
-            if told and one.deleted_at is None and not is_forgotten(one):
+            if may_state(one) and is_active(one):
                 by_scope.setdefault(one.scope, []).append(one)
         count = 0
         for scope, told_by in by_scope.items():

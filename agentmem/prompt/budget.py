@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_text, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
-from agentmem.base.types import Message, require_instant
+from agentmem.base.types import EMPTY, Message, require_instant
 
 # ----------------------------------------------------------------------------
 # The content package: anything that may enter a prompt, counted once, and its score.
@@ -24,8 +24,6 @@ UNKNOWN = 0.5
 """Stands in for a relevance or a date nobody knows: neither good nor bad."""
 RECENCY_DAYS = 30.0
 _SECONDS_A_DAY = 86_400.0
-_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
-"""How much priority, importance, relevance and recency count; together 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +42,7 @@ class ContentPackage:
     timestamp: datetime | None = None
     can_drop: bool = True
     priority: int = 5
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
         for name in ("id", "type"):
@@ -84,14 +83,11 @@ def composite(
     now: datetime,
 ) -> float:
     """The weighted mean of the four, from 0 to 1 (P15); an unknown relevance counts half."""
-    parts = (
-        priority / 10,
-        importance,
-        UNKNOWN if relevance is None else relevance,
-        recency(timestamp, now=now),
-    )
+    known = UNKNOWN if relevance is None else relevance
     # fsum rounds once, so the sum can neither pass 1 nor fall when a part grows.
-    return math.fsum(weight * part for weight, part in zip(_WEIGHTS, parts, strict=True))
+    return math.fsum(
+        (0.4 * (priority / 10), 0.3 * importance, 0.2 * known, 0.1 * recency(timestamp, now=now))
+    )
 
 
 def score(package: ContentPackage, *, now: datetime) -> float:
@@ -134,7 +130,7 @@ PREFERENCE_TOKENS = 500
 KNOWLEDGE_TENTHS = 3
 """How many tenths of what is available knowledge may have."""
 
-Outcome = Literal["fixed", "kept", "dropped"]
+Outcome = Literal["fixed", "kept", "cut", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,17 +271,65 @@ def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime
     left = limit_tokens - needed
     scored = [(score(p, now=now), p) for p in listed if p.can_drop]
     for value, package in sorted(scored, key=lambda pair: -pair[0]):
-        needs = f"needs {package.tokens:,}, {left:,} left"
-        if package.tokens <= left:
-            left -= package.tokens
-            reason = f"kept: {needs}"
-            fates.append(
-                Fate(package=package, outcome="kept", reason=reason, sent=package, score=value)
-            )
-        else:
-            reason = f"did not fit: {needs}"
-            fates.append(Fate(package=package, outcome="dropped", reason=reason, score=value))
+        fates.append(_try(package, left, value=value))
+        left -= fates[-1].tokens
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+
+
+def _try(package: ContentPackage, left: int, *, value: float | None = None) -> Fate:
+    needs = f"needs {package.tokens:,}, {left:,} left"
+    if package.tokens <= left:
+        return Fate(
+            package=package, outcome="kept", reason=f"kept: {needs}", sent=package, score=value
+        )
+    return Fate(package=package, outcome="dropped", reason=f"did not fit: {needs}", score=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetGroup:
+    """Candidates tried in their own order, within tokens of their own.
+
+    Each candidate is one thing in ever shorter forms, made when they are asked
+    for. `heading_tokens` are paid with the first one that is kept.
+    """
+
+    tokens: int
+    candidates: Iterable[Iterable[ContentPackage]]
+    heading_tokens: int = 0
+
+
+def fill_groups(groups: Iterable[BudgetGroup]) -> tuple[Fate, ...]:
+    """Group by group, each with its own tokens and what those before it left (P36).
+
+    Of each candidate the first form that fits is kept, a later one counting as
+    cut; with none it is dropped and the next is still tried. What is in already,
+    by its id, is passed over.
+    """
+    fates: list[Fate] = []
+    kept: set[str] = set()
+    left = 0
+    for group in groups:
+        left += require_count(group.tokens, "tokens")
+        heading = group.heading_tokens
+        for forms in group.candidates:
+            fate: Fate | None = None
+            for form in forms:
+                if form.id in kept:
+                    break
+                tried = _try(form, left - heading)
+                whole = fate.package if fate else form
+                fate = replace(tried, package=whole)
+                if tried.sent:
+                    fate = replace(fate, outcome="kept" if form is whole else "cut")
+                    break
+            if fate is None:
+                continue
+            fates.append(fate)
+            if fate.sent:
+                kept.add(fate.package.id)
+                left -= fate.tokens + heading
+                heading = 0
+    return tuple(fates)
 
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
@@ -420,15 +464,9 @@ class ComponentUse:
     """One component of a prompt, with its types from the largest down."""
 
     name: str
+    tokens: int = 0
+    items: int = 0
     by_type: tuple[TypeUse, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        return sum(use.tokens for use in self.by_type)
-
-    @property
-    def items(self) -> int:
-        return sum(use.items for use in self.by_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -527,18 +565,17 @@ def tally(
         window_tokens=window_tokens,
         reserved_tokens=reserved_tokens,
         memories_asked=memories_asked,
-        components=tuple(
-            ComponentUse(
-                name=name,
-                by_type=tuple(
-                    TypeUse(type=kind, tokens=tokens, items=items)
-                    for kind, (tokens, items) in sorted(
-                        by_type.items(), key=lambda pair: (-pair[1][0], pair[0])
-                    )
-                ),
-            )
-            for name, by_type in used.items()
-        ),
+        components=tuple(_component(name, by_type) for name, by_type in used.items()),
+    )
+
+
+def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUse:
+    largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
+    return ComponentUse(
+        name=name,
+        tokens=sum(tokens for tokens, _ in by_type.values()),
+        items=sum(items for _, items in by_type.values()),
+        by_type=tuple(TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest),
     )
 
 

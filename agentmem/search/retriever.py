@@ -209,6 +209,8 @@ def _fate(returned: bool, score: float, request: Request) -> str:
 LEG = 50
 """How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
+LATELY = 50
+"""Among so many of the newest memories are those who speak in a conversation."""
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 
 
@@ -308,7 +310,8 @@ class Retriever:
     ) -> Candidates | None:
         """What is to be ranked, as of the last `catch_up`; None when neither leg finds anything."""
         speakers = set(self._index.speakers(request.selection.reader, cold=cold)) - _ROLES
-        question = read_question(request.query, _named_in(request.query, speakers), now=request.now)
+        named = self._named_in(request, speakers)
+        question = read_question(request.query, named, now=request.now)
         asked = Asked(
             question=question,
             selection=request.selection,
@@ -320,6 +323,20 @@ class Retriever:
             dialogue=bool(speakers),
         )
         return self._index.candidates(asked)
+
+    def _named_in(self, request: Request, speakers: Collection[int]) -> tuple[str, ...]:
+        """Those whom the question may name: speakers of the scope that its words spell, or else
+        those who spoke last and have one of its words in their name."""
+        if not speakers:
+            return ()
+        spelled = [n for n in name_candidates(request.query) if name_id(n) in speakers]
+        words = {w for w in name_candidates(request.query, longest=1) if w in request.query}
+        words = {word for word in words if word[:1].isupper()}
+        if spelled or not words:
+            return tuple(spelled)
+        lately = self._store.recent(Selection(reader=request.selection.reader), limit=LATELY)
+        people = dict.fromkeys(memory.speaker for memory in lately)
+        return tuple(name for name in people if words.intersection(name.split()))
 
     def _ask_embedder(
         self, request: Request, question: Question, degradations: list[str]
@@ -412,13 +429,6 @@ def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:
     if evidence.echo is not None:
         unsure |= evidence.echo[passed]
     return int(np.searchsorted(np.cumsum(~unsure), wanted)) + 1
-
-
-def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:
-    """Those whom the question may name: speakers of the scope that its words spell."""
-    if not speakers:
-        return ()
-    return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
 
 
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:
