@@ -20,7 +20,7 @@ from agentmem.base.errors import MissingExtra
 from agentmem.sources.indexer import names_of
 
 try:
-    from llama_index.core.base.llms.types import ChatMessage, MessageRole
+    from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
     from llama_index.core.memory import BaseMemoryBlock
 except ModuleNotFoundError as error:
     raise MissingExtra(
@@ -69,8 +69,16 @@ class AgentMemBlock(Remembers, BaseMemoryBlock[list[ChatMessage]]):
 
 def _read(message: ChatMessage) -> dict[str, Any]:
     role = "tool" if message.role == MessageRole.FUNCTION else str(message.role.value)
-    told = message.additional_kwargs.get("tool_call_id") or ""
-    return as_chat(_ROLES.get(role, role), message.content or "", answers=str(told))
+    return as_chat(
+        _ROLES.get(role, role),
+        message.content or "",
+        calls=[
+            (one.tool_call_id, one.tool_name, one.tool_kwargs)
+            for one in message.blocks
+            if isinstance(one, ToolCallBlock)
+        ],
+        answers=str(message.additional_kwargs.get("tool_call_id") or ""),
+    )
 
 
 def _make(message: Mapping[str, Any]) -> ChatMessage:

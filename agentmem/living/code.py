@@ -245,7 +245,7 @@ def _skeletons(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurr
     for path, node in _nodes(modules, _FUNCTIONS):
         size = sum(1 for _ in ast.walk(node))
         if LEAST_NODES <= size <= MOST_NODES and not _TEST.match(node.name):
-            seen[_shape(node)].append((path, node))
+            seen[_shape(_without_docstring(node))].append((path, node))
     for places in seen.values():
         names = {node.name for _, node in places}
         if len(names) < least:
@@ -279,7 +279,7 @@ def _shape(node: ast.AST) -> str:
                 walk(value)
             elif isinstance(value, list):
                 parts.append(f"{name}[")
-                for item in _told(at, name, value):
+                for item in value:
                     if isinstance(item, ast.AST):
                         walk(item)
                 parts.append("]")
@@ -287,13 +287,6 @@ def _shape(node: ast.AST) -> str:
 
     walk(node)
     return " ".join(parts)
-
-
-def _told(node: ast.AST, name: str, value: Sequence[object]) -> Sequence[object]:
-    """The statements of a body without the docstring: it is not part of a shape."""
-    if name == "body" and isinstance(node, _FUNCTIONS) and ast.get_docstring(node, clean=False):
-        return value[1:]
-    return value
 
 
 def _without_docstring(node: Function) -> Function:
@@ -366,7 +359,7 @@ def _nodes(
 
 
 def _recurring(
-    sort: str, trigger: str, template: str, paths: Sequence[str], hint: str
+    sort: str, trigger: str, template: str, paths: Sequence[str], hint: str = ""
 ) -> Recurring:
     files = tuple(dict.fromkeys(paths))
     where = ", ".join(files[:EXAMPLES])
@@ -374,7 +367,7 @@ def _recurring(
         pattern=Pattern(
             trigger=trigger,
             template=template[:TEMPLATE_CHARACTERS],
-            hint=f"{hint}; {len(paths)} times in {len(files)} files ({where}).",
+            hint=f"{hint}{'; ' if hint else ''}{len(paths)} times in {len(files)} files ({where}).",
         ),
         sort=sort,
         times=len(paths),
@@ -396,7 +389,7 @@ LANGUAGES: Mapping[str, str] = {
     ".rb": "ruby", ".rs": "rust", ".scala": "scala", ".swift": "swift", ".ts": "typescript",
     ".tsx": "tsx",
 }  # fmt: skip
-_SYNTAX_PATTERNS_FUNCTIONS = frozenset(
+_SYNTAX_FUNCTIONS = frozenset(
     {
         "arrow_function", "constructor_declaration", "function_declaration",
         "function_definition", "function_item", "generator_function_declaration", "method",
@@ -429,9 +422,7 @@ def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurri
         for node in walk(tree):
             if node.sort in _ERRORS:
                 errors[language, shape(node)].append((path, node))
-            elif (
-                node.sort in _SYNTAX_PATTERNS_FUNCTIONS and LEAST_NODES <= _size(node) <= MOST_NODES
-            ):
+            elif node.sort in _SYNTAX_FUNCTIONS and LEAST_NODES <= _size(node) <= MOST_NODES:
                 functions[language, shape(node)].append((path, node))
     found: list[Recurring] = []
     for sort, seen in (("error", errors), ("function", functions)):
@@ -442,7 +433,9 @@ def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurri
                 continue
             what = "throwing an error" if sort == "error" else "writing a function"
             like = f" like {', '.join(filter(None, names[:EXAMPLES]))}" if any(names) else ""
-            of_sort.append(_syntax_patterns_recurring(sort, f"{what} in {language}{like}", places))
+            template = _syntax_template([node for _, node in places])
+            paths = [path for path, _ in places]
+            of_sort.append(_recurring(sort, f"{what} in {language}{like}", template, paths))
         of_sort.sort(key=lambda one: (-one.times, one.pattern.trigger))
         found += of_sort[:MOST_OF_A_SORT]
     return tuple(found)
@@ -474,40 +467,22 @@ def _varies(leaf: Node) -> bool:
     return leaf.sort != leaf.text and bool(leaf.text) and any(map(str.isalnum, leaf.text))
 
 
-def _syntax_patterns_leaves(node: Node) -> Iterator[Node]:
+def _syntax_leaves(node: Node) -> Iterator[Node]:
     for at in walk(node):
         if not at.children and "comment" not in at.sort:
             yield at
 
 
 def _name(node: Node) -> str:
-    return next(
-        (leaf.text for leaf in _syntax_patterns_leaves(node) if "identifier" in leaf.sort), ""
-    )
+    return next((leaf.text for leaf in _syntax_leaves(node) if "identifier" in leaf.sort), "")
 
 
-def _syntax_patterns_recurring(
-    sort: str, trigger: str, places: Sequence[tuple[str, Node]]
-) -> Recurring:
-    files = tuple(dict.fromkeys(path for path, _ in places))
-    return Recurring(
-        pattern=Pattern(
-            trigger=trigger,
-            template=_syntax_patterns_template([node for _, node in places]),
-            hint=f"{len(places)} times in {len(files)} files ({', '.join(files[:EXAMPLES])}).",
-        ),
-        sort=sort,
-        times=len(places),
-        files=files[:EXAMPLES],
-    )
-
-
-def _syntax_patterns_template(nodes: Sequence[Node]) -> str:
+def _syntax_template(nodes: Sequence[Node]) -> str:
     """The first of the nodes with placeholders where the others differ from it.
 
     Spaces between words are as they were written, as far as positions tell.
     """
-    columns = [list(_syntax_patterns_leaves(node)) for node in nodes]
+    columns = [list(_syntax_leaves(node)) for node in nodes]
     if any(len(column) != len(columns[0]) for column in columns):
         columns = columns[:1]
     names: dict[tuple[str, ...], str] = {}

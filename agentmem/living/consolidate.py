@@ -5,7 +5,6 @@ read what the reader sees ─▶ pairs that are alike ─▶ core plans ─▶ o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -13,13 +12,14 @@ import threading
 import time
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from agentmem.base.errors import AgentMemError, InvalidInput
+from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
@@ -68,10 +68,11 @@ from agentmem.living.plans import (
     Supersede,
     apply_plan,
     is_active,
+    judged_pairs,
+    mark_of,
     of_two_days,
     opened,
     pair_of,
-    plan_again,
     same_voice,
     stated_text,
 )
@@ -312,15 +313,8 @@ class Planner:
                 short.add(memory.id)
             for word in words:
                 holders[word].append(memory.id)
-        shared: Counter[Pair] = Counter()
-        for ids in holders.values():
-            if 1 < len(ids) <= _RARE_WORD_ROWS:
-                ids.sort()
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        shared[first, second] += 1
-        for pair, times in shared.items():
-            if times >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
+        for pair, weights in _sharing(holders, _RARE_WORD_ROWS).items():
+            if len(weights) >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
                 yield pair
 
     def forget(self) -> None:
@@ -458,17 +452,20 @@ class Planner:
             )
             for name in found.names:
                 holders[name].append(memory.id)
-        weights: dict[Pair, list[float]] = defaultdict(list)
-        for _, ids in sorted(holders.items()):
-            if 1 < len(ids) <= self.settings.rare_entity_rows:
-                weight = 1.0 / math.log2(1 + len(ids))
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        weights[pair_of(first, second)].append(weight)
-        for pair, found_weights in weights.items():
-            total = math.fsum(found_weights)
-            if len(found_weights) > 1 or total >= 0.5:
+        for pair, weights in _sharing(holders, self.settings.rare_entity_rows).items():
+            total = math.fsum(weights)
+            if len(weights) > 1 or total >= 0.5:
                 yield pair, total
+
+
+def _sharing(holders: Mapping[str, Sequence[str]], most_rows: int) -> dict[Pair, list[float]]:
+    """Pairs that share what at most so many rows have, and how telling each such thing is."""
+    weights: dict[Pair, list[float]] = defaultdict(list)
+    for _, ids in sorted(holders.items()):
+        if 1 < len(ids) <= most_rows:
+            for first, second in combinations(sorted(ids), 2):
+                weights[first, second].append(1.0 / math.log2(1 + len(ids)))
+    return weights
 
 
 def importance_after_use(memory: Memory, *, base: float, now: datetime) -> float:
@@ -509,8 +506,7 @@ def _stated_keys(memory: Memory) -> frozenset[str]:
 def _neighbours(ids: list[str]) -> Iterator[Pair]:
     ordered = sorted(ids)
     for place, first in enumerate(ordered):
-        for second in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS]:
-            yield first, second
+        yield from ((first, other) for other in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS])
 
 
 # ----------------------------------------------------------------------------
@@ -785,6 +781,22 @@ CONTRADICTION_SIMILARITY = 0.75
 """Pairs at least so alike are looked at for contradictions, though not merged."""
 
 
+TRIES = 3
+T = TypeVar("T")
+
+
+def plan_again(once: Callable[[], T], what: str) -> T:
+    """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            return once()
+        except ChangedMeanwhile as error:
+            if not left:
+                raise
+            _log.info("Planning %s again: %s", what, error)
+    raise AssertionError("unreachable")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """What a run looks at: memories by row, what is known of them, and which are new to it."""
@@ -847,7 +859,7 @@ class Consolidator:
         help_: ModelHelp | None = None,
     ) -> ConsolidationReport:
         memory, now = self._memory, self._memory.clock.now()
-        mark = mark_of(scope, settings)
+        mark = mark_of("consolidated", (scope, settings))
         loaded = self._load(scope, mark, full=full)
         notes: tuple[str, ...] = ()
         if not _is_used(loaded.state.memories):
@@ -890,14 +902,14 @@ class Consolidator:
             or one.scope == scope  # everybody's are not ours to change
         }
         links = store.links.all(scope)
-        known = store.contradictions.all(scope)
+        contested, settled = judged_pairs(store.contradictions.all(scope))
         state = LivingState(
             memories=tuple(rows.values()),
             links=frozenset(
                 pair_of(link.first_id, link.second_id) for link in links if link.relation == RELATED
             ),
-            contested=frozenset(_pair(link) for link in known if link.settled_at is None),
-            settled=frozenset(_pair(link) for link in known if link.settled_at is not None),
+            contested=contested,
+            settled=settled,
             co_cited=co_cited(links),
         )
         touched = None if changed is None else frozenset(changed & rows.keys())
@@ -993,12 +1005,6 @@ def read_rows(memory: Parts, scope: Scope, selection: Selection) -> dict[int, Me
     return found
 
 
-def mark_of(scope: Scope, settings: ConsolidationSettings) -> str:
-    """The setting that keeps how far the runs of this reader have looked; names nobody."""
-    written = ascii((scope, settings)).encode("ascii")
-    return f"consolidated {hashlib.blake2b(written, digest_size=12).hexdigest()}"
-
-
 def _is_used(memories: Iterable[Memory]) -> bool:
     """Whether use is counted here at all: who searches without a loop counts none."""
     return any(one.usage.retrieved or one.usage.cited or one.usage.ignored for one in memories)
@@ -1012,10 +1018,6 @@ def _changed_since(memory: Parts, mark: str) -> set[int] | None:
     if not changes.complete:
         return None
     return {row for change in changes.items for row in range(change.first, change.last + 1)}
-
-
-def _pair(link: Link) -> Pair:
-    return pair_of(link.first_id, link.second_id)
 
 
 # ----------------------------------------------------------------------------

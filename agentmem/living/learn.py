@@ -22,6 +22,7 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Origin, Scope, Visibility, content_hash
+from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
     MAX_CHARACTERS,
     RECORD,
@@ -44,7 +45,6 @@ from agentmem.living.facts import (
 )
 from agentmem.living.levels import has_word, read_essentials
 from agentmem.living.models import Asker, find_json, json_format, strict_object
-from agentmem.living.plans import plan_again
 from agentmem.living.settle import already_said, held_at, in_order, insert_fact, key_of, start_of
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, from_messages, prepare_all
@@ -141,9 +141,8 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
                 stated += [(held.id, candidate.source_id)] if held is not None else []
                 continue
             line.append(made.id)
-            state |= {one.id: one for one in (placed.new, *placed.after)}
-            if placed.new.supersedes is not None:
-                superseded.append(placed.new.supersedes)
+            state |= {one.id: one for one in placed}
+            superseded += filter(None, [placed[0].supersedes])
         added[made.id] = None
         stated.append((made.id, candidate.source_id))
     links = tuple(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
-from agentmem.base.errors import ChangedMeanwhile, InvalidInput
+from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import COLD_AT, Memory, Usage, is_forgotten
 from agentmem.living.conflicts import Verdict
@@ -26,26 +25,22 @@ Pair = tuple[str, str]
 """Two ids, the smaller first."""
 
 
-TRIES = 3
-_log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-
 def pair_of(first: str, second: str) -> Pair:
     """The two ids in their order."""
     return (first, second) if first <= second else (second, first)
 
 
-def plan_again(once: Callable[[], T], what: str) -> T:
-    """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
-    for left in reversed(range(TRIES)):
-        try:
-            return once()
-        except ChangedMeanwhile as error:
-            if not left:
-                raise
-            _log.info("Planning %s again: %s", what, error)
-    raise AssertionError("unreachable")
+def mark_of(name: str, looked_at: object) -> str:
+    """The setting that keeps how far somebody looked; names nobody."""
+    written = ascii(looked_at).encode("ascii")
+    return f"{name} {hashlib.blake2b(written, digest_size=12).hexdigest()}"
+
+
+def judged_pairs(links: Iterable[Link]) -> tuple[frozenset[Pair], frozenset[Pair]]:
+    """The pairs whose contradictions are open, and those whose were resolved."""
+    pairs = [(pair_of(one.first_id, one.second_id), one.settled_at) for one in links]
+    contested = frozenset(pair for pair, settled_at in pairs if settled_at is None)
+    return contested, frozenset(pair for pair, settled_at in pairs if settled_at is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from agentmem.base.guards import Lanes, TtlCache
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
-from agentmem.base.types import EMPTY, Hit, Level, Memory, Scope
+from agentmem.base.types import Hit, Level, Memory, Scope
 from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
@@ -584,33 +584,17 @@ SOURCE_TOKENS = 45
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the tiers offer to the block of a turn: sources best first, and pointers to the rest.
+    """What the tiers offer to a turn in place of what search chose.
 
-    `hits` are the memories as they are offered, at the level their tier affords;
-    `reasons` say what tier each is in and why.
+    `hits` are the memories as they are offered, at the level their tier affords,
+    and behind them what search found beside; `reasons` say what tier each is in
+    and why.
     """
 
-    candidates: tuple[OfferedSource, ...] = ()
-    pointers: tuple[Pointer, ...] = ()
-    hits: tuple[Hit, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    chosen: Chosen
+    hits: tuple[Hit, ...]
+    reasons: Mapping[str, str]
     degradations: tuple[str, ...] = ()
-
-    def as_chosen(self, chosen: Chosen, hits: Sequence[Hit]) -> tuple[Chosen, tuple[Hit, ...]]:
-        """What is offered in place of what search chose; what it passed over stays so."""
-        mine = {hit.memory.id for hit in self.hits}
-        rest = tuple(hit for hit in hits if hit.memory.id not in mine)
-        left = {hit.memory.id for hit in rest}
-        made = Chosen(
-            candidates=self.candidates,
-            pointers=(*chosen.pointers, *self.pointers),
-            passed_over=tuple(
-                (hit, why) for hit, why in chosen.passed_over if hit.memory.id in left
-            ),
-            related=len(self.candidates),
-            merits={hit.memory.id: hit.score for hit in self.hits},
-        )
-        return made, (*self.hits, *rest)
 
 
 class Tiers:
@@ -699,14 +683,20 @@ class Tiers:
         )
         memories = {p.memory.id: p.memory for tier in tiers for p in placed[tier]}
         texts = {item.id: item for tier in tiers for item in items[tier]}
-        shown = [
-            (fate, _shown(memories[fate.id], texts[fate.id], fate), max(0.0, 1.0 - at / 1_000))
-            for at, fate in enumerate(order)
-        ]
-        return Offer(
-            candidates=tuple(
+        candidates: list[OfferedSource] = []
+        pointers = list(chosen.pointers)
+        offered: list[Hit] = []
+        for at, fate in enumerate(order):
+            memory = _shown(memories[fate.id], texts[fate.id], fate)
+            score = max(0.0, 1.0 - at / 1_000)
+            known = by_id.pop(fate.id, Hit(memory=memory, score=score))
+            offered.append(replace(known, memory=memory, score=score))
+            if fate.tier == 4:
+                pointers.append(Pointer(id=fate.id, summary=memory.text, tool="memory_read"))
+                continue
+            candidates.append(
                 OfferedSource(
-                    id=memory.id,
+                    id=fate.id,
                     source=source_of(memory),
                     score=score,
                     merit=score,
@@ -714,22 +704,16 @@ class Tiers:
                     importance=memory.importance,
                     timestamp=memory.created_at,
                 )
-                for fate, memory, score in shown
-                if fate.tier != 4
+            )
+        return Offer(
+            chosen=Chosen(
+                candidates=tuple(candidates),
+                pointers=tuple(pointers),
+                passed_over=tuple(one for one in chosen.passed_over if one[0].memory.id in by_id),
+                related=len(candidates),
+                merits={hit.memory.id: hit.score for hit in offered},
             ),
-            pointers=tuple(
-                Pointer(id=memory.id, summary=memory.text, tool="memory_read")
-                for fate, memory, _ in shown
-                if fate.tier == 4
-            ),
-            hits=tuple(
-                replace(
-                    by_id.get(memory.id, Hit(memory=memory, score=score)),
-                    memory=memory,
-                    score=score,
-                )
-                for _, memory, score in shown
-            ),
+            hits=(*offered, *by_id.values()),
             reasons={fate.id: _reason(fate) for fate in order},
             degradations=tuple(parts.problems),
         )
@@ -967,7 +951,10 @@ class Prefetcher:
         until = time.perf_counter() + budget_ms / 1000
         parts = Attempts()
         given = self._tiers.signals_for(signals, scope)
-        fetched = self._try(PREDICTED, partial(self._fetch, scope, given, parts), until, parts)
+        fetch = partial(self._tiers.fetch, scope, given, parts)
+        fetched = self._try(PREDICTED, fetch, until, parts)
+        predicted = [memory for memory, _ in fetched.predicted] if fetched else []
+        least, most = config.recall.similarity_threshold, config.recall.turn_top_k
         answered: list[str] = []
         found: dict[str, None] = {}
         skipped = [] if fetched is not None else [PREDICTED]
@@ -982,10 +969,11 @@ class Prefetcher:
                 continue
             if signal.kind in ASKED:
                 answered.append(signal.value)
-            found |= dict.fromkeys(_relevant(recalled, config))
-        self._try("counting", partial(self._prepare, fetched), until, parts)
+            shown = [hit.memory.id for hit in recalled.hits if hit.score >= least]
+            found |= dict.fromkeys(shown[:most])
+        self._try("counting", partial(self._tiers.prepare, predicted), until, parts)
         return Prefetched(
-            predicted=tuple(memory.id for memory, _ in fetched.predicted) if fetched else (),
+            predicted=tuple(memory.id for memory in predicted),
             questions=tuple(answered),
             found=tuple(found),
             skipped=tuple(skipped),
@@ -1006,15 +994,3 @@ class Prefetcher:
             return parts.read(name, partial(self._lanes.run, call, left), but=(TimedOut,))
         except TimedOut:
             return None
-
-    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> TierMaterial:
-        return self._tiers.fetch(scope, signals, parts)
-
-    def _prepare(self, fetched: TierMaterial | None) -> None:
-        self._tiers.prepare([memory for memory, _ in fetched.predicted] if fetched else [])
-
-
-def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
-    """The ids that a turn would be shown."""
-    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
-    return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]

@@ -24,8 +24,6 @@ UNKNOWN = 0.5
 """Stands in for a relevance or a date nobody knows: neither good nor bad."""
 RECENCY_DAYS = 30.0
 _SECONDS_A_DAY = 86_400.0
-_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
-"""How much priority, importance, relevance and recency count; together 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +83,11 @@ def composite(
     now: datetime,
 ) -> float:
     """The weighted mean of the four, from 0 to 1 (P15); an unknown relevance counts half."""
-    parts = (
-        priority / 10,
-        importance,
-        UNKNOWN if relevance is None else relevance,
-        recency(timestamp, now=now),
-    )
+    known = UNKNOWN if relevance is None else relevance
     # fsum rounds once, so the sum can neither pass 1 nor fall when a part grows.
-    return math.fsum(weight * part for weight, part in zip(_WEIGHTS, parts, strict=True))
+    return math.fsum(
+        (0.4 * (priority / 10), 0.3 * importance, 0.2 * known, 0.1 * recency(timestamp, now=now))
+    )
 
 
 def score(package: ContentPackage, *, now: datetime) -> float:
@@ -469,15 +464,9 @@ class ComponentUse:
     """One component of a prompt, with its types from the largest down."""
 
     name: str
+    tokens: int = 0
+    items: int = 0
     by_type: tuple[TypeUse, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        return sum(use.tokens for use in self.by_type)
-
-    @property
-    def items(self) -> int:
-        return sum(use.items for use in self.by_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -576,18 +565,17 @@ def tally(
         window_tokens=window_tokens,
         reserved_tokens=reserved_tokens,
         memories_asked=memories_asked,
-        components=tuple(
-            ComponentUse(
-                name=name,
-                by_type=tuple(
-                    TypeUse(type=kind, tokens=tokens, items=items)
-                    for kind, (tokens, items) in sorted(
-                        by_type.items(), key=lambda pair: (-pair[1][0], pair[0])
-                    )
-                ),
-            )
-            for name, by_type in used.items()
-        ),
+        components=tuple(_component(name, by_type) for name, by_type in used.items()),
+    )
+
+
+def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUse:
+    largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
+    return ComponentUse(
+        name=name,
+        tokens=sum(tokens for tokens, _ in by_type.values()),
+        items=sum(items for _, items in by_type.values()),
+        by_type=tuple(TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest),
     )
 
 

@@ -21,7 +21,7 @@ from agentmem.base.checks import require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import require_instant
-from agentmem.text.regions import Span, code_spans, cover
+from agentmem.text.regions import Span, code_spans, cover, replace_spans
 from agentmem.text.sentences import sentences
 
 SourceKind = Literal["web", "memory", "both"]
@@ -388,13 +388,9 @@ def renumber(answer: str, numbers: Mapping[int, int]) -> str:
     """`answer` with every number it cites replaced by what `numbers` has for it; others go."""
     known = [Citation(index=index, source="web") for index in numbers]
     resolved = resolve_citations(answer, known)
-    parts: list[str] = []
-    at = 0
-    for mark in resolved.marks:
-        listed = ", ".join(str(numbers[index]) for index in mark.indexes)
-        parts += (resolved.text[at : mark.start], f"[{listed}]")
-        at = mark.end
-    return "".join((*parts, resolved.text[at:]))
+    written = iter([", ".join(str(numbers[i]) for i in mark.indexes) for mark in resolved.marks])
+    spans = [(mark.start, mark.end) for mark in resolved.marks]
+    return replace_spans(resolved.text, spans, lambda _: f"[{next(written)}]")
 
 
 def listed_sources(text: str) -> tuple[Citation, ...]:
@@ -526,13 +522,12 @@ def _rewrite(
 def _unbracketed(answer: str, by_index: dict[int, Citation]) -> str:
     """`answer` with round brackets around numbers that do not exist: no mark can come of them."""
     rounded = str.maketrans("[]［］【】", "()()()")
-    parts: list[str] = []
-    position = 0
-    for match in _marks(answer):
-        if _existing(match["list"] or match["lens"] or match["defined"], by_index)[1]:
-            parts += (answer[position : match.start()], match[0].translate(rounded))
-            position = match.end()
-    return "".join((*parts, answer[position:]))
+    wrong = [
+        match.span()
+        for match in _marks(answer)
+        if _existing(match["list"] or match["lens"] or match["defined"], by_index)[1]
+    ]
+    return replace_spans(answer, wrong, lambda mark: mark.translate(rounded))
 
 
 def _marks(answer: str) -> Iterator[re.Match[str]]:

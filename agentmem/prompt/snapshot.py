@@ -465,7 +465,7 @@ def _fields_of(value: Any) -> dict[str, Any]:
     for name, default in _FIELDS[type(value)]:
         given = getattr(value, name)
         if given is not default and given != default:
-            written[name] = _plain(given)
+            written[name] = given if type(given) in (int, bool) else _plain(given)
     return written
 
 

@@ -28,6 +28,7 @@ from agentmem.prompt.block import STUB, ContextBlock
 from agentmem.prompt.messages import as_dict, is_reference, is_stub
 from agentmem.text.clean import Seen, see
 from agentmem.text.messages import makes_calls
+from agentmem.text.regions import join_spans
 
 # ----------------------------------------------------------------------------
 # How far the text around a place is one quotation: the most that a cut block can fill.
@@ -422,7 +423,7 @@ def _without(text: str, regions: list[tuple[int, int]]) -> str:
     """`text` without the regions, their line prefixes and the fence that held nothing else."""
     kept: list[str] = []
     done = 0
-    for start, end in _merged(regions):
+    for start, end in join_spans(regions):
         before = text[done : max(done, start)]
         done = max(done, end)
         line = before.rpartition("\n")[2]
@@ -436,16 +437,6 @@ def _without(text: str, regions: list[tuple[int, int]]) -> str:
                 before, done = before[:opening], closing.end()
         kept.append(before)
     return "".join((*kept, text[done:]))
-
-
-def _merged(regions: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(regions):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif start < end:
-            merged.append((start, end))
-    return merged
 
 
 # ----------------------------------------------------------------------------

@@ -52,8 +52,9 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-OPENNESS = 0.7
-"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
+OPEN = 0.7
+"""From here on the gate is open; puts the usual threshold of 0.3 where it is as often wrong on
+either side."""
 SEARCHED = 0.15
 """How generous a search is to statements when the user's own world is asked about."""
 
@@ -127,7 +128,7 @@ def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float
     assistant's own answers only what is at least a little like the question. When
     it is not, nothing does but a page that answers by itself.
     """
-    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    near, world = max(score, 0.0) ** 0.25, min(1.0, world / OPEN)
     if sort == "statement":
         return float(world * (1 + near) / 2)
     return float(max(score, world * near) if sort == "page" else world * near)
@@ -142,7 +143,7 @@ def search_scores(ranked: Ranked, evidence: Evidence, world: float) -> Ranked:
     import numpy as np
 
     power = np.where(evidence.conversation, SEARCHED, 0.25)
-    raised = world**OPENNESS * np.maximum(ranked.scores, 0.0) ** power
+    raised = min(1.0, world / OPEN) * np.maximum(ranked.scores, 0.0) ** power
     scores = np.maximum(ranked.scores, raised)
     order = ranked.order[np.argsort(-scores[ranked.order], kind="stable")]
     return replace(ranked, scores=scores, order=order)

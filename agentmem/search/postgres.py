@@ -86,27 +86,31 @@ _SCOPE = """
 SELECT count(*), coalesce(sum(m.length), 0) FROM memories AS m
 WHERE m.tenant = %(tenant)s AND m.owner = ANY(%(owners)s) AND {seen}
 """
-_NEAR = """
+# Stored numbers are rounded, so a vector is not exactly of length one.
+_COSINE = "coalesce(-({half}::vector <#> {asked}) / nullif(vector_norm({half}::vector), 0), 0)"
+_NEAR = f"""
 WITH asked AS MATERIALIZED (SELECT %(vector)s::vector AS whole, %(vector)s::halfvec AS half)
-(SELECT near.row, -(near.half::vector <#> (SELECT whole FROM asked)), NULL::bytea FROM (
+(SELECT near.row, {_COSINE.format(half="near.half", asked="(SELECT whole FROM asked)")}, NULL::bytea
+FROM (
     SELECT e.row, e.half FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
-    AND {seen} ORDER BY e.half <#> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
+    AND {{seen}} ORDER BY e.half <=> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
     WHERE near.half IS NOT NULL)
 UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
-    AND {seen} AND e.half IS NULL)
-"""
-_GRAPH = """
-SELECT near.row, -(near.half::vector <#> %(vector)s::vector), NULL::bytea FROM (
+    AND {{seen}} AND e.half IS NULL)
+"""  # noqa: S608 # our own names
+_GRAPH = f"""
+SELECT near.row, {_COSINE.format(half="near.half", asked="%(vector)s::vector")}, NULL::bytea FROM (
     SELECT e.row, e.half FROM embeddings AS e WHERE e.tenant = %(tenant)s
-    AND e.embedder = {number} AND e.shared AND e.owner = ANY(%(shared)s) AND {seen}
-    ORDER BY e.half::halfvec({size}) <=> %(vector)s::halfvec({size}) LIMIT %(most)s) AS near
-"""
-_COSINES = """
-SELECT e.row, -(e.half::vector <#> %(vector)s::vector), e.wide FROM embeddings AS e
+    AND e.embedder = {{number}} AND e.shared AND e.owner = ANY(%(shared)s) AND {{seen}}
+    ORDER BY e.half::halfvec({{size}}) <=> %(vector)s::halfvec({{size}}) LIMIT %(most)s) AS near
+"""  # noqa: S608 # our own names
+_COSINES = f"""
+SELECT e.row, {_COSINE.format(half="e.half", asked="%(vector)s::vector")}, e.wide
+FROM embeddings AS e
 WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.row = ANY(%(rows)s)
-"""
+"""  # noqa: S608 # our own names
 _INDEXED = """
 SELECT row, indexed FROM memories WHERE tenant = %(tenant)s AND row = ANY(%(rows)s) ORDER BY row
 """
@@ -175,7 +179,8 @@ class PostgresSearch:
         """Each of `rows` that has a vector, with the rows `among` nearest to it."""
         keys, vectors = self._store.feed.vectors(embedder, rows=among)
         asking, wanted = self._store.feed.vectors(embedder, rows=rows)
-        for key, vector in zip(asking.tolist(), wanted, strict=True):
+        vectors = _unit(vectors)
+        for key, vector in zip(asking.tolist(), _unit(wanted), strict=True):
             cosines = vectors @ vector
             order = np.lexsort((keys, -cosines))[:most]
             yield key, keys[order], cosines[order]
@@ -207,7 +212,7 @@ class PostgresSearch:
         return rows <= self._exact_rows or not self._database.iterative
 
 
-class _Owner(NamedTuple):
+class _OwnerRows(NamedTuple):
     """One whom a reader may see, and how many rows they have in each state, how long together."""
 
     owner: int
@@ -216,18 +221,18 @@ class _Owner(NamedTuple):
 
 
 class _Reader(NamedTuple):
-    owners: list[_Owner]
+    owners: list[_OwnerRows]
     speakers: set[int]
     cold: bool
 
 
 def _reader(found: Sequence[Row]) -> _Reader:
-    owners: dict[int, _Owner] = {}
+    owners: dict[int, _OwnerRows] = {}
     speakers: set[int] = set()
     cold = False
     for owner, visibility, flags, rows, length, speaker in found:
         if owner is not None:
-            one = owners.setdefault(owner, _Owner(owner, visibility, []))
+            one = owners.setdefault(owner, _OwnerRows(owner, visibility, []))
             if flags is not None:
                 one.states.append((flags, rows, int(length)))
         elif speaker is not None:
@@ -373,12 +378,17 @@ class _Question:
         later, near = self._transaction.later, _NEAR.format(seen=self._seen("e"))
         if self._search.exactly(self._rows):
             return later(near, **{**values, "most": most + most // 2})
+        # The server takes the flags for rarer than they are, and would rather sort every row.
         later(
             "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), "
-            f"set_config('hnsw.ef_search', '{min(1000, MORE * most)}', true)"
+            f"set_config('hnsw.ef_search', '{min(1000, MORE * most)}', true), "
+            "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)"
         )
         values["most"] = MORE * most
         graph = later(_GRAPH.format(seen=self._seen("e"), number=number, size=size), **values)
+        later(
+            "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
+        )
         private = list(set(self._owners) - set(values["shared"]))
         if not private:
             return graph
@@ -424,10 +434,16 @@ def _best(rows: Any, scores: Any, most: int) -> Leg:
     return Leg(keys[order], values[order])
 
 
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length one; those of no length as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
 def _cosines(found: Sequence[Row], wanted: NDArray[np.float32]) -> dict[int, float]:
     """The cosine of each row; of one in single precision it is worked out here."""
     return {
-        row: float(np.frombuffer(wide, "<f4") @ wanted) if cosine is None else cosine
+        row: cosine if wide is None else float(_unit(np.frombuffer(wide, "<f4")[None])[0] @ wanted)
         for row, cosine, wide in found
     }
 

@@ -277,7 +277,8 @@ class _SqliteSide:
             (space.name, space.version, space.dimensions, number)
             for number, space in all_embedders(self._read).items()
         )
-        for *space, number in spaces:
+        for name, version, dimensions, number in spaces:
+            space = [name, version, dimensions]
             if after is not None and space < after[:3]:
                 continue
             last = after[3] if after is not None and space == after[:3] else 0
@@ -287,7 +288,7 @@ class _SqliteSide:
                 (vector_key(number, last), vector_key(number + 1, 0), limit - len(found)),
             )
             found += [
-                (*space, key - vector_key(number, 0), _half(opened(key, data), space[2]))
+                (*space, key - vector_key(number, 0), _half(opened(key, data), dimensions))
                 for key, data in rows
             ]
             if len(found) == limit:

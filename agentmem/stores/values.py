@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -562,24 +562,26 @@ def write_json(value: Any, name: str) -> str:
         ) from None
 
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # a dict is told at once, by any other name it takes long
         for key in value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
                 )
-        value = value.values()
-    elif not isinstance(value, list | tuple):
+        inside: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple):
+        inside = value
+    else:
         return
-    for item in value:
-        if type(item) not in _LEAVES:  # most are, and need no call
+    for item in inside:
+        if type(item) not in _LEAVES:
             _require_json(item, name, depth + 1)
-
-
-_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def check_entry(entry: Entry) -> None:
@@ -687,21 +689,35 @@ def _moment(written: object) -> datetime | None:
 # ----------------------------------------------------------------------------
 # What indexes need of a row, as one small blob, and many blobs as arrays.
 #
-# A blob is a fixed head, then the term hashes (uint64), then how often each
-# occurs (uint16). A hundred thousand of them become arrays without a loop over
-# their terms.
+# A blob is a head, then the term hashes (uint64), then how often each occurs. The
+# head begins with the owner, its bits turned over, and the flags, whose upper half
+# says what else is there: what few rows have takes no room in the others. Blobs of
+# the first schemas begin with the owner itself and hold everything. A hundred
+# thousand of them become arrays without a loop over their terms.
 
 
-_HEAD = struct.Struct("<iIqqqqqqqii")
-_FIELDS = [
+_FIRST_HEAD = [
     ("owner", "<i4"), ("flags", "<u4"), ("strand", "<i8"), ("place", "<i8"), ("speaker", "<i8"),
     ("kind", "<i8"), ("created_at", "<i8"), ("valid_from", "<i8"), ("valid_to", "<i8"),
     ("length", "<i4"), ("count", "<i4"),
 ]  # fmt: skip
+_HEAD = [
+    ("owner", "<i4"), ("flags", "<u4"), ("strand", "<u4"), ("place", "<u4"), ("length", "<u4"),
+    ("kind", "<i8"), ("created_at", "<i8"),
+]  # fmt: skip
+_RARE = ("place", "speaker", "valid_from", "valid_to")
+"""Fields of eight bytes that follow the head where their bits are set, in this order."""
+_RARE_SHIFT, _WIDTH_SHIFT = 16, 20
+_NO_PLACE = (1 << 32) - 1
+_FIRST_LAYOUT = -1
 DELETED, SUPERSEDED, FORGOTTEN, COLD = 1, 2, 4, 8
 TEXT_FLAGS_SHIFT = 8
+_FIRST_PACKED, _PACKED_HEAD = struct.Struct("<iIqqqqqqqii"), struct.Struct("<iIIIIqq")
+_HEAD_NAMES = tuple(name for name, _ in _HEAD)
 ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
 _LONGEST = (1 << 31) - 1
+_INDEX_COLUMNS = {name: kind for name, kind in _FIRST_HEAD if name != "count"}
+_LEFT_OUT = {"speaker": 0, "valid_from": ALWAYS_BEFORE, "valid_to": ALWAYS_AFTER}
 
 
 def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
@@ -728,21 +744,34 @@ def pack_terms(
     strand: int,
 ) -> bytes:
     """The blob of a memory with these terms."""
-    head = _HEAD.pack(
-        owner,
-        _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
-        | text_flags << TEXT_FLAGS_SHIFT,
-        strand,
-        place_of(memory),
-        name_id(memory.speaker),
-        name_id(memory.kind),
-        to_microseconds(memory.created_at),
-        ALWAYS_BEFORE if memory.valid_from is None else to_microseconds(memory.valid_from),
-        ALWAYS_AFTER if memory.valid_to is None else to_microseconds(memory.valid_to),
-        min(length, _LONGEST),
-        len(terms) // 8,
+    place = place_of(memory)
+    near = 0 <= place < _NO_PLACE or place == NO_POSITION
+    rare = (
+        None if near else place,
+        name_id(memory.speaker) or None,
+        None if memory.valid_from is None else to_microseconds(memory.valid_from),
+        None if memory.valid_to is None else to_microseconds(memory.valid_to),
     )
-    return head + terms + frequencies
+    flags = flags_of(memory) | text_flags << TEXT_FLAGS_SHIFT
+    for bit, value in enumerate(rare):
+        flags |= (value is not None) << (_RARE_SHIFT + bit)
+    width = 2 if any(frequencies[1::2]) else int(bool(frequencies[::2].strip(b"\x01")))
+    return b"".join(
+        (
+            _PACKED_HEAD.pack(
+                ~owner,
+                flags | width << _WIDTH_SHIFT,
+                strand,
+                place if near and place != NO_POSITION else _NO_PLACE,
+                min(length, _LONGEST),
+                name_id(memory.kind),
+                to_microseconds(memory.created_at),
+            ),
+            *(value.to_bytes(8, "little", signed=True) for value in rare if value is not None),
+            terms,
+            frequencies if width == 2 else frequencies[: len(frequencies) * width : 2],
+        )
+    )
 
 
 def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool:
@@ -752,23 +781,19 @@ def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool
     from and to, when and by what it was deleted and superseded, and its metadata.
     """
     place, speaker, kind, created, valid_from, valid_to, deleted, superseded, metadata = fields
-    head = _HEAD.unpack_from(data)
-    flags = _flags(deleted, superseded, metadata)
-    return (
-        len(data) == _HEAD.size + 10 * head[-1]
-        and head[1] & 0xFF == flags
-        and (head[0], *head[2:9])
-        == (
-            owner,
-            strand or 0,
-            place,
-            name_id(speaker),
-            name_id(kind),
-            created,
-            ALWAYS_BEFORE if valid_from is None else valid_from,
-            ALWAYS_AFTER if valid_to is None else valid_to,
-        )
-    )
+    head, _, _ = _read_head(data)
+    return head == {
+        "owner": owner,
+        "flags": _flags(deleted, superseded, metadata) | head["flags"] & 0xFF00,
+        "strand": strand or 0,
+        "place": place,
+        "speaker": name_id(speaker),
+        "kind": name_id(kind),
+        "created_at": created,
+        "valid_from": ALWAYS_BEFORE if valid_from is None else valid_from,
+        "valid_to": ALWAYS_AFTER if valid_to is None else valid_to,
+        "length": head["length"],
+    }
 
 
 def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
@@ -791,20 +816,50 @@ def place_of(memory: Memory) -> int:
 
 def unpack_terms(data: bytes) -> dict[str, Any]:
     """What a blob holds that the memory itself does not, as `pack_terms` takes it."""
-    _, flags, *_, length, count = _HEAD.unpack_from(data)
-    middle = _HEAD.size + 8 * count
+    head, size, width = _read_head(data)
+    middle = size + (len(data) - size) // (8 + width) * 8
+    frequencies = bytearray(b"\x01\x00") * ((middle - size) // 8)
+    if width:
+        frequencies[::2] = data[middle::width]
+    if width == 2:
+        frequencies[1::2] = data[middle + 1 :: 2]
     return {
-        "terms": data[_HEAD.size : middle],
-        "frequencies": data[middle:],
-        "length": length,
-        "text_flags": flags >> TEXT_FLAGS_SHIFT,
+        "terms": data[size:middle],
+        "frequencies": bytes(frequencies),
+        "length": head["length"],
+        "text_flags": head["flags"] >> TEXT_FLAGS_SHIFT,
     }
 
 
 def index_head(data: bytes) -> dict[str, int]:
     """The flags, without those of the text, and the length that a blob tells of."""
-    _, flags, *_, length, _ = _HEAD.unpack_from(data)
-    return {"flags": flags & 0xFF, "length": length}
+    head, _, _ = _read_head(data)
+    return {"flags": head["flags"] & 0xFF, "length": head["length"]}
+
+
+def _read_head(data: bytes) -> tuple[dict[str, int], int, int]:
+    """A blob's head, its size, and how many bytes a frequency takes.
+
+    ValueError or `struct.error` where it is none, or what follows it has no such size.
+    """
+    owner, flags = struct.unpack_from("<iI", data)
+    if owner >= 0:
+        size, width = _FIRST_PACKED.size, 2
+        head = dict(zip(_INDEX_COLUMNS, _FIRST_PACKED.unpack_from(data), strict=False))
+    else:
+        width = flags >> _WIDTH_SHIFT
+        head = _LEFT_OUT | dict(zip(_HEAD_NAMES, _PACKED_HEAD.unpack_from(data), strict=True))
+        head |= {"owner": ~owner, "flags": flags & 0xFFFF}
+        if head["place"] == _NO_PLACE:
+            head["place"] = NO_POSITION
+        size = _PACKED_HEAD.size
+        for bit, name in enumerate(_RARE):
+            if flags >> (_RARE_SHIFT + bit) & 1:
+                (head[name],) = struct.unpack_from("<q", data, size)
+                size += 8
+    if width > 2 or len(data) < size or (len(data) - size) % (8 + width):
+        raise ValueError("a blob of another size")
+    return head, size, width
 
 
 def to_index_rows(
@@ -816,20 +871,47 @@ def to_index_rows(
 ) -> IndexRows:
     """Arrays over `rows`; the last `trailing` bytes of each blob are not looked at.
 
-    Without `previous` the rows are all there is, and it is worked out here.
+    Without `previous` the rows are all there is, and it is worked out here. A
+    blob that has no size it can have is a ValueError.
     """
     import numpy as np
 
-    head = _HEAD.size
-    counts = [(len(blob) - head - trailing) // 10 for blob in blobs]
-    ends = [head + 8 * count for count in counts]
-    heads = np.frombuffer(b"".join([blob[:head] for blob in blobs]), np.dtype(_FIELDS))
-    terms = b"".join([blob[head:end] for blob, end in zip(blobs, ends, strict=True)])
-    frequencies = b"".join(
-        [blob[end : end + 2 * n] for blob, end, n in zip(blobs, ends, counts, strict=True)]
-    )
+    columns = {name: np.zeros(len(blobs), kind) for name, kind in _INDEX_COLUMNS.items()}
+    begins = np.frombuffer(b"".join([blob[:8] for blob in blobs]), [("o", "<i4"), ("f", "<u4")])
+    layouts = np.where(begins["o"] < 0, begins["f"].astype(np.int64) >> _RARE_SHIFT, _FIRST_LAYOUT)
+    sizes = np.array([len(blob) for blob in blobs], dtype=np.int64) - trailing
+    heads, widths = np.zeros_like(sizes), np.zeros_like(sizes)
+    for layout in dict.fromkeys(layouts.tolist()):
+        here = np.flatnonzero(layouts == layout)
+        dtype, width = _layout(layout)
+        read = np.frombuffer(b"".join([blobs[at][: dtype.itemsize] for at in here.tolist()]), dtype)
+        for name in _INDEX_COLUMNS:
+            if f"rare.{name}" in (read.dtype.names or ()):
+                columns[name][here] = read[f"rare.{name}"]
+            elif name in (read.dtype.names or ()):
+                columns[name][here] = read[name]
+            else:
+                columns[name][here] = _LEFT_OUT[name]
+        if layout != _FIRST_LAYOUT:
+            columns["owner"][here] = ~read["owner"]
+            columns["flags"][here] &= 0xFFFF
+            if "rare.place" not in (read.dtype.names or ()):
+                columns["place"][here[read["place"] == _NO_PLACE]] = NO_POSITION
+        heads[here], widths[here] = dtype.itemsize, width
+    counts, odd = np.divmod(sizes - heads, 8 + widths)
+    if odd.any() or (counts < 0).any():
+        raise ValueError("a blob of another size")
+    ends = heads + 8 * counts
+    places = list(zip(blobs, heads.tolist(), ends.tolist(), sizes.tolist(), strict=True))
+    offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    frequencies = np.ones(int(offsets[-1]), dtype=np.uint16)
+    for width in (1, 2):
+        here = np.flatnonzero(widths == width)
+        data = b"".join([blob[end:size] for blob, _, end, size in map(places.__getitem__, here)])
+        held = counts[here]
+        at = np.repeat(offsets[here] - np.cumsum(held) + held, held) + np.arange(held.sum())
+        frequencies[at] = np.frombuffer(data, f"<u{width}")
     row_array = np.asarray(rows, dtype=np.int64)
-    columns = {name: np.ascontiguousarray(heads[name]) for name, _ in _FIELDS if name != "count"}
     if previous is None:
         linked = _previous(row_array, columns["strand"], columns["place"], columns["flags"])
     else:
@@ -837,11 +919,25 @@ def to_index_rows(
     return IndexRows(
         rows=row_array,
         previous=linked,
-        term_offsets=np.cumsum([0, *counts], dtype=np.int64),
-        terms=np.frombuffer(terms, "<u8"),
-        frequencies=np.frombuffer(frequencies, "<u2"),
+        term_offsets=offsets,
+        terms=np.frombuffer(b"".join([blob[head:end] for blob, head, end, _ in places]), "<u8"),
+        frequencies=frequencies,
         **columns,
     )
+
+
+@lru_cache(maxsize=128)
+def _layout(layout: int) -> tuple[np.dtype[Any], int]:
+    """What the heads of this layout hold, and how many bytes a frequency takes."""
+    import numpy as np
+
+    if layout == _FIRST_LAYOUT:
+        return np.dtype(_FIRST_HEAD), 2
+    rare = [(f"rare.{name}", "<i8") for bit, name in enumerate(_RARE) if layout >> bit & 1]
+    width = layout >> (_WIDTH_SHIFT - _RARE_SHIFT)
+    if width > 2:
+        raise ValueError("a blob of another kind")
+    return np.dtype([*_HEAD, *rare]), width
 
 
 def _previous(

@@ -18,7 +18,9 @@ import pytest
 
 import agentmem
 from agentmem.compat import mem0 as ours
+from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder
+from tests.frameworks.shared import operations
 
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("MEM0_TELEMETRY", "False")
@@ -130,6 +132,9 @@ def filtered(m: Any) -> Generator[Any, Any, None]:
         {"city": {"eq": "Oban"}},
         {"city": {"ne": "Oban"}},
         {"city": {"in": ["Mallaig", "Ullapool"]}},
+        {"city": {"nin": ["Mallaig", "Ullapool"]}},
+        {"city": {"contains": "Oban"}},
+        {"city": {"icontains": "mallaig"}},
         {"stars": {"gt": 1}},
         {"stars": {"gte": 3, "lt": 5}},
         {"AND": [{"city": "Oban"}, {"stars": {"lte": 1}}]},
@@ -261,3 +266,10 @@ def test_every_call_of_mem0_is_there_with_its_parameters(kind: str) -> None:
             assert set(wanted) <= set(there), name
         for parameter in set(wanted) & set(there):
             assert wanted[parameter].kind in (there[parameter].kind, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD), (name, parameter)  # fmt: skip
+
+
+def test_calls_leave_the_spans_of_memory(memory: MemoryManager, spans: Any) -> None:
+    m = ours.Memory(memory=memory)
+    m.add("Green tea please", user_id="ann", infer=False)
+    m.search("tea", filters=WHO)
+    assert operations(spans) >= {"search_memory", "create_memory"}

@@ -320,7 +320,8 @@ def vector_of(seed: int) -> np.ndarray:
     """A vector that depends on the number alone; numbers fifty apart have the same."""
     vector = np.random.default_rng(seed % 50).standard_normal(EMBEDDER.dimensions)
     counts, step = in_steps(vector[None, :].astype(np.float32))  # as a store keeps it
-    return counts[0] * step[0]
+    kept: np.ndarray = counts[0] * step[0]
+    return kept
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> float:

@@ -91,7 +91,7 @@ class Gathering:
         """Take the next chunk; those of other choices and unknown ones add nothing."""
         choices, kind = get(chunk, "choices"), get(chunk, "type")
         if isinstance(chunk, Reply):
-            self._texts.append(chunk.text)
+            self._add_text(chunk.text)
             self._usage = chunk.usage or self._usage
         elif is_list(choices):
             self._add_choices(choices)

@@ -115,9 +115,9 @@ class OpenTurn:
     def finish(self, reply: Reply = NO_REPLY, *, error: str = "") -> None:
         """Hand over the answer, else what was heard of it; only the first end counts."""
         if self._over.acquire(blocking=False):
-            heard = self._heard.reply()
             spent = (time.perf_counter() - self._started) * 1000
             with self._keeper.failing_open("the answer could not be remembered"):
+                heard = self._heard.reply()
                 self.turn.done(
                     reply.text or heard.text,
                     usage=reply.usage or heard.usage,

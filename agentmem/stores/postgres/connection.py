@@ -252,7 +252,9 @@ class Transaction:
     ) -> psycopg.Cursor[Any]:
         asked = _Later(statement, values)
         sent, self._waiting = [*self._waiting, asked], []
-        if last:
+        if last and not self.begun and len(sent) == _BEGINNING + 1 and _READ in sent[0].statement:
+            del sent[0]  # what is sent together is one transaction by itself
+        elif last:
             sent.append(_Later("COMMIT", {}))
         self.ending = sent[-1].statement == "COMMIT"
         with self._connection.pipeline() if len(sent) > 1 else nullcontext():

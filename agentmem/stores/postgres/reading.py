@@ -169,17 +169,17 @@ def versions(transaction: Transaction, scope: Scope, row: int) -> tuple[Version,
 # Whom a reader may see.
 
 
-class Seen(NamedTuple):
+class SeenOwners(NamedTuple):
     """Whom a reader may see: the numbers of the owners as SQL, and what it asks for."""
 
     sql: str
     values: dict[str, Any]
 
 
-def seen_owners(scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES) -> Seen:
+def seen_owners(scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES) -> SeenOwners:
     """The owners whose memories a reader may see: `base.types.visible`, in SQL (P24)."""
     condition, values = seen_condition(scope, visibilities)
-    return Seen(
+    return SeenOwners(
         f"ARRAY(SELECT o.owner FROM owners AS o WHERE o.tenant = %(tenant)s AND {condition})",  # noqa: S608 # our own names
         values,
     )
