@@ -28,9 +28,16 @@ FRAMEWORKS: dict[str, list[str]] = {
     "autogen": ["autogen-agentchat>=0.7"],
     "crewai": [],
     "agno": ["openai"],
-    "mem0": [],
+    "mem0": ["mem0ai>=2.0"],
 }
-FILES = {"google-adk": "adk", "mem0": "mem0_calls"}
+FILES = {"google-adk": "adk"}
+MORE = {
+    "langchain": ["tests/frameworks/test_langchain_suites.py"],
+    "mem0": ["tests/unit/test_mem0_calls.py"],
+}
+# What holds in every framework that asks a model; these two do not.
+EVERY = ["tests/properties/test_frameworks.py", "tests/frameworks/test_awaited.py"]
+STORES = ("langgraph", "mem0")
 # langchain-tests brings a plugin that must be told; LlamaIndex leaves its in-memory database open.
 OPTIONS: dict[str, list[str]] = {
     "langchain": ["-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function"],
@@ -44,17 +51,12 @@ def _session(name: str) -> None:
     def run(session: nox.Session) -> None:
         extra = "otel" if name == "mem0" else f"{name},otel"
         session.install("-q", "-e", f".[{extra}]", *OURS, *FRAMEWORKS[name])
-        tests = ["tests/unit/test_mem0_calls.py"] if name == "mem0" else [
-            f"tests/frameworks/test_{file}.py", "tests/properties/test_frameworks.py"
-        ]  # fmt: skip
-        if name == "langchain":
-            tests.append("tests/frameworks/test_langchain_suites.py")
-        page = f"docs/frameworks/{name}.md"
-        session.run("pytest", "-q", *OPTIONS.get(name, ()), *tests)
-        session.run(
-            "pytest", "-q", *OPTIONS.get(name, ()),
-            f"tests/unit/test_docs.py::test_every_python_block_runs[{page}]",
-        )  # fmt: skip
+        page = f"tests/unit/test_docs.py::test_every_python_block_runs[docs/frameworks/{name}.md]"
+        tests = [f"tests/frameworks/test_{file}.py", *MORE.get(name, ()), page]
+        options = OPTIONS.get(name, ())
+        session.run("pytest", "-q", *options, *tests)
+        if name not in STORES:
+            session.run("pytest", "-q", *options, *EVERY, "-k", file)
 
     nox.session(run, name=name)
 

@@ -46,6 +46,7 @@ from agentmem.prompt.cite import Citation, listed_sources, resolve_citations, to
 from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
+from agentmem.search.parts import memory_of
 from agentmem.text.clean import clean_line
 from agentmem.text.messages import ModelAnswer, read_usage, text_of
 
@@ -671,7 +672,7 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
-    manager = _manager(memory)
+    manager = memory_of(memory, or_none=True)
     embed = None if manager is None else manager.embedding.sentence_vectors
     usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
@@ -703,16 +704,6 @@ def run_agent_loop_sync(
         "call", "run_agent_loop_sync", "is made where an event loop runs already",
         remedy="Write `await run_agent_loop(…)`.",
     )  # fmt: skip
-
-
-def _manager(memory: Any) -> Any:
-    """The memory itself, also behind its async facade."""
-    found = getattr(memory, "manager", memory)
-    if found is not None and not hasattr(found, "runtime"):
-        raise InvalidInput(
-            "memory", memory, "is no memory", remedy="Pass what agentmem.open() gives, or None."
-        )
-    return found
 
 
 def _own_tools(tools: Any) -> list[Tool]:

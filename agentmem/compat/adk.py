@@ -8,15 +8,14 @@ the session's `user_id`. The service keeps each user's sessions under the app's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.replies import Reply, View, view_items
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, as_chat, read_usage, view_items
+from agentmem.agent.adapters.turn import OpenTurn, Remembers, TurnMaker
 from agentmem.base.errors import MissingExtra
-from agentmem.text.messages import get
 
 try:
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -36,29 +35,15 @@ if TYPE_CHECKING:
     from agentmem.memory.manager import MemoryManager
 
 
-class MemoryPlugin(BasePlugin):
+class MemoryPlugin(Remembers, BasePlugin):
     """`App(name=…, root_agent=…, plugins=[MemoryPlugin(memory)])`.
 
     The reference goes into the request alone: no session has it as an event.
     """
 
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-        name: str = "agentmem",
-    ) -> None:
-        super().__init__(name)
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-        self._open: dict[tuple[str, str], tuple[OpenTurn, list[str]]] = {}
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
+    def __init__(self, memory: TurnMaker, *, name: str = "agentmem", **options: Any) -> None:
+        super().__init__(memory, name=name, **options)
+        self._open: dict[tuple[str, str], OpenTurn] = {}
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -74,22 +59,18 @@ class MemoryPlugin(BasePlugin):
         self._end(callback_context)
         if opened is not None:
             llm_request.contents = opened.sent
-            self._open[_key(callback_context)] = (opened, [])
+            self._open[_key(callback_context)] = opened
             opened.end_with_task()
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        opened, said = self._open.get(_key(callback_context), (None, []))
-        if opened is None:
-            return
-        if llm_response.partial:
-            said.append(_text(get(llm_response.content, "parts")))
-            return
-        del self._open[_key(callback_context)]
-        with self._keeper.failing_open("the answer could not be read"):
-            reply = _read_response(llm_response)
-            opened.finish(reply if reply.text else Reply(text="".join(said), usage=reply.usage))
+        opened = self._open.get(_key(callback_context))
+        if opened is not None and llm_response.partial:
+            opened.hear(self._keeper.read(llm_response, _read_response))
+        elif opened is not None:
+            del self._open[_key(callback_context)]
+            opened.finish(self._keeper.read(llm_response, _read_response))
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
@@ -99,11 +80,10 @@ class MemoryPlugin(BasePlugin):
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """A stream that was left has no last response: what came of it is the answer."""
         for key in [key for key in self._open if key[0] == invocation_context.invocation_id]:
-            opened, said = self._open.pop(key)
-            opened.finish(Reply(text="".join(said)))
+            self._open.pop(key).finish()
 
     def _end(self, context: Any, error: BaseException | None = None) -> None:
-        before, _ = self._open.pop(_key(context), (None, []))
+        before = self._open.pop(_key(context), None)
         if before is not None:
             before.abandon(error)
 
@@ -112,14 +92,9 @@ def _key(context: CallbackContext) -> tuple[str, str]:
     return context.invocation_id, context.agent_name
 
 
-def view(contents: Iterable[types.Content]) -> View:
-    """Gemini's contents as a conversation."""
-    return view_items(contents, _read, _make)
-
-
-def _read(content: types.Content) -> dict[str, Any] | None:
+def _read(content: types.Content) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
-    calls: list[dict[str, Any]] = []
+    calls: list[tuple[Any, Any, Any]] = []
     for part in content.parts or ():
         if part.text is not None:
             parts.append({"type": "text", "text": part.text})
@@ -129,13 +104,11 @@ def _read(content: types.Content) -> dict[str, Any] | None:
                 {"type": "tool_result", "tool_use_id": told.id, "content": str(told.response)}
             )
         elif part.function_call is not None:
-            function = {"name": part.function_call.name, "arguments": str(part.function_call.args)}
-            calls.append({"id": part.function_call.id, "type": "function", "function": function})
+            called = part.function_call
+            calls.append((called.id, called.name, called.args or {}))
         else:
             parts.append({"type": "file"})
-    if content.role != "model":
-        return {"role": "user", "content": parts}
-    return {"role": "assistant", "content": parts, **({"tool_calls": calls} if calls else {})}
+    return as_chat("assistant" if content.role == "model" else "user", parts, calls=calls)
 
 
 def _make(message: Mapping[str, Any]) -> types.Content:
@@ -143,23 +116,16 @@ def _make(message: Mapping[str, Any]) -> types.Content:
     return types.Content(role=role, parts=[types.Part(text=message["content"])])
 
 
-def _text(parts: Iterable[Any] | None) -> str:
-    return "".join(part.text for part in parts or () if part.text and not part.thought)
+view = partial(view_items, read=_read, make=_make)
+
+
+def _text(content: types.Content | None) -> str:
+    parts = (content.parts if content is not None else None) or ()
+    return "".join(part.text for part in parts if part.text and not part.thought)
 
 
 def _read_response(response: LlmResponse) -> Reply:
-    told, parts = response.usage_metadata, get(response.content, "parts") or ()
-    usage = None
-    if told is not None and told.prompt_token_count:
-        usage = {
-            "prompt_tokens": told.prompt_token_count,
-            "completion_tokens": told.candidates_token_count or 0,
-        }
-    return Reply(
-        text=_text(parts),
-        usage=usage,
-        calls_tools=any(part.function_call is not None for part in parts),
-    )
+    return Reply(text=_text(response.content), usage=read_usage(response.usage_metadata))
 
 
 class MemoryService(BaseMemoryService):
@@ -198,7 +164,7 @@ class MemoryService(BaseMemoryService):
                 "created_at": datetime.fromtimestamp(event.timestamp, UTC),
             }
             for event in events
-            if not event.partial and (text := _text(get(event.content, "parts")))
+            if not event.partial and (text := _text(event.content))
         ]
         if said:
             await asyncio.to_thread(
@@ -220,7 +186,7 @@ class MemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         for entry in memories:
-            text = _text(entry.content.parts)
+            text = _text(entry.content)
             if text:
                 await asyncio.to_thread(
                     self._memory.add_text,

@@ -8,10 +8,11 @@ or a function of the `RunOutput`), else the run's `user_id`, else its `session_i
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
-from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
+from agentmem.agent.adapters.replies import Reply, as_chat, read_usage, view_items
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import MissingExtra
@@ -60,31 +61,16 @@ def remembering(
         return await keeper.acall(messages, ask, view, read=_read_response, **whose(rest))
 
     def invoke_stream(*, messages: list[Message], **rest: Any) -> Iterator[Any]:
-        opened = keeper.open(messages, view, **whose(rest))
-        if opened is None:
-            yield from model.invoke_stream(messages=messages, **rest)
-            return
-        replies = []
-        with opened.ending():
-            for chunk in model.invoke_stream(messages=opened.sent, **rest):
-                replies.append(keeper.read(chunk, _read_response))
-                yield chunk
-        opened.finish(_joined(replies))
+        def ask(sent: Any) -> Iterator[Any]:
+            return model.invoke_stream(messages=sent, **rest)
 
-    async def ainvoke_stream(*, messages: list[Message], **rest: Any) -> AsyncIterator[Any]:
-        opened = await keeper.aopen(messages, view, **whose(rest))
-        sent = messages if opened is None else opened.sent
-        replies = []
-        stream = model.ainvoke_stream(messages=sent, **rest)
-        if opened is None:
-            async for chunk in stream:
-                yield chunk
-            return
-        with opened.ending():
-            async for chunk in stream:
-                replies.append(keeper.read(chunk, _read_response))
-                yield chunk
-        opened.finish(_joined(replies))
+        return keeper.stream(messages, ask, view, read=_read_response, **whose(rest))
+
+    def ainvoke_stream(*, messages: list[Message], **rest: Any) -> AsyncIterator[Any]:
+        def ask(sent: Any) -> AsyncIterator[Any]:
+            return model.ainvoke_stream(messages=sent, **rest)
+
+        return keeper.astream(messages, ask, view, read=_read_response, **whose(rest))
 
     made.invoke, made.ainvoke = invoke, ainvoke
     made.invoke_stream, made.ainvoke_stream = invoke_stream, ainvoke_stream
@@ -93,32 +79,19 @@ def remembering(
     return remembering_model
 
 
-def view(messages: Iterable[Message]) -> View:
-    """Agno's messages as a conversation."""
-    return view_items(messages, _read, _make)
-
-
-def _read(message: Message) -> dict[str, Any] | None:
+def _read(message: Message) -> dict[str, Any]:
     content = message.content if isinstance(message.content, str) else str(message.content or "")
-    found: dict[str, Any] = {"role": message.role, "content": content}
-    if message.tool_calls:
-        found["tool_calls"] = message.tool_calls
-    if message.role == "tool":
-        found["tool_call_id"] = message.tool_call_id
-    return found
+    found = as_chat(message.role, content, answers=message.tool_call_id)
+    return {**found, "tool_calls": message.tool_calls} if message.tool_calls else found
 
 
 def _make(message: Mapping[str, Any]) -> Message:
     return Message(role=message["role"], content=message["content"])
 
 
+view = partial(view_items, read=_read, make=_make)
+
+
 def _read_response(response: Any) -> Reply:
     said = response.content if isinstance(response.content, str) else ""
-    usage = read_usage(response.response_usage)
-    return Reply(text=said, usage=usage, calls_tools=bool(response.tool_calls))
-
-
-def _joined(replies: Iterable[Reply]) -> Reply:
-    listed = list(replies)
-    usage = [one.usage for one in listed if one.usage is not None]
-    return Reply(text="".join(one.text for one in listed), usage=usage[-1] if usage else None)
+    return Reply(text=said, usage=read_usage(response.response_usage))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.errors import MissingExtra
-from agentmem.base.types import Memory, ScopeLike
+from agentmem.base.types import ScopeLike
 from agentmem.compat.records import Records, text_of
 
 try:
@@ -28,11 +30,116 @@ if TYPE_CHECKING:
 
 ROOT = "/memories"
 MOST_LINES = 999_999
-_WIDTH = 6
+Done = tuple[str, Mapping[str, str | None]]
+"""What a command says, and the files it changes: None takes one away."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTexts:
+    """What each command says of these files, by path, and which of them it changes."""
+
+    texts: Mapping[str, str]
+
+    def view(self, command: Any) -> Done:
+        path = _checked(command.path)
+        if path in self.texts:
+            return _numbered(command.path, self.texts[path], command.view_range), {}
+        inside = self._below(path)
+        if not inside and path != ROOT:
+            raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
+        return _listed(path, {at: len(self.texts[at].encode()) for at in inside}), {}
+
+    def create(self, command: Any) -> Done:
+        path = _checked(command.path)
+        if self._is_taken(path):
+            raise ToolError(f"File {command.path} already exists")
+        self._require_folders(path)
+        return f"File created successfully at: {command.path}", {path: command.file_text}
+
+    def str_replace(self, command: Any) -> Done:
+        path = self._existing(command.path)
+        text, old = self.texts[path], command.old_str
+        times = text.count(old)
+        if times == 0:
+            raise ToolError(
+                f"No replacement was performed, old_str `{old}` did not appear "
+                f"verbatim in {command.path}."
+            )
+        if times > 1:
+            lines = ", ".join(str(line) for line in _lines_with(text, old))
+            raise ToolError(
+                f"No replacement was performed. Multiple occurrences of old_str "
+                f"`{old}` in lines: {lines}. Please ensure it is unique"
+            )
+        changed = text[: text.find(old)].count("\n")
+        written = text.replace(old, command.new_str)
+        shown = list(enumerate(written.split("\n"), start=1))[max(0, changed - 2) : changed + 3]
+        return (
+            "The memory file has been edited. Here is the snippet showing the change "
+            "(with line numbers):\n" + _lines(shown),
+            {path: written},
+        )
+
+    def insert(self, command: Any) -> Done:
+        path = self._existing(command.path)
+        lines = self.texts[path].removesuffix("\n").split("\n") if self.texts[path] else []
+        if not 0 <= command.insert_line <= len(lines):
+            raise ToolError(
+                f"Invalid `insert_line` parameter: {command.insert_line}. "
+                f"It should be within the range [0, {len(lines)}]."
+            )
+        lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
+        written = "\n".join(lines)
+        ended = written if written.endswith("\n") else f"{written}\n"
+        return f"The file {command.path} has been edited.", {path: ended}
+
+    def delete(self, command: Any) -> Done:
+        path = _checked(command.path)
+        if path == ROOT:
+            raise ToolError(f"Cannot delete the {ROOT} directory itself")
+        gone = [path] if path in self.texts else self._below(path)
+        if not gone:
+            raise ToolError(f"The path {command.path} does not exist")
+        return f"Successfully deleted {command.path}", dict.fromkeys(gone)
+
+    def rename(self, command: Any) -> Done:
+        old, new = _checked(command.old_path), _checked(command.new_path)
+        if old == ROOT:
+            raise ToolError(f"Cannot rename the {ROOT} directory itself")
+        if self._is_taken(new):
+            raise ToolError(f"The destination {command.new_path} already exists")
+        moved = [old] if old in self.texts else self._below(old)
+        if not moved:
+            raise ToolError(f"The path {command.old_path} does not exist")
+        if new.startswith(f"{old}/"):
+            raise ToolError(f"{command.old_path} cannot be moved into itself")
+        self._require_folders(new)
+        changes: dict[str, str | None] = {new + at[len(old) :]: self.texts[at] for at in moved}
+        said = f"Successfully renamed {command.old_path} to {command.new_path}"
+        return said, changes | dict.fromkeys(moved)
+
+    def _below(self, path: str) -> list[str]:
+        return [at for at in self.texts if at.startswith(f"{path}/")]
+
+    def _is_taken(self, path: str) -> bool:
+        return path == ROOT or path in self.texts or bool(self._below(path))
+
+    def _require_folders(self, path: str) -> None:
+        for above in self.texts:
+            if path.startswith(f"{above}/"):
+                raise ToolError(f"The path {above} is a file.")
+
+    def _existing(self, path: str) -> str:
+        checked = _checked(path)
+        if checked in self.texts:
+            return checked
+        if self._is_taken(checked):
+            raise ToolError(f"The path {path} is not a file.")
+        raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
 
 
 class MemoryFiles:
-    """The commands of the memory tool; what cannot be done raises the SDK's `ToolError`."""
+    """The files of one scope; what cannot be done raises the SDK's `ToolError`."""
 
     def __init__(self, memory: Calls, scope: ScopeLike) -> None:
         self._files = Records(memory, scope, kind="note")
@@ -41,115 +148,20 @@ class MemoryFiles:
     def run(self, command: Any) -> str:
         """Do one command of the SDK."""
         with self._lock:
-            done: str = getattr(self, f"_{command.command}")(command)
-            return done
+            kept = {str(one.metadata["key"]): one for one in self._files.all()}
+            files = FileTexts({path: text_of(one) for path, one in kept.items()})
+            said, changes = getattr(files, command.command)(command)
+            for path, text in changes.items():
+                if text is not None:
+                    self._files.put(path, text)
+            self._files.delete(kept[path] for path, text in changes.items() if text is None)
+            return said
 
     def clear(self) -> str:
         """Remove every file of this scope."""
         with self._lock:
             self._files.delete(self._files.all())
         return "All memory cleared"
-
-    def _view(self, command: Any) -> str:
-        path = _checked(command.path)
-        files = {_path_of(one): one for one in self._files.all()}
-        if path in files:
-            return _numbered(command.path, text_of(files[path]), command.view_range)
-        inside = {at: one for at, one in files.items() if at.startswith(f"{path}/")}
-        if not inside and path != ROOT:
-            raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return _listed(path, {at: len(text_of(one).encode()) for at, one in inside.items()})
-
-    def _create(self, command: Any) -> str:
-        path = _checked(command.path)
-        if path == ROOT or self._files.get(path) is not None or self._below(path):
-            raise ToolError(f"File {command.path} already exists")
-        parents = path.split("/")[2:-1]
-        for depth in range(len(parents)):
-            above = "/".join([ROOT, *parents[: depth + 1]])
-            if self._files.get(above) is not None:
-                raise ToolError(f"The path {above} is a file.")
-        self._files.put(path, command.file_text)
-        return f"File created successfully at: {command.path}"
-
-    def _str_replace(self, command: Any) -> str:
-        found = self._existing(command.path)
-        text = text_of(found)
-        times = text.count(command.old_str)
-        if times == 0:
-            raise ToolError(
-                f"No replacement was performed, old_str `{command.old_str}` did not appear "
-                f"verbatim in {command.path}."
-            )
-        if times > 1:
-            lines = ", ".join(str(line) for line in _lines_with(text, command.old_str))
-            raise ToolError(
-                f"No replacement was performed. Multiple occurrences of old_str "
-                f"`{command.old_str}` in lines: {lines}. Please ensure it is unique"
-            )
-        changed = text[: text.find(command.old_str)].count("\n")
-        new = text.replace(command.old_str, command.new_str)
-        self._files.put(_path_of(found), new)
-        written = new.split("\n")
-        shown = range(max(0, changed - 2), min(len(written), changed + 3))
-        return (
-            "The memory file has been edited. Here is the snippet showing the change "
-            "(with line numbers):\n" + "\n".join(_line(at + 1, written[at]) for at in shown)
-        )
-
-    def _insert(self, command: Any) -> str:
-        found = self._existing(command.path)
-        lines = text_of(found).removesuffix("\n").split("\n")
-        lines = [] if lines == [""] and not text_of(found) else lines
-        if not 0 <= command.insert_line <= len(lines):
-            raise ToolError(
-                f"Invalid `insert_line` parameter: {command.insert_line}. "
-                f"It should be within the range [0, {len(lines)}]."
-            )
-        lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
-        new = "\n".join(lines)
-        self._files.put(_path_of(found), new if new.endswith("\n") else f"{new}\n")
-        return f"The file {command.path} has been edited."
-
-    def _delete(self, command: Any) -> str:
-        path = _checked(command.path)
-        if path == ROOT:
-            raise ToolError(f"Cannot delete the {ROOT} directory itself")
-        one = self._files.get(path)
-        gone = [one] if one is not None else self._below(path)
-        if not gone:
-            raise ToolError(f"The path {command.path} does not exist")
-        self._files.delete(gone)
-        return f"Successfully deleted {command.path}"
-
-    def _rename(self, command: Any) -> str:
-        old, new = _checked(command.old_path), _checked(command.new_path)
-        if old == ROOT:
-            raise ToolError(f"Cannot rename the {ROOT} directory itself")
-        if new == ROOT or self._files.get(new) is not None or self._below(new):
-            raise ToolError(f"The destination {command.new_path} already exists")
-        one = self._files.get(old)
-        moved = [one] if one is not None else self._below(old)
-        if not moved:
-            raise ToolError(f"The path {command.old_path} does not exist")
-        if new.startswith(f"{old}/"):
-            raise ToolError(f"{command.old_path} cannot be moved into itself")
-        for each in moved:
-            self._files.put(new + _path_of(each)[len(old) :], text_of(each))
-        self._files.delete(moved)
-        return f"Successfully renamed {command.old_path} to {command.new_path}"
-
-    def _below(self, path: str) -> list[Memory]:
-        return [one for one in self._files.all() if _path_of(one).startswith(f"{path}/")]
-
-    def _existing(self, path: str) -> Memory:
-        checked = _checked(path)
-        found = self._files.get(checked)
-        if found is None and (checked == ROOT or self._below(checked)):
-            raise ToolError(f"The path {path} is not a file.")
-        if found is None:
-            raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        return found
 
 
 class MemoryTool(BetaAbstractMemoryTool):
@@ -195,10 +207,6 @@ def _checked(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _path_of(memory: Memory) -> str:
-    return str(memory.metadata["key"])
-
-
 def _lines_with(text: str, wanted: str) -> list[int]:
     found, at = [], text.find(wanted)
     while at != -1:
@@ -207,8 +215,8 @@ def _lines_with(text: str, wanted: str) -> list[int]:
     return found
 
 
-def _line(number: int, text: str) -> str:
-    return f"{number:>{_WIDTH}}\t{text}"
+def _lines(numbered: Iterable[tuple[int, str]]) -> str:
+    return "\n".join(f"{number:>6}\t{line}" for number, line in numbered)
 
 
 def _numbered(path: str, text: str, view_range: Any) -> str:
@@ -220,9 +228,7 @@ def _numbered(path: str, text: str, view_range: Any) -> str:
         first = max(1, view_range[0])
         last = len(lines) if view_range[1] == -1 else view_range[1]
     shown = enumerate(lines[first - 1 : last], start=first)
-    return f"Here's the content of {path} with line numbers:\n" + "\n".join(
-        _line(number, line) for number, line in shown
-    )
+    return f"Here's the content of {path} with line numbers:\n{_lines(shown)}"
 
 
 def _listed(path: str, sizes: dict[str, int]) -> str:

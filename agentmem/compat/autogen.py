@@ -8,12 +8,12 @@ whose memory an agent has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from agentmem.agent.adapters.replies import Reply, View, view_items
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, as_chat, view_items
+from agentmem.agent.adapters.turn import OpenTurn, Remembers, TurnMaker
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import ScopeLike
 
@@ -30,26 +30,12 @@ except ModuleNotFoundError as error:
     raise MissingExtra("autogen-core", extra="autogen", purpose="Memory in AutoGen") from error
 
 
-class MemoryContext(ChatCompletionContext):
+class MemoryContext(Remembers, ChatCompletionContext):
     """`AssistantAgent(name, model_client, model_context=MemoryContext(memory, scope="ann"))`."""
 
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: ScopeLike,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-        initial_messages: list[LLMMessage] | None = None,
-    ) -> None:
-        super().__init__(initial_messages)
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+    def __init__(self, memory: TurnMaker, *, scope: ScopeLike, **options: Any) -> None:
+        super().__init__(memory, scope=scope, **options)
         self._open: OpenTurn | None = None
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     async def get_messages(self) -> list[LLMMessage]:
         """What goes to the model: the conversation, and the reference in it."""
@@ -64,17 +50,12 @@ class MemoryContext(ChatCompletionContext):
         await super().add_message(message)
         if isinstance(message, AssistantMessage):
             said = message.content if isinstance(message.content, str) else ""
-            self._end(Reply(text=said, calls_tools=not isinstance(message.content, str)))
+            self._end(Reply(text=said))
 
     def _end(self, reply: Reply) -> None:
         opened, self._open = self._open, None
         if opened is not None:
             opened.finish(reply)
-
-
-def view(messages: Iterable[LLMMessage]) -> View:
-    """AutoGen's messages as a conversation."""
-    return view_items(messages, _read, _make)
 
 
 def _read(message: LLMMessage) -> dict[str, Any] | None:
@@ -93,18 +74,15 @@ def _read(message: LLMMessage) -> dict[str, Any] | None:
         return {"role": "tool", "content": results}
     if isinstance(message.content, str):
         return {"role": "assistant", "content": message.content}
-    calls = [
-        {
-            "id": one.id,
-            "type": "function",
-            "function": {"name": one.name, "arguments": one.arguments},
-        }
-        for one in message.content
-    ]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
+    return as_chat(
+        "assistant", None, calls=[(one.id, one.name, one.arguments) for one in message.content]
+    )
 
 
 def _make(message: Mapping[str, Any]) -> LLMMessage:
     if message["role"] == "user":
         return UserMessage(content=message["content"], source="agentmem")
     return AssistantMessage(content=message["content"], source="agentmem")
+
+
+view = partial(view_items, read=_read, make=_make)

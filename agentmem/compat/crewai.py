@@ -1,29 +1,25 @@
-"""Memory for CrewAI: hooks around its model calls.
+"""Memory for CrewAI: the models of its crews, asked with memory.
 
-CrewAI has no notion of a user: `scope` says whose memory a crew has, as a scope or as a
-function of the call's context (its `agent`, `task` and `crew`).
+CrewAI tells a hook which model it is about to ask. That model gets memory there, so that a
+crew's own list of messages never has the reference and an awaited crew waits for its memory
+as for its model. CrewAI has no notion of a user: `scope` says whose memory a crew has, as a
+scope or as a function of the hook's context (its `agent`, `task` and `crew`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Self
 
-from agentmem.agent.adapters.replies import Reply, View, is_ours, view_items
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, View, view_items
+from agentmem.agent.adapters.turn import Remembers, TurnMaker, Whose
 from agentmem.base.errors import MissingExtra
 from agentmem.text.messages import get
 
 try:
-    from crewai.hooks import (
-        register_after_llm_call_hook,
-        register_before_llm_call_hook,
-        unregister_after_llm_call_hook,
-        unregister_before_llm_call_hook,
-    )
+    from crewai.hooks import register_before_llm_call_hook, unregister_before_llm_call_hook
 except ModuleNotFoundError as error:
     raise MissingExtra("crewai", extra="crewai", purpose="Memory in CrewAI") from error
 
@@ -31,72 +27,69 @@ _FINAL = "Final Answer:"
 _ACTION = "Action:"
 
 
-class CrewMemory:
+class CrewMemory(Remembers):
     """`with CrewMemory(memory, scope="ann"): crew.kickoff()`.
 
-    Within the block every model call of this process's crews gets the one reference; it
-    is taken out again when the answer is there. A call that fails leaves it in the
-    messages until the next one of the same list.
+    Within the block the models of this process's crews are asked with memory, however the
+    crew is started; afterwards they are what they were.
     """
 
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-        self._open: ContextVar[OpenTurn | None] = ContextVar("agentmem_crew_turn", default=None)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
+    def __init__(self, memory: TurnMaker, *, scope: Whose, **options: Any) -> None:
+        super().__init__(memory, scope=scope, **options)
+        self._context: ContextVar[Any] = ContextVar("agentmem_crew_call", default=None)
+        self._equipped: list[tuple[Any, type]] = []
 
     def __enter__(self) -> Self:
-        self._hooks: Any = (self._before, self._after)  # the very objects, to be found again
-        register_before_llm_call_hook(self._hooks[0])
-        register_after_llm_call_hook(self._hooks[1])
+        self._hook: Any = self._before  # the very object, to be found again
+        register_before_llm_call_hook(self._hook)
         return self
 
     def __exit__(self, *_: object) -> None:
-        unregister_before_llm_call_hook(self._hooks[0])
-        unregister_after_llm_call_hook(self._hooks[1])
-        self._end(None)
+        unregister_before_llm_call_hook(self._hook)
+        while self._equipped:
+            model, base = self._equipped.pop()
+            model.__class__ = base
 
     def _before(self, context: Any) -> None:
-        self._end(None)
-        self._take_out(context.messages)
-        opened = self._keeper.open(
-            context.messages,
-            functools.partial(view, task=get(context.task, "description")),
-            context=context,
-            named={"model": get(context.llm, "model")},
-        )
-        if opened is not None:
-            context.messages[:] = opened.sent
-            self._open.set(opened)
+        """Know for whom the next call is, and have its model ask with memory."""
+        self._context.set(context)
+        model = context.llm
+        with self._keeper.failing_open("a model could not be given memory"):
+            if not any(model is one for one, _ in self._equipped):
+                base = type(model)
+                model.__class__ = self._remembering(base)
+                self._equipped.append((model, base))
 
-    def _after(self, context: Any) -> None:
-        self._take_out(context.messages)
-        self._end(context.response)
+    def _remembering(self, base: Any) -> Any:
+        """A model's class, whose calls open a turn."""
+        keeper = self._keeper
 
-    def _end(self, response: Any) -> None:
-        opened = self._open.get()
-        self._open.set(None)
-        if opened is not None:
-            opened.finish(Reply(text=_answer(response)))
+        def call(model: Any, messages: Any, *args: Any, **options: Any) -> Any:
+            def ask(sent: Any) -> Any:
+                return base.call(model, sent, *args, **options)
 
-    def _take_out(self, messages: list[Any]) -> None:
-        with self._keeper.failing_open("the reference could not be taken out"):
-            kept = [message for message in messages if not is_ours(message)]
-            if len(kept) < len(messages):
-                messages[:] = kept
+            return keeper.call(messages, ask, **self._asked(model))
+
+        async def acall(model: Any, messages: Any, *args: Any, **options: Any) -> Any:
+            async def ask(sent: Any) -> Any:
+                return await base.acall(model, sent, *args, **options)
+
+            return await keeper.acall(messages, ask, **self._asked(model))
+
+        own = {"call": call, "acall": acall, "__module__": base.__module__, "__doc__": base.__doc__}
+        return type(base)(base.__name__, (base,), own)
+
+    def _asked(self, model: Any) -> dict[str, Any]:
+        context = self._context.get()
+        return {
+            "view_of": partial(view, task=get(get(context, "task"), "description")),
+            "read": _read_answer,
+            "context": context,
+            "named": {"model": get(model, "model")},
+        }
 
 
-def view(messages: Iterable[Mapping[str, Any]], task: Any = None) -> View:
+def view(messages: Any, task: Any = None) -> View:
     """A crew's messages as a conversation; what is asked is the task, not the form around it."""
 
     def read(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,13 +98,15 @@ def view(messages: Iterable[Mapping[str, Any]], task: Any = None) -> View:
             return {"role": "user", "content": str(task)}
         return dict(message)
 
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
     return view_items(messages, read)
 
 
-def _answer(response: Any) -> str:
+def _read_answer(response: Any) -> Reply:
     """The words of an answer; a step that asks for a tool in CrewAI's own format has none."""
     if not isinstance(response, str):
-        return ""
+        return Reply()
     if _FINAL in response:
-        return response.rpartition(_FINAL)[2].strip()
-    return "" if _ACTION in response else response
+        return Reply(text=response.rpartition(_FINAL)[2].strip())
+    return Reply(text="" if _ACTION in response else response)

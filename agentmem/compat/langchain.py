@@ -7,13 +7,12 @@ the run's `configurable`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
-from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, as_chat, read_usage, view_items
+from agentmem.agent.adapters.turn import Remembers
 from agentmem.base.errors import MissingExtra
 from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import Records, text_of
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 
 
-class MemoryMiddleware(AgentMiddleware):
+class MemoryMiddleware(Remembers, AgentMiddleware):
     """`create_agent(model, tools, middleware=[MemoryMiddleware(memory)])`.
 
     Each model call of a turn gets the same one reference pair; nothing of it is
@@ -49,29 +48,13 @@ class MemoryMiddleware(AgentMiddleware):
     in the log, and in the stream mode "custom" when the agent ends.
     """
 
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        super().__init__()
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
-
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         def ask(messages: Any) -> ModelResponse[Any]:
             return handler(request.override(messages=messages))
 
-        return self._keeper.call(request.messages, ask, view, read=read, **_asked(request))
+        return self._keeper.call(request.messages, ask, view, read=_read_answer, **_asked(request))
 
     async def awrap_model_call(
         self,
@@ -81,7 +64,9 @@ class MemoryMiddleware(AgentMiddleware):
         async def ask(messages: Any) -> ModelResponse[Any]:
             return await handler(request.override(messages=messages))
 
-        return await self._keeper.acall(request.messages, ask, view, read=read, **_asked(request))
+        return await self._keeper.acall(
+            request.messages, ask, view, read=_read_answer, **_asked(request)
+        )
 
     def after_agent(self, state: AgentState[Any], runtime: Any) -> None:
         """Tell whoever streams the agent what memory could not do."""
@@ -104,29 +89,17 @@ def _asked(request: ModelRequest[Any]) -> dict[str, Any]:
     return {"context": request.runtime, "names": names, "named": {"model": model}}
 
 
-def view(messages: Iterable[BaseMessage]) -> View:
-    """LangChain's messages as a conversation."""
-    return view_items(messages, _read, _make)
-
-
 def _read(message: BaseMessage) -> dict[str, Any] | None:
     role = _ROLES.get(message.type)
     if role is None:
         return None
-    found: dict[str, Any] = {"role": role, "content": message.content}
-    if role == "tool":
-        found["tool_call_id"] = get(message, "tool_call_id")
-    calls = get(message, "tool_calls")
-    if role == "assistant" and calls:
-        found["tool_calls"] = [
-            {
-                "id": call.get("id"),
-                "type": "function",
-                "function": {"name": call.get("name"), "arguments": str(call.get("args"))},
-            }
-            for call in calls
-        ]
-    return found
+    calls = get(message, "tool_calls") or () if role == "assistant" else ()
+    return as_chat(
+        role,
+        message.content,
+        calls=[(call.get("id"), call.get("name"), call.get("args")) for call in calls],
+        answers=get(message, "tool_call_id"),
+    )
 
 
 def _make(message: Mapping[str, Any]) -> BaseMessage:
@@ -134,18 +107,17 @@ def _make(message: Mapping[str, Any]) -> BaseMessage:
     return kind(content=message["content"])
 
 
-def read(response: Any) -> Reply:
+view = partial(view_items, read=_read, make=_make)
+
+
+def _read_answer(response: Any) -> Reply:
     """The answer in what a handler gives: a response, one with a command, or a message."""
     response = getattr(response, "model_response", response)
     said = getattr(response, "result", None) or [response]
     answers = [one for one in said if isinstance(one, AIMessage)]
     if not answers:
         return Reply()
-    return Reply(
-        text=str(answers[-1].text),
-        usage=read_usage(answers[-1].usage_metadata),
-        calls_tools=bool(answers[-1].tool_calls),
-    )
+    return Reply(text=str(answers[-1].text), usage=read_usage(answers[-1].usage_metadata))
 
 
 class MemoryVectorStore(VectorStore):
@@ -173,20 +145,17 @@ class MemoryVectorStore(VectorStore):
         listed = list(texts)
         given: Sequence[str | None] = ids if ids is not None else [None] * len(listed)
         told = metadatas if metadatas is not None else [{} for _ in listed]
-        keys = [key or self._records.memory.ids.new() for key in given]
-        for key, was, text, metadata in zip(keys, given, listed, told, strict=True):
-            keep = self._records.put if was else self._records.add
-            keep(key, text, {"document": dict(metadata)})
-        return keys
+        return [
+            self._records.put(key, text, {"document": dict(metadata)})
+            for key, text, metadata in zip(given, listed, told, strict=True)
+        ]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        where = None if ids is None else {"metadata.key": {"in": ids}}
-        self._records.delete(self._records.all(where))
+        self._records.delete(self._records.all(keys=ids))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        found = self._records.all({"metadata.key": {"in": list(ids)}})
-        return [_document(one) for one in found]
+        return [_document(one) for one in self._records.all(keys=ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         return [found for found, _ in self.similarity_search_with_score(query, k, **kwargs)]
@@ -238,25 +207,13 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
+        whose = names_of(read_scope(self.scope, {}))
         found = self.memory.search(
-            query,
-            top_k=kwargs.get("k", self.k),
-            threshold=self.threshold,
-            **names_of(read_scope(self.scope, {})),
+            query, top_k=kwargs.get("k", self.k), threshold=self.threshold, **whose
         )
-        return [
-            Document(
-                id=hit.memory.id,
-                page_content=hit.memory.text,
-                metadata={
-                    "id": hit.memory.id,
-                    "kind": hit.memory.kind,
-                    "score": hit.score,
-                    "source": hit.memory.source_url,
-                },
-            )
-            for hit in found
-        ]
+        return [_hit(hit.memory, hit.score) for hit in found]
 
-    async def _aget_relevant_documents(self, query: str, **kwargs: Any) -> list[Document]:
-        return await asyncio.to_thread(self._get_relevant_documents, query, **kwargs)
+
+def _hit(memory: Memory, score: float) -> Document:
+    told = {"id": memory.id, "kind": memory.kind, "score": score, "source": memory.source_url}
+    return Document(id=memory.id, page_content=memory.text, metadata=told)

@@ -8,7 +8,9 @@ see what stood before it, and of several writes of one key the last one counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import operator
+import threading
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +43,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\x1f"
 _NEVER_SECONDS = 1_000 * 366 * 86_400.0
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda a, b: a == b,
-    "$ne": lambda a, b: a != b,
-    "$gt": lambda a, b: float(a) > float(b),
-    "$gte": lambda a, b: float(a) >= float(b),
-    "$lt": lambda a, b: float(a) < float(b),
-    "$lte": lambda a, b: float(a) <= float(b),
-}
+_COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
 class MemoryStore(BaseStore):
@@ -72,9 +67,8 @@ class MemoryStore(BaseStore):
         ttl: TTLConfig | None = None,
     ) -> None:
         self._fields = tuple(fields)
-        self._indexed = Records(memory, scope, kind="item")
-        self._hidden = Records(memory, scope, kind="item-not-indexed", findable=False)
-        self._memory = memory
+        self._records = Records(memory, scope, kind="item")
+        self._writing = threading.Lock()
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -94,8 +88,9 @@ class MemoryStore(BaseStore):
             else:
                 raise ValueError(f"Unknown operation type: {type(op)}")
             results.append(found)
-        for key, op in puts.items():
-            self._put(key, op)
+        with self._writing:  # two that write one new key would each add it
+            for key, op in puts.items():
+                self._put(key, op)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -103,54 +98,47 @@ class MemoryStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Remove the items whose time is over; how many there were."""
-        gone = [one for one in self._all(None) if self._is_over(one)]
-        for records in (self._indexed, self._hidden):
-            records.delete(one for one in gone if one.kind == records.kind)
-        return len(gone)
+        return self._records.delete(one for one in self._records.all() if self._is_over(one))
 
     def _put(self, key: str, op: PutOp) -> None:
-        there = [one for records in (self._indexed, self._hidden) if (one := records.get(key))]
-        created = there[0].created_at if there and not self._is_over(there[0]) else self._now()
-        hidden = op.index is False
-        for one in there:
-            if op.value is None or hidden != (one.kind == self._hidden.kind):
-                (self._hidden if one.kind == self._hidden.kind else self._indexed).delete([one])
+        old, now = self._records.get(key), self._now()
         if op.value is None:
+            self._records.delete([] if old is None else [old])
             return
         ttl = None if op.ttl is None else op.ttl * 60
+        alive = old is not None and not self._is_over(old)
         data = {
             "namespace": list(op.namespace),
             "under": [_BETWEEN.join(op.namespace[:n]) for n in range(len(op.namespace) + 1)],
             "name": op.key,
             "value": dict(op.value),
-            "created_at": created.isoformat(),
-            "updated_at": self._now().isoformat(),
+            "created_at": old.metadata["created_at"] if old and alive else now.isoformat(),
+            "updated_at": now.isoformat(),
             "ttl": ttl,
             "over_at": self._over_at(ttl),
         }
-        records = self._hidden if hidden else self._indexed
+        findable = op.index is not False
         fields = self._fields if op.index is None else op.index or ()
-        records.put(key, "" if hidden else _text(op.value, fields), data)
+        self._records.put(key, _text(op.value, fields), data, findable=findable)
 
     def _get(self, op: GetOp) -> Item | None:
-        key = _key(op.namespace, op.key)
-        found = self._indexed.get(key) or self._hidden.get(key)
+        found = self._records.get(_key(op.namespace, op.key))
         if found is None or self._is_over(found):
             return None
         self._refresh([found], op.refresh_ttl)
         return _item(Item, found)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
+        where = {"metadata.under": {"contains": _BETWEEN.join(op.namespace_prefix)}}
         kept = [
             one
-            for one in self._all(op.namespace_prefix)
+            for one in self._records.all(where)
             if not self._is_over(one) and _passes(one.metadata["value"], op.filter)
         ]
         kept.sort(key=lambda one: (one.metadata["updated_at"], one.id), reverse=True)
         scores: dict[str, float] = {}
         if op.query:
-            where = {"metadata.under": {"contains": _BETWEEN.join(op.namespace_prefix)}}
-            hits = self._indexed.search(op.query, limit=MOST, where=where)
+            hits = self._records.search(op.query, limit=MOST, where=where)
             scores = {hit.memory.id: hit.score for hit in hits}
             kept.sort(key=lambda one: -scores.get(one.id, -1.0))
         page = kept[op.offset : op.offset + op.limit]
@@ -158,20 +146,14 @@ class MemoryStore(BaseStore):
         return [_item(SearchItem, one, score=scores.get(one.id)) for one in page]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        there = {tuple(one.metadata["namespace"]) for one in self._all(None)}
+        there = {tuple(one.metadata["namespace"]) for one in self._records.all()}
         conditions = op.match_conditions or ()
         fitting = {one for one in there if all(_matches(one, each) for each in conditions)}
         cut = {one[: op.max_depth] for one in fitting} if op.max_depth is not None else fitting
         return sorted(cut)[op.offset : op.offset + op.limit]
 
-    def _all(self, prefix: tuple[str, ...] | None) -> list[Memory]:
-        where = None
-        if prefix:
-            where = {"metadata.under": {"contains": _BETWEEN.join(prefix)}}
-        return [*self._indexed.all(where), *self._hidden.all(where)]
-
     def _now(self) -> datetime:
-        return self._memory.clock.now()
+        return self._records.memory.clock.now()
 
     def _over_at(self, ttl_seconds: float | None) -> str | None:
         if ttl_seconds is None or ttl_seconds > _NEVER_SECONDS:
@@ -188,7 +170,7 @@ class MemoryStore(BaseStore):
             ttl = one.metadata.get("ttl")
             if wanted and ttl is not None:
                 marks = {**one.metadata, "over_at": self._over_at(ttl)}
-                self._memory.update(one.id, metadata=marks, **self._indexed.whose)
+                self._records.memory.update(one.id, metadata=marks, **self._records.whose)
 
 
 def _key(namespace: tuple[str, ...], key: str) -> str:
@@ -238,9 +220,9 @@ def _fits(there: Any, wanted: Any) -> bool:
     return bool(there == wanted)
 
 
-def _compared(there: Any, operator: str, limit: Any) -> bool:
-    if operator not in _COMPARE:
-        raise ValueError(f"Unsupported operator: {operator}")
-    if there is None and operator not in ("$eq", "$ne"):
-        return False
-    return bool(_COMPARE[operator](there, limit))
+def _compared(there: Any, name: str, limit: Any) -> bool:
+    if name in ("$eq", "$ne"):
+        return (there == limit) is (name == "$eq")
+    if name not in _COMPARE:
+        raise ValueError(f"Unsupported operator: {name}")
+    return there is not None and bool(_COMPARE[name](float(there), float(limit)))

@@ -8,19 +8,19 @@ the messages that leave it; it is not told of answers when they come.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import PrivateAttr
 
-from agentmem.agent.adapters.replies import View, is_ours, view_items
-from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import as_chat, is_ours, view_items
+from agentmem.agent.adapters.turn import Remembers, TurnKeeper
 from agentmem.base.errors import MissingExtra
 from agentmem.sources.indexer import names_of
 
 try:
-    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
     from llama_index.core.memory import BaseMemoryBlock
 except ModuleNotFoundError as error:
     raise MissingExtra(
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
 _ROLES = {"chatbot": "assistant", "model": "assistant"}
 
 
-class AgentMemBlock(BaseMemoryBlock[list[ChatMessage]]):
+class AgentMemBlock(Remembers, BaseMemoryBlock[list[ChatMessage]]):
     """`Memory.from_defaults(session_id="ann", memory_blocks=[AgentMemBlock(memory)])`.
 
     The reference pair stands before the chat history, where LlamaIndex puts what blocks
@@ -40,33 +40,15 @@ class AgentMemBlock(BaseMemoryBlock[list[ChatMessage]]):
     name: str = "agentmem"
     _keeper: TurnKeeper = PrivateAttr()
 
-    def __init__(
-        self,
-        memory: Any,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-        **fields: Any,
-    ) -> None:
-        super().__init__(**fields)
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
-
     async def _aget(
         self, messages: list[ChatMessage] | None = None, **block_kwargs: Any
     ) -> list[ChatMessage]:
         session = block_kwargs.get("session_id")
-        asked = messages or []
-        opened = await self._keeper.aopen(asked, view, context=session, names=[session])
+        opened = await self._keeper.aopen(messages or [], view, context=session, names=[session])
         if opened is None:
             return []
         opened.abandon(None)  # the question is kept; the answer comes with `aput`
-        return [one for one in opened.sent if not any(one is mine for mine in asked)]
+        return opened.added
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Remember what leaves the chat history."""
@@ -75,7 +57,7 @@ class AgentMemBlock(BaseMemoryBlock[list[ChatMessage]]):
             for message in messages:
                 session = message.additional_kwargs.get("session_id")
                 read = _read(message)
-                if read is not None and not is_ours(read):
+                if not is_ours(read):
                     said.setdefault(session, []).append(read)
             for session, told in said.items():
                 whose = names_of(self._keeper.whose(None, context=session, names=[session]))
@@ -85,18 +67,22 @@ class AgentMemBlock(BaseMemoryBlock[list[ChatMessage]]):
                 )
 
 
-def view(messages: Iterable[ChatMessage]) -> View:
-    """LlamaIndex's messages as a conversation."""
-    return view_items(messages, _read, _make)
-
-
-def _read(message: ChatMessage) -> dict[str, Any] | None:
-    role = str(message.role.value)
-    found = {"role": _ROLES.get(role, role), "content": message.content or ""}
-    if found["role"] in ("tool", "function"):
-        found["tool_call_id"] = str(message.additional_kwargs.get("tool_call_id") or "")
-    return found
+def _read(message: ChatMessage) -> dict[str, Any]:
+    role = "tool" if message.role == MessageRole.FUNCTION else str(message.role.value)
+    return as_chat(
+        _ROLES.get(role, role),
+        message.content or "",
+        calls=[
+            (one.tool_call_id, one.tool_name, one.tool_kwargs)
+            for one in message.blocks
+            if isinstance(one, ToolCallBlock)
+        ],
+        answers=str(message.additional_kwargs.get("tool_call_id") or ""),
+    )
 
 
 def _make(message: Mapping[str, Any]) -> ChatMessage:
     return ChatMessage(role=message["role"], content=message["content"])
+
+
+view = partial(view_items, read=_read, make=_make)

@@ -6,16 +6,17 @@ docs/frameworks/mem0.md; options that mean nothing here are named in one warning
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Self
 
 import agentmem
-from agentmem.base.checks import require_mapping
+from agentmem.base.checks import require_count, require_mapping, require_text
 from agentmem.base.errors import AgentMemWarning, InvalidInput, RecordNotFound
 from agentmem.base.types import Memory as Record
 from agentmem.base.types import Scope
@@ -25,7 +26,8 @@ from agentmem.sources.indexer import names_of
 
 _IDS = ("user_id", "agent_id", "run_id")
 _MOST_OWNERS = 10_000
-_OURS = frozenset({"expiration_date", "updated_at"})
+_PAGE = 20
+_BESIDE = frozenset({"expiration_date", "updated_at"})
 """What is kept in the metadata and stands beside it in mem0's dicts."""
 _UNSET: Any = object()
 
@@ -71,24 +73,18 @@ class Memory:
     ) -> dict[str, Any]:
         """Remember messages; with `infer` the facts they state too, each a memory of its own."""
         _warn_of(options, "of add()")
-        whose = _whose(user_id, agent_id, run_id)
-        said = _messages(messages)
+        whose = _whose({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         marks = _marks(metadata, expiration_date)
+        said = list(_messages(messages))
         kept = self._memory.add_messages(said, listen=infer, once=infer, metadata=marks, **whose)
-        results = [
-            {"id": one.id, "memory": one.text, "event": one.event}
-            for one in kept.items
-            if one.event == "ADD"
-        ]
-        if infer:
-            facts = self._memory.living.learn(list(said), **whose).added
-            for fact in facts:
-                if marks:
-                    told = {**fact.metadata, **marks}
-                    self._memory.update(fact.id, metadata=told, **names_of(fact.scope))
-                results.append({"id": fact.id, "memory": fact.text, "event": "ADD"})
-        for result in results:
-            self._note_owner(str(result["id"]), Scope(**whose))
+        new = [one.id for one in kept.items if one.event == "ADD"]
+        for fact in self._memory.living.learn(said, **whose).added if infer else ():
+            told = {**fact.metadata, **marks}
+            self._memory.update(fact.id, metadata=told, **names_of(fact.scope))
+            new.append(fact.id)
+        items = [self._item(self._memory.get(one, **whose)) for one in new]
+        fields = ("id", "memory", "actor_id", "role")
+        results = [{name: item.get(name) for name in fields} | {"event": "ADD"} for item in items]
         return {"results": results}
 
     def search(
@@ -96,12 +92,8 @@ class Memory:
         /,
         query: str,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         top_k: int | None = None,
-        limit: int | None = None,
         threshold: float | None = 0.1,
         explain: bool = False,
         show_expired: bool = False,
@@ -111,47 +103,36 @@ class Memory:
 
         `threshold` is mem0's; None is the memory's own, which lets less through.
         """
-        _warn_of(options, "of search()")
-        whose, where = _split(
-            filters, (user_id, agent_id, run_id), alive_on=None if show_expired else self._today()
-        )
-        hits = self._memory.search(
-            query,
-            top_k=top_k or limit or 20,
-            threshold=threshold,
-            filters=where,
-            explain=explain,
-            **whose,
-        )
-        return {"results": [{**self._item(hit.memory), "score": hit.score} for hit in hits]}
+        where, limit = self._read("search", filters, top_k, show_expired, options)
+        if not require_text(query, "query").strip():
+            raise InvalidInput("query", query, "says nothing", remedy="Pass a question.")
+        hits = self._memory.search(query, top_k=max(1, limit), threshold=threshold, filters=where)
+        results = []
+        for hit in hits[:limit]:
+            item = {**self._item(hit.memory), "score": hit.score}
+            legs = {"lexical": hit.lexical, "vector": hit.vector, "final": hit.score}
+            results.append({**item, "score_details": legs} if explain else item)
+        return {"results": results}
 
     def get_all(
         self,
         /,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         top_k: int | None = None,
-        limit: int | None = None,
         show_expired: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
         """The newest memories of somebody."""
-        _warn_of(options, "of get_all()")
-        whose, where = _split(
-            filters, (user_id, agent_id, run_id), alive_on=None if show_expired else self._today()
-        )
-        found = self._memory.get_all(filters=where, limit=top_k or limit or 20, **whose)
-        return {"results": [self._item(one) for one in found]}
+        where, limit = self._read("get_all", filters, top_k, show_expired, options)
+        found = [self._item(one) for one in self._memory.get_all(filters=where, limit=limit)]
+        return {"results": [{n: item[n] for n in item if n != "score"} for item in found]}
 
     def get(self, memory_id: str) -> dict[str, Any] | None:
         """One memory, or None."""
-        try:
+        with suppress(MissingMemory):
             return self._item(self._find(memory_id))
-        except RecordNotFound:
-            return None
+        return None
 
     def update(
         self,
@@ -166,7 +147,8 @@ class Memory:
         if text is None and metadata is None and expiration_date is _UNSET:
             raise InvalidInput("text", None, "is missing", remedy="Say what is to be changed.")
         found = self._find(memory_id)
-        marks = {**found.metadata, **(metadata or {}), "updated_at": self._now().isoformat()}
+        now = self._memory.clock.now().isoformat()
+        marks = {**found.metadata, **_marks(metadata, None), "updated_at": now}
         if expiration_date is not _UNSET:
             marks.pop("expiration_date", None)
             marks |= _marks(None, expiration_date)
@@ -174,11 +156,8 @@ class Memory:
         return {"message": "Memory updated successfully!"}
 
     def delete(self, memory_id: str) -> dict[str, str]:
-        """Take one memory out; `RecordNotFound`, a LookupError and a ValueError, without it."""
-        try:
-            found = self._find(memory_id)
-        except RecordNotFound as error:
-            raise MissingMemory(memory_id) from error
+        """Take one memory out; `MissingMemory`, a ValueError as in mem0, without it."""
+        found = self._find(memory_id)
         self._memory.delete(found.id, **names_of(found.scope))
         return {"message": "Memory deleted successfully!"}
 
@@ -186,41 +165,38 @@ class Memory:
         self, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> dict[str, str]:
         """Take out everything of somebody."""
-        whose, where = _split(None, (user_id, agent_id, run_id), alive_on=None)
-        self._memory.delete_all(filters=where, **whose)
+        whose = _whose({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+        self._memory.delete_all(filters=whose)
         return {"message": "Memories deleted successfully!"}
 
     def history(self, memory_id: str) -> list[dict[str, Any]]:
-        """What a memory said, oldest first: ADD, each UPDATE of the text, and DELETE."""
+        """What a memory said, oldest first: ADD, each UPDATE, and DELETE."""
         try:
             found = self._find(memory_id, deleted=True)
-        except RecordNotFound:
+        except MissingMemory:
             return []
         versions = self._memory.store.history(found.scope, memory_id)
-        made = found.created_at.isoformat()
-        texts = [(v.memory.text, v.replaced_at.isoformat()) for v in versions]
-        told: list[tuple[str, str | None, str | None, str | None]]
-        told = [("ADD", None, texts[0][0] if texts else found.text, None)]
-        after = [text for text, _ in texts[1:]] + [found.text]
-        for (old, at), new in zip(texts, after, strict=True):
-            if new != old:
-                told.append(("UPDATE", old, new, at))
+        texts: list[str | None] = [None, *(one.memory.text for one in versions), found.text]
+        moments = [found.created_at, *(one.replaced_at for one in versions)]
+        events = ["ADD"] + ["UPDATE"] * len(versions)
         if found.deleted_at is not None:
-            told.append(("DELETE", found.text, None, found.deleted_at.isoformat()))
+            texts.append(None)
+            moments.append(found.deleted_at)
+            events.append("DELETE")
+        actor = {name: self._item(found).get(name) for name in ("actor_id", "role")}
         return [
             {
                 "id": f"{memory_id}:{number}",
                 "memory_id": memory_id,
-                "old_memory": old,
-                "new_memory": new,
+                "old_memory": texts[number],
+                "new_memory": texts[number + 1],
                 "event": event,
-                "created_at": made,
-                "updated_at": at,
+                "created_at": found.created_at.isoformat(),
+                "updated_at": moments[number].isoformat(),
                 "is_deleted": event == "DELETE",
-                "actor_id": None,
-                "role": found.speaker or None,
+                **actor,
             }
-            for number, (event, old, new, at) in enumerate(told)
+            for number, event in enumerate(events)
         ]
 
     def reset(self) -> None:
@@ -240,18 +216,26 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- inside ------------------------------------------------------------------------
-
-    def _now(self) -> datetime:
-        return self._memory.clock.now()
-
-    def _today(self) -> str:
-        return self._now().date().isoformat()
-
-    def _note_owner(self, memory_id: str, scope: Scope) -> None:
-        self._owners[memory_id] = scope
-        if len(self._owners) > _MOST_OWNERS:
-            self._owners.popitem(last=False)
+    def _read(
+        self,
+        call: str,
+        filters: Mapping[str, Any] | None,
+        top_k: int | None,
+        show_expired: bool,
+        options: dict[str, Any],
+    ) -> tuple[dict[str, Any], int]:
+        """Which memories of whom a call means, and how many."""
+        named = {name: options.pop(name, None) for name in (*_IDS, "limit")}
+        _warn_of(options, f"of {call}()")
+        limit = named.pop("limit") if top_k is None else top_k
+        chosen = dict(filters or {})
+        whose = _whose({name: chosen.pop(name, None) or named[name] for name in _IDS})
+        conditions: list[dict[str, Any]] = [{**chosen, **whose}]
+        if not show_expired:
+            today = self._memory.clock.now().date().isoformat()
+            alive = {"expiration_date": {"gte": today}}
+            conditions.append({"OR": [{"NOT": {"expiration_date": "*"}}, alive]})
+        return {"AND": conditions}, require_count(_PAGE if limit is None else limit, "top_k")
 
     def _find(self, memory_id: str, *, deleted: bool = False) -> Record:
         """A memory by its id alone, as mem0 asks for it: whose it is was told with the id."""
@@ -260,26 +244,28 @@ class Memory:
         for owner in ([known] if known else []) + list(store.upkeep.owners()):
             with suppress(RecordNotFound):
                 return store.get(owner, memory_id, deleted=deleted)
-        raise RecordNotFound(memory_id)
+        raise MissingMemory(memory_id)
 
     def _item(self, memory: Record) -> dict[str, Any]:
-        self._note_owner(memory.id, memory.scope)
-        made, scope, told = memory.created_at.isoformat(), memory.scope, memory.metadata
+        self._owners[memory.id] = memory.scope
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+        made, told = memory.created_at.isoformat(), memory.metadata
         item: dict[str, Any] = {
             "id": memory.id,
             "memory": memory.text,
-            "hash": memory.content_hash,
-            "metadata": {name: told[name] for name in told if name not in _OURS} or None,
+            "hash": hashlib.md5(memory.text.encode(), usedforsecurity=False).hexdigest(),
+            "metadata": {name: told[name] for name in told if name not in _BESIDE} or None,
             "score": None,
             "created_at": made,
             "updated_at": told.get("updated_at", made),
         }
-        item |= {name: getattr(scope, name) for name in _IDS if getattr(scope, name)}
+        beside = {name: getattr(memory.scope, name) for name in _IDS}
         if memory.kind == "message":
-            item["role"] = memory.speaker
-        if "expiration_date" in told:
-            item["expiration_date"] = told["expiration_date"]
-        return item
+            named = memory.speaker != memory.origin
+            beside |= {"role": memory.origin, "actor_id": memory.speaker if named else None}
+        beside["expiration_date"] = told.get("expiration_date")
+        return item | {name: value for name, value in beside.items() if value is not None}
 
 
 class AsyncMemory(Awaitable[Memory]):
@@ -318,7 +304,7 @@ class AsyncMemory(Awaitable[Memory]):
 
 
 class MissingMemory(RecordNotFound, ValueError):
-    """mem0 raises a ValueError for what is not there to delete."""
+    """mem0 raises a ValueError for what is not there."""
 
 
 def _said(config: Any) -> dict[str, Any]:
@@ -330,7 +316,7 @@ def _said(config: Any) -> dict[str, Any]:
 
 
 def _warn_of(options: Mapping[str, Any], where: str) -> None:
-    unused = sorted(name for name, value in options.items() if value is not None)
+    unused = sorted(name for name, value in options.items() if value not in (None, False))
     if unused:
         warnings.warn(
             f"These options {where} mean nothing here and were left out: {', '.join(unused)}.",
@@ -339,56 +325,36 @@ def _warn_of(options: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _messages(messages: Any) -> list[dict[str, Any]]:
+def _messages(messages: Any) -> Iterator[dict[str, Any]]:
+    """The messages that say something; those without a role or a text are left out, as in mem0."""
     if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
-    return [dict(messages)] if isinstance(messages, Mapping) else [dict(one) for one in messages]
+        messages = [{"role": "user", "content": messages}]
+    for one in [messages] if isinstance(messages, Mapping) else messages:
+        if one.get("role") is not None and one.get("content") is not None:
+            yield dict(one)
 
 
 def _marks(metadata: Mapping[str, Any] | None, expiration_date: Any) -> dict[str, Any]:
-    marks = dict(metadata or {})
+    """The metadata to keep: whose a memory is, is never said there."""
+    marks = {name: value for name, value in (metadata or {}).items() if name not in _IDS}
     if expiration_date is not None:
-        day = expiration_date
-        if isinstance(day, datetime):
-            day = day.date()
-        if not isinstance(day, date):
-            try:
-                day = date.fromisoformat(str(day))
-            except ValueError:
-                raise InvalidInput(
-                    "expiration_date", expiration_date, "is no day", remedy="Use YYYY-MM-DD."
-                ) from None
-        marks["expiration_date"] = day.isoformat()
+        day = expiration_date.date() if isinstance(expiration_date, datetime) else expiration_date
+        try:
+            marks["expiration_date"] = date.fromisoformat(str(day)).isoformat()
+        except ValueError:
+            raise InvalidInput(
+                "expiration_date", expiration_date, "is no day", remedy="Use YYYY-MM-DD."
+            ) from None
     return marks
 
 
-def _whose(user_id: Any, agent_id: Any, run_id: Any) -> dict[str, Any]:
-    named: dict[str, Any] = {}
-    for name, value in zip(_IDS, (user_id, agent_id, run_id), strict=True):
-        if value is None:
-            continue
-        if not isinstance(value, str) or not value.strip():
-            raise InvalidInput(name, value, "names nobody", remedy="Pass a text, or leave it out.")
-        named[name] = value.strip()
-    if not named:
+def _whose(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that were said, as texts; one at least."""
+    named = {name: str(value).strip() for name, value in said.items() if value is not None}
+    blank = next((name for name, value in named.items() if not value), None)
+    if blank is not None or not named:
         raise InvalidInput(
-            "user_id", None, "is missing",
+            blank or "user_id", said[blank or "user_id"], "names nobody" if blank else "is missing",
             remedy=f"Say at least one of {', '.join(_IDS)}, in filters or beside them.",
         )  # fmt: skip
     return named
-
-
-def _split(
-    filters: Mapping[str, Any] | None, given: Sequence[Any], *, alive_on: str | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Whose memories are meant, and which: an agent or run that is named must be the memory's."""
-    rest = dict(filters or {})
-    whose = _whose(
-        *(rest.pop(name, None) or value for name, value in zip(_IDS, given, strict=True))
-    )
-    conditions: list[dict[str, Any]] = [rest] if rest else []
-    conditions += [{name: whose[name]} for name in ("agent_id", "run_id") if name in whose]
-    if alive_on is not None:
-        alive = {"expiration_date": {"gte": alive_on}}
-        conditions.append({"OR": [{"NOT": {"expiration_date": "*"}}, alive]})
-    return whose, {"AND": conditions} if conditions else {}

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from agentmem.agent.adapters.replies import view_responses
-from agentmem.agent.adapters.turn import OnTurn, OpenTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.turn import OpenTurn, Remembers
 from agentmem.base.errors import MissingExtra
-from agentmem.base.types import ScopeLike
+from agentmem.base.types import Memory, ScopeLike
 from agentmem.compat.records import Records, thawed
 from agentmem.text.messages import get
 
@@ -38,27 +37,12 @@ if TYPE_CHECKING:
 _open: ContextVar[OpenTurn | None] = ContextVar("agentmem_agents_turn", default=None)
 
 
-class AgentsMemory(RunHooks[Any]):
+class AgentsMemory(Remembers, RunHooks[Any]):
     """`Runner.run(agent, question, run_config=remembering.run_config(), hooks=remembering)`.
 
     The reference goes to the model alone: neither the run's items nor its session see
     it. Without the hooks the questions are remembered, and the answers are not.
     """
-
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     def run_config(self, config: RunConfig | None = None) -> RunConfig:
         """`config` with memory; an input filter it has already runs first."""
@@ -120,47 +104,38 @@ class MemorySession:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
         own = session_id if scope is None else scope
-        self._records = Records(memory, own, kind="session-item", findable=False)
+        self._records = Records(memory, own, kind="session-item")
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The last `limit` items in their order, or all of them."""
         wanted = resolve_session_limit(limit, self.session_settings)
-        return await self._run(self._read, wanted)
+        stored = await asyncio.to_thread(self._stored)
+        if wanted is not None and wanted >= 0:  # as in the SDK's own sessions
+            stored = stored[len(stored) - min(wanted, len(stored)) :]
+        return [thawed(one.metadata["item"]) for one in stored]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        await self._run(self._add, items)
+        await asyncio.to_thread(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the last item out."""
-        return await self._run(self._pop)
+        return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        await self._run(lambda: self._records.delete(self._stored()))
+        await asyncio.to_thread(lambda: self._records.delete(self._stored()))
 
-    async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.to_thread(call, *args)
-
-    def _stored(self) -> list[Any]:
-        return sorted(self._records.all({"metadata.session": self.session_id}), key=_place)
-
-    def _read(self, limit: int | None) -> list[Any]:
-        stored = self._stored()
-        if limit is not None and limit >= 0:  # as in the SDK's own sessions
-            stored = stored[len(stored) - min(limit, len(stored)) :]
-        return [thawed(one.metadata["item"]) for one in stored]
+    def _stored(self) -> list[Memory]:
+        """The items in their order: keys are ids that sort by the time they were made."""
+        stored = self._records.all({"metadata.session": self.session_id})
+        return sorted(stored, key=lambda one: str(one.metadata["key"]))
 
     def _add(self, items: Sequence[Any]) -> None:
-        for item, key in zip(items, self._records.memory.ids.take(len(items)), strict=True):
-            self._records.add(key, "", {"session": self.session_id, "item": dict(item)})
+        for item in items:
+            told = {"session": self.session_id, "item": dict(item)}
+            self._records.put(None, "", told, findable=False)
 
     def _pop(self) -> Any:
-        stored = self._stored()
-        if not stored:
-            return None
-        self._records.delete(stored[-1:])
-        return thawed(stored[-1].metadata["item"])
-
-
-def _place(memory: Any) -> str:
-    """Keys are ids that sort by the time they were made."""
-    return str(memory.metadata["key"])
+        while stored := self._stored():
+            if self._records.delete(stored[-1:]):  # nobody else had taken it
+                return thawed(stored[-1].metadata["item"])
+        return None

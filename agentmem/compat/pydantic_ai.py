@@ -7,12 +7,11 @@ Whose memory a run has is `scope` (a scope, or a function of the `RunContext`), 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agentmem.agent.adapters.replies import Reply, View, read_usage, view_items
-from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, View, as_chat, read_usage, view_items
+from agentmem.agent.adapters.turn import Remembers
 from agentmem.base.errors import MissingExtra
 from agentmem.text.messages import get
 
@@ -35,26 +34,11 @@ except ModuleNotFoundError as error:
 _NAMES = ("user_id", "thread_id", "session_id")
 
 
-class MemoryCapability(AbstractCapability[Any]):
+class MemoryCapability(Remembers, AbstractCapability[Any]):
     """`Agent(model, capabilities=[MemoryCapability(memory)])`.
 
     The reference goes into the request alone; the run's message history never has it.
     """
-
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     async def wrap_model_request(
         self, ctx: RunContext[Any], *, request_context: Any, handler: Any
@@ -111,7 +95,9 @@ def _messages(pieces: Iterable[_Piece]) -> Iterator[ModelMessage]:
 
 def _read(piece: _Piece) -> dict[str, Any] | None:
     if isinstance(piece.message, ModelResponse):
-        return _read_said(piece.message)
+        calls = [part for part in piece.message.parts if isinstance(part, ToolCallPart)]
+        made = [(one.tool_call_id, one.tool_name, one.args_as_json_str()) for one in calls]
+        return as_chat("assistant", _text(piece.message), calls=made)
     kind = get(piece.part, "part_kind")
     if kind == "system-prompt":
         return {"role": "system", "content": piece.part.content}
@@ -122,22 +108,8 @@ def _read(piece: _Piece) -> dict[str, Any] | None:
         return {"role": "user", "content": content}
     if kind == "tool-return":
         text = piece.part.model_response_str()
-        return {"role": "tool", "tool_call_id": piece.part.tool_call_id, "content": text}
+        return as_chat("tool", text, answers=piece.part.tool_call_id)
     return None
-
-
-def _read_said(message: ModelResponse) -> dict[str, Any]:
-    calls = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
-        }
-        for part in message.parts
-        if isinstance(part, ToolCallPart)
-    ]
-    found: dict[str, Any] = {"role": "assistant", "content": _text(message)}
-    return {**found, "tool_calls": calls} if calls else found
 
 
 def _make(message: Mapping[str, Any]) -> _Piece:
@@ -152,5 +124,4 @@ def _text(message: ModelResponse) -> str:
 
 
 def _read_response(response: ModelResponse) -> Reply:
-    calls = any(isinstance(part, ToolCallPart) for part in response.parts)
-    return Reply(text=_text(response), usage=read_usage(response.usage), calls_tools=calls)
+    return Reply(text=_text(response), usage=read_usage(response.usage))

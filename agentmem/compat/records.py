@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentmem.base.types import FORGOTTEN_AT, Memory, ScopeLike
+from agentmem.base.types import FORGOTTEN_AT, Memory, ScopeLike, is_forgotten
 from agentmem.search.intake import read_scope
 from agentmem.sources.indexer import names_of
 
@@ -27,59 +27,51 @@ _BLANK = "blank"
 class Records:
     """Texts with data beside them, each under a key of `kind`."""
 
-    def __init__(
-        self, memory: Calls, scope: ScopeLike, *, kind: str, findable: bool = True
-    ) -> None:
+    def __init__(self, memory: Calls, scope: ScopeLike, *, kind: str) -> None:
         self.memory = memory
         self.whose = names_of(read_scope(scope, {}))
         self.kind = kind
-        self._findable = findable
 
-    def put(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
-        """Keep `text` under `key`, in the place of what stood there."""
-        old = self.get(key)
-        if old is None:
-            self.add(key, text, data)
-            return
-        text, marks = self._marked(key, text, data)
-        self.memory.update(old.id, text, metadata=marks, **self.whose)
-
-    def add(self, key: str, text: str, data: Mapping[str, Any] | None = None) -> None:
-        """Keep `text` under a key that is new."""
-        text, marks = self._marked(key, text, data)
-        self.memory.add_text(
-            text,
-            kind=self.kind,
-            id=self.memory.ids.new(),  # two keys may say the same
-            metadata=marks,
-            **self.whose,
-        )
-
-    def _marked(
-        self, key: str, text: str, data: Mapping[str, Any] | None
-    ) -> tuple[str, dict[str, Any]]:
+    def put(
+        self,
+        key: str | None,
+        text: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        findable: bool = True,
+    ) -> str:
+        """Keep `text` under `key`, in the place of what stood there; None is a new one."""
+        old = None if key is None else self.get(key)
+        key = key or self.memory.ids.new()
         marks: dict[str, Any] = {**(data or {}), "key": key, "pinned": True}
-        if not self._findable:
+        if not findable:
             marks[FORGOTTEN_AT] = self.memory.clock.now().isoformat()
         if not text.strip():
             text, marks[_BLANK] = f"({self.kind} without a word: {key})", text
-        return text, marks
+        if old is not None and is_forgotten(old) is findable:
+            self.delete([old])
+            old = None
+        if old is not None:
+            self.memory.update(old.id, text, metadata=marks, **self.whose)
+        else:  # an id of its own, for two keys may say the same
+            own = self.memory.ids.new()
+            self.memory.add_text(text, kind=self.kind, id=own, metadata=marks, **self.whose)
+        return key
 
     def get(self, key: str) -> Memory | None:
         """What stands under `key`."""
-        return next(iter(self.all({"metadata.key": key}, limit=1)), None)
+        return next(iter(self.all(keys=[key])), None)
 
-    def all(self, where: Mapping[str, Any] | None = None, *, limit: int = MOST) -> list[Memory]:
-        """Everything that passes `where`, newest first."""
-        return list(
-            self.memory.get_all(
-                filters=where,
-                kinds=[self.kind],
-                limit=limit,
-                forgotten=not self._findable,
-                **self.whose,
-            )
+    def all(
+        self, where: Mapping[str, Any] | None = None, *, keys: Sequence[str] | None = None
+    ) -> list[Memory]:
+        """Everything that passes `where`, or stands under `keys`, newest first."""
+        if keys is not None:
+            where = {**(where or {}), "metadata.key": {"in": list(keys)}}
+        found = self.memory.get_all(
+            filters=where, kinds=[self.kind], limit=MOST, forgotten=True, **self.whose
         )
+        return list(found)
 
     def search(
         self, query: str, *, limit: int, where: Mapping[str, Any] | None = None
@@ -89,11 +81,10 @@ class Records:
             query, top_k=limit, threshold=0.0, filters=where, kinds=[self.kind], **self.whose
         )
 
-    def delete(self, memories: Iterable[Memory]) -> None:
-        """Take them out."""
+    def delete(self, memories: Iterable[Memory]) -> int:
+        """Take them out; how many of them were there still."""
         ids: Sequence[str] = [one.id for one in memories]
-        if ids:
-            self.memory.delete(ids, **self.whose)
+        return self.memory.delete(ids, **self.whose) if ids else 0
 
 
 def thawed(value: Any) -> Any:

@@ -6,12 +6,12 @@ else `user_id` or `session_id` of the invocation's state, else of the agent's st
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
-from agentmem.agent.adapters.replies import Reply, View, view_items
-from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Whose
-from agentmem.base.config import LoopConfig
+from agentmem.agent.adapters.replies import Reply, read_usage, view_items
+from agentmem.agent.adapters.turn import Remembers
 from agentmem.base.errors import MissingExtra
 from agentmem.text.messages import get, read_text
 
@@ -24,26 +24,10 @@ except ModuleNotFoundError as error:
 _NAMES = ("user_id", "session_id")
 
 
-class MemoryPlugin(Plugin):
+class MemoryPlugin(Remembers, Plugin):
     """`Agent(plugins=[MemoryPlugin(memory)])`; the agent's messages never have the reference."""
 
     name = "agentmem"
-
-    def __init__(
-        self,
-        memory: TurnMaker,
-        *,
-        scope: Whose | None = None,
-        config: LoopConfig | None = None,
-        on_turn: OnTurn | None = None,
-    ) -> None:
-        super().__init__()
-        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
-
-    @property
-    def degradations(self) -> Sequence[str]:
-        """What did not work, newest last."""
-        return self._keeper.degradations
 
     def init_agent(self, agent: Any) -> None:
         """Wrap the model calls of this agent."""
@@ -53,28 +37,22 @@ class MemoryPlugin(Plugin):
         state = get(context.agent, "state")
         names = [context.invocation_state.get(name) for name in _NAMES]
         names += [state.get(name) if state is not None else None for name in _NAMES]
-        opened = await self._keeper.aopen(
-            context.messages,
-            view,
-            context=context,
-            names=names,
-            named={"model": get(get(context.model, "config"), "model_id")},
-        )
-        if opened is None:
-            async for event in next_fn(context):
-                yield event
-            return
-        last: Any = None
-        with opened.ending():
-            async for event in next_fn(context.replace(messages=opened.sent)):
-                last = event if isinstance(event, ModelStopReason) else last
-                yield event
-        opened.finish(self._keeper.read(last, _read_stop))
+        asked = {
+            "context": context,
+            "names": names,
+            "named": {"model": get(get(context.model, "config"), "model_id")},
+        }
 
+        def ask(messages: Any) -> AsyncIterator[Any]:
+            mine = messages is context.messages
+            told: AsyncIterator[Any] = next_fn(
+                context if mine else context.replace(messages=messages)
+            )
+            return told
 
-def view(messages: Iterable[Any]) -> View:
-    """Converse messages as a conversation."""
-    return view_items(messages, _read, _make)
+        events = self._keeper.astream(context.messages, ask, view, read=_read_event, **asked)
+        async for event in events:
+            yield event
 
 
 def _read(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,16 +76,12 @@ def _make(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": message["role"], "content": [{"text": message["content"]}]}
 
 
-def _read_stop(event: Any) -> Reply:
-    if event is None:
+view = partial(view_items, read=_read, make=_make)
+
+
+def _read_event(event: Any) -> Reply:
+    """The words and the tokens are all in the last event of a call."""
+    if not isinstance(event, ModelStopReason):
         return Reply()
-    reason, message, told, *_ = event["stop"]
-    usage = {
-        "prompt_tokens": get(told, "inputTokens"),
-        "completion_tokens": get(told, "outputTokens"),
-    }
-    return Reply(
-        text=read_text(message.get("content")),
-        usage=usage if any(usage.values()) else None,
-        calls_tools=reason == "tool_use",
-    )
+    _, message, told, *_ = event["stop"]
+    return Reply(text=read_text(message.get("content")), usage=read_usage(told))

@@ -33,6 +33,8 @@ MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
 RETRACTS = "retracts"
 """In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
+TAKES_BACK = "Taken back: "
+"""Begins the text of such a record, so that "I'm at Lidl now" can end one and stand as well."""
 ALIKE, ALIKE_CHANGED = 0.5, 0.55
 """So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
@@ -429,7 +431,7 @@ class PreferenceStore:
             owner = next(m.scope for m in mine if m.id in meant)
             maker = Maker(scope=owner, visibility="private", now=now, new_ids=self._memory.ids.take)
             record = maker.memory(
-                retraction.text,
+                f"{TAKES_BACK}{retraction.text}",
                 kind="preference",
                 source_url=PREFERENCES_URL,
                 origin="user",
@@ -451,7 +453,7 @@ class PreferenceStore:
         """Keep a statement, or give the one of the same words that another process just kept."""
         store = self._memory.store
         made = self._made(new, (), scope)
-        (there,) = store.put_new([self._entry(made)], same=_same_words)
+        (there,) = store.put_new([self._entry(made)], same="text")
         return _preference(made if there == made.id else store.get(scope, there))
 
     def _replace_with(
@@ -508,11 +510,6 @@ def _require_type(kind: PreferenceType | None) -> None:
         from agentmem.text.detect import PreferenceType
 
         require_choice(kind, get_args(PreferenceType), "type")
-
-
-def _same_words(memory: Memory) -> tuple[str, ...]:
-    """What makes two statements one; "I'm at Lidl now" may also be what ended another."""
-    return memory.kind, memory.text, RETRACTS if RETRACTS in memory.metadata else ""
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:

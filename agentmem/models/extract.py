@@ -212,7 +212,8 @@ _SAME_SOURCE = 0.85
 _TELLS_WHEN = 0.7
 _FAR = 0.1
 _MEANING = 2.0
-_MEANT = 0.33
+_LEAST_MEANT = 0.45
+_TOLD = 0.33
 MOST_EMBEDDED = 64
 """So many sentences are compared by meaning, the best by their words."""
 
@@ -227,13 +228,17 @@ _LABEL = compile_late(r"([^\W\d][\w.'’ -]{0,40}):\s+\S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractSource:
-    """A numbered text to answer from; what was `said` was said on its date."""
+    """A numbered text to answer from; what was `said` was said on its date.
+
+    What the user `told` of themselves answers in words that are not the question's.
+    """
 
     index: int
     text: str
     title: str = ""
     date: date | None = None
     said: bool = False
+    told: bool = False
 
     def __post_init__(self) -> None:
         require_count(self.index, "index", least=1)
@@ -464,8 +469,10 @@ def _by_meaning(
     for one, cosine in zip(best, (vectors[1:] @ vectors[0]).tolist(), strict=True):
         worth = max(0.0, cosine - _FAR)
         one.score += _MEANING * worth * (1.0 - _IS_QUESTION * one.unit.is_question)
-        if cosine >= _MEANT:
-            one.coverage = max(one.coverage, _LEAST_COVERAGE)
+        enough = one.coverage + worth >= _LEAST_MEANT
+        if sources[one.unit.place].told:
+            enough = one.coverage >= _LEAST_COVERAGE or cosine >= _TOLD
+        one.coverage = _LEAST_COVERAGE if enough else 0.0
     return best
 
 
@@ -672,6 +679,7 @@ def answer_from(messages: Sequence[Mapping[str, Any]], *, embed: Embed | None = 
             title=source.title,
             date=source.retrieved,
             said=source.kind == "message",
+            told=source.origin == "user" and source.speaker in ("", "user"),
         )
         for at, source in enumerate(block.related_knowledge, start=1)
     ]

@@ -17,7 +17,7 @@ from agentmem.prompt.budget import (
     Fate,
     MessageCounter,
     list_packages,
-    rule_for,
+    make_package,
     tally,
 )
 from agentmem.prompt.messages import Conversation, read_conversation
@@ -128,14 +128,7 @@ def _as_they_are(
         part.messages.append(message)
         part.tokens += tokens
     listed = [
-        ContentPackage(
-            id=name,
-            type=part.type,
-            content=tuple(part.messages),
-            tokens=part.tokens,
-            can_drop=False,
-            priority=rule_for(part.type).priority,
-        )
+        make_package(part.type, tuple(part.messages), id=name, tokens=part.tokens, can_drop=False)
         for name, part in parts.items()
     ]
     fates = (

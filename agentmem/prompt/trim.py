@@ -16,21 +16,16 @@ from datetime import datetime
 
 from agentmem.base.checks import require_count
 from agentmem.base.errors import InvalidNumber
-from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Message
 from agentmem.prompt.budget import (
-    DEFAULT_WEIGHTS,
-    TYPES,
     BudgetReport,
     ContentPackage,
     Fate,
     MessageCounter,
     Outcome,
-    ScoreWeights,
-    Shrink,
-    Types,
     fill,
     list_packages,
+    make_package,
     rule_for,
 )
 from agentmem.text.messages import (
@@ -67,15 +62,13 @@ class Unit:
     orphan: bool = False
 
 
-def group_turns(
-    messages: Sequence[Message], *, whole_turns: bool = True, current: int | None = None
-) -> tuple[Unit, ...]:
+def group_turns(messages: Sequence[Message], *, current: int | None = None) -> tuple[Unit, ...]:
     """The units of a conversation, in the order of their first message (P17).
 
     A tool call and all its results are one unit, wherever the results stand;
-    an id used again belongs to the nearest call before it. With `whole_turns`,
-    a user's message and everything up to the next one are one unit as well, so
-    that no answer stays behind without its question; the present turn is the
+    an id used again belongs to the nearest call before it. A user's message
+    and everything up to the next one are one unit as well, so that no answer
+    stays behind without its question; the present turn is the
     exception, its steps are units of their own. `current` is the place of the
     current message; when not given, the last one in which a user speaks. User
     messages that only carry tool results do not count, unless there is no other.
@@ -91,17 +84,16 @@ def group_turns(
     sets = _Sets(len(messages))
     for place, call in pairs:
         sets.join(place, call)
-    if whole_turns:
-        present = None if current is None else sets.find(current)
-        question: int | None = None
-        for place, message in enumerate(messages[:current]):
-            if message["role"] in SYSTEM_ROLES or sets.find(place) == present:
-                continue
-            if is_question(message):
-                question = place
-            elif question is not None:
-                sets.join(place, question)
-                present = None if current is None else sets.find(current)
+    present = None if current is None else sets.find(current)
+    question: int | None = None
+    for place, message in enumerate(messages[:current]):
+        if message["role"] in SYSTEM_ROLES or sets.find(place) == present:
+            continue
+        if is_question(message):
+            question = place
+        elif question is not None:
+            sets.join(place, question)
+            present = None if current is None else sets.find(current)
     return tuple(
         Unit(
             indices=tuple(places),
@@ -179,17 +171,13 @@ class _Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimPlan:
-    """What to send: `messages` in their order, and the packages that go with them.
+    """What to send: `messages` in their order; `kept_indices` says where each stood.
 
-    `kept_indices` says where each message stood; one whose media was left out
-    is a copy with a short note in its place, listed in `stripped_indices`.
+    One whose media was left out is a copy with a short note in its place.
     """
 
     messages: tuple[Message, ...]
     kept_indices: tuple[int, ...]
-    dropped_indices: tuple[int, ...]
-    stripped_indices: tuple[int, ...]
-    packages: tuple[ContentPackage, ...]
     report: BudgetReport
     warnings: tuple[str, ...] = ()
 
@@ -223,12 +211,7 @@ def trim(
     count_message: MessageCounter,
     now: datetime,
     packages: Iterable[ContentPackage] = (),
-    weights: ScoreWeights = DEFAULT_WEIGHTS,
-    shrink: Shrink | None = None,
-    count: TokenCounter | None = None,
-    whole_turns: bool = True,
     current: int | None = None,
-    types: Types = TYPES,
 ) -> TrimPlan:
     """The part of a conversation that fits in `limit_tokens` (P17).
 
@@ -240,44 +223,48 @@ def trim(
     packages (lowest score first; one larger than all the room there is goes
     without costing any message its place); at last the steps of the present turn, oldest
     first. A tool call and its results stay or go together, and a tool result
-    without a call is never the first message.
-
-    `whole_turns=False` drops message by message instead: more of the history
-    fits, but it may then open with an answer whose question is gone, which
-    some providers refuse. Each message is counted once, one with media twice.
+    without a call is never the first message. Each message is counted once, one
+    with media twice.
     """
     require_count(limit_tokens, "limit_tokens")
     pieces = [
-        _piece(unit, messages, count_message=count_message, types=types)
-        for unit in group_turns(messages, whole_turns=whole_turns, current=current)
+        _piece(unit, messages, count_message) for unit in group_turns(messages, current=current)
     ]
     others = list_packages(packages)
 
     # The fixed ring: one fill over all of it, which raises when it is too large.
-    fixed = [piece for piece in pieces if piece.unit.fixed]
-    fixed_packages = [p for p in others if not p.can_drop]
-    fixed_packages += [media.package for piece in fixed for media in piece.media]
-    room = fill(
-        [*(piece.package for piece in fixed), *fixed_packages], limit_tokens, now=now
-    ).left_tokens
-    outcome = {piece.unit: _kept(piece.package, "fixed: always sent", "fixed") for piece in fixed}
-    fates = list(fill(fixed_packages, limit_tokens, now=now).fates)
+    fixed = {id(piece.package): piece for piece in pieces if piece.unit.fixed}
+    must = fill(
+        [
+            *(piece.package for piece in fixed.values()),
+            *(package for package in others if not package.can_drop),
+            *(media.package for piece in fixed.values() for media in piece.media),
+        ],
+        limit_tokens,
+        now=now,
+    )
+    room = must.left_tokens
+    outcome: dict[Unit, Fate] = {}
+    fates: list[Fate] = []
+    for fate in must.fates:
+        owner = fixed.get(id(fate.package))
+        if owner is None:
+            fates.append(fate)
+        else:
+            outcome[owner.unit] = fate
 
     recent = [p for p in pieces if p.unit.recent and not p.unit.fixed]
     outcome |= _keep_newest(recent, room)
     room -= sum(outcome[piece.unit].tokens for piece in recent)
     closed = any(not outcome[piece.unit].sent for piece in recent)
 
-    loose = [p for p in others if p.can_drop and not _is_media(p, types)]
+    loose = [p for p in others if p.can_drop and not _is_media(p)]
     if closed:
         offered = _drop(loose, "trimmed: memories go before the steps of this turn")
     else:
-        offered = fill(loose, room, now=now, weights=weights, shrink=shrink, count=count).fates
+        offered = fill(loose, room, now=now).fates
         # One that no trimming makes room for must not cost the conversation its messages.
-        closed = any(
-            fate.outcome == "cut" or (not fate.sent and fate.package.tokens <= room)
-            for fate in offered
-        )
+        closed = any(not fate.sent and fate.package.tokens <= room for fate in offered)
     fates += offered
     room -= sum(fate.tokens for fate in offered)
 
@@ -293,50 +280,39 @@ def trim(
         if outcome[piece.unit].sent and not piece.unit.fixed
         for media in piece.media
     ]
-    media = [p for p in others if p.can_drop and _is_media(p, types)]
+    media = [p for p in others if p.can_drop and _is_media(p)]
     media += [one.package for one in inside]
     if closed:
         shown = _drop(media, "trimmed: media goes before messages")
     else:
-        shown = fill(media, room, now=now, weights=weights).fates
+        shown = fill(media, room, now=now).fates
     bare = _messages_without_media(inside, shown)
     return _plan(messages, pieces, outcome, bare, (*fates, *shown), limit_tokens=limit_tokens)
 
 
-def _piece(
-    unit: Unit,
-    messages: Sequence[Message],
-    *,
-    count_message: MessageCounter,
-    types: Types,
-) -> _Piece:
+def _piece(unit: Unit, messages: Sequence[Message], count_message: MessageCounter) -> _Piece:
     tokens = 0
     media: list[MediaInside] = []
     for place in unit.indices:
-        whole = require_count(count_message(messages[place]), "count_message(message)")
+        message = messages[place]
+        whole = require_count(count_message(message), "count_message(message)")
         tokens += whole
         found = media_inside(
-            messages[place], place, whole, len(messages), count_message,
-            types=types, can_drop=not unit.fixed,
-        )  # fmt: skip
+            message, place, whole, len(messages), count_message, can_drop=not unit.fixed
+        )
         if found is not None:
             tokens -= found.package.tokens
             media.append(found)
     first = unit.indices[0]
-    if unit.current:
-        kind = "message-current"
-    else:
-        system = messages[first]["role"] in SYSTEM_ROLES
-        kind = "system-prompt" if system else "message-recent"
-    package = ContentPackage(
+    system = messages[first]["role"] in SYSTEM_ROLES
+    kind = "message-current" if unit.current else "system-prompt" if system else "message-recent"
+    package = make_package(
+        kind,
+        _content([messages[place] for place in unit.indices]),
         id=f"message-{first:04d}",
-        type=kind,
-        content=_content([messages[place] for place in unit.indices]),
         tokens=tokens,
         relevance=(first + 1) / len(messages),
         can_drop=not unit.fixed,
-        priority=rule_for(kind, types).priority,
-        metadata={"indices": unit.indices},
     )
     return _Piece(unit=unit, package=package, media=tuple(media))
 
@@ -348,7 +324,6 @@ def media_inside(
     of: int,
     count_message: MessageCounter,
     *,
-    types: Types = TYPES,
     can_drop: bool = False,
 ) -> MediaInside | None:
     """The media of a message that costs `tokens`, the one at `place` of so many; None without."""
@@ -361,16 +336,14 @@ def media_inside(
     saved = tokens - require_count(count_message(bare), "count_message(message)")
     if saved <= 0:
         return None
-    kind = f"media-{media_kind(parts[0])}"
-    package = ContentPackage(
+    package = make_package(
+        f"media-{media_kind(parts[0])}",
+        parts,
         id=f"message-{place:04d}-media",
-        type=kind,
-        content=parts,
         tokens=saved,
         # Later in the conversation is nearer to what is asked now.
         relevance=(place + 1) / of,
         can_drop=can_drop,
-        priority=rule_for(kind, types).priority,
     )
     return MediaInside(place=place, bare=bare, package=package)
 
@@ -432,22 +405,18 @@ def _plan(
             content = _content([out[place] for place in piece.unit.indices])
             fate = replace(fate, sent=replace(fate.sent, content=content))
         said.append(fate)
-    own = {id(media.package) for piece in pieces for media in piece.media}
     steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
     lost = bool(steps) and max(steps) not in out
     return TrimPlan(
         messages=tuple(out.values()),
         kept_indices=tuple(kept),
-        dropped_indices=tuple(place for place in range(len(messages)) if place not in out),
-        stripped_indices=tuple(sorted(bare)),
-        packages=tuple(fate.sent for fate in fates if fate.sent and id(fate.package) not in own),
         report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
         warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
     )
 
 
-def _is_media(package: ContentPackage, types: Types) -> bool:
-    return rule_for(package.type, types).component == "media"
+def _is_media(package: ContentPackage) -> bool:
+    return rule_for(package.type).component == "media"
 
 
 def _kept(package: ContentPackage, reason: str, outcome: Outcome = "kept") -> Fate:

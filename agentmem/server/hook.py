@@ -135,9 +135,14 @@ def _text(told: Mapping[str, Any], *names: str) -> str:
 
 
 def _written(output: Any) -> str:
-    """A tool's output as a text: what it printed where it says so, or its JSON."""
+    """A tool's output as a text: what it printed or said where it says so, or its JSON."""
     if isinstance(output, dict) and isinstance(output.get("stdout"), str):
         return "\n".join(filter(None, (output["stdout"], str(output.get("stderr") or ""))))
+    parts = output.get("content") if isinstance(output, dict) else output
+    if isinstance(parts, list) and all(isinstance(one, dict) and "type" in one for one in parts):
+        said = [one["text"] for one in parts if isinstance(one.get("text"), str)]
+        if said:
+            return "\n".join(said)
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 

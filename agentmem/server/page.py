@@ -306,7 +306,7 @@ def erase(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str
     """Remove its bytes."""
     receipt = memory.erase(asked.params["id"], **names)
     done = "from every file" if receipt.complete else "; the last bytes go when readers are done"
-    return "/memories", f"Erased {len(receipt.ids):,} memories {done}."
+    return "/memories", f"Erased {number(len(receipt.ids), 'memory')} {done}."
 
 
 def take_back(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
@@ -321,21 +321,25 @@ def resolve(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[s
     if wanted not in get_args(Resolution):
         raise InvalidInput("resolution", wanted, "is none", remedy=", ".join(get_args(Resolution)))
     done = memory.living.resolve(
-        asked.params["id"], wanted, note=asked.text("note"), **names  # type: ignore[arg-type]  # just checked
-    )  # fmt: skip
+        asked.params["id"],
+        wanted,  # type: ignore[arg-type]  # just checked
+        note=asked.text("note"),
+        text=asked.text("text") if wanted == "merged" else "",
+        **names,
+    )
     return "/contradictions", f"Resolved. It can be undone under Care ({done.journal_id[-8:]})."
 
 
 def undo(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Take a run back."""
     done = memory.living.undo(asked.params["id"], **names)
-    return "/care", f"Undone: {done.restored:,} memories are as they were."
+    return "/care", f"Undone: {number(done.restored, 'memory')} as before."
 
 
 def consolidate(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
     """Merge, shorten and forget now."""
     report = memory.living.consolidate(**names)
-    return "/care", f"Looked at {report.looked_at:,} memories; see the run below."
+    return "/care", f"Looked at {number(report.looked_at, 'memory')}; see the run below."
 
 
 ACTIONS: Mapping[str, Callable[[MemoryManager, PageRequest, Values], tuple[str, str]]] = {
@@ -497,7 +501,7 @@ def templates() -> Environment:
     )
     made.filters |= {
         "shown": shown, "ago": ago, "size": size, "bar": bar, "cited": cited, "say": say,
-        "short": short, "as_json": as_json, "score": score,
+        "short": short, "as_json": as_json, "score": score, "number": number,
     }  # fmt: skip
     return made
 
@@ -515,6 +519,12 @@ def short(text: object, limit: int = 200) -> str:
 
 def score(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+def number(count: int, one: str = "") -> str:
+    """How many there are, and of what: "1 memory", "2,000 memories"."""
+    several = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{count:,} {one if count == 1 else several}" if one else f"{count:,}"
 
 
 def as_json(value: Mapping[str, Any]) -> str:
@@ -554,10 +564,10 @@ def bar(parts: Sequence[Any]) -> Markup:
     piece = Markup(
         '<rect x="{:.2f}" y="0" width="{:.2f}" height="10" class="part-{}"><title>{}</title></rect>'
     )
-    for number, part in enumerate(parts):
+    for place, part in enumerate(parts):
         wide = 100 * part.tokens / total
-        said = f"{part.name.replace('_', ' ')}: {part.tokens:,} tokens"
-        drawn += piece.format(at, wide, number % 6, said)
+        said = f"{part.name.replace('_', ' ')}: {number(part.tokens, 'token')}"
+        drawn += piece.format(at, wide, place % 6, said)
         at += wide
     words = ", ".join(f"{p.name.replace('_', ' ')} {p.tokens:,}" for p in parts) or "nothing"
     frame = Markup(

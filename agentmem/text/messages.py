@@ -394,9 +394,21 @@ def read_usage(usage: Any) -> dict[str, int]:
     """Prompt, completion and total tokens under whichever names a provider has for them."""
     values = plain(usage or {})
     names = {
-        "prompt": ("prompt_tokens", "input_tokens"),
-        "completion": ("completion_tokens", "output_tokens"),
-        "total": ("total_tokens",),
+        "prompt": (
+            "prompt_tokens",
+            "input_tokens",
+            "inputTokens",
+            "prompt_token_count",
+            "input_token_count",
+        ),
+        "completion": (
+            "completion_tokens",
+            "output_tokens",
+            "outputTokens",
+            "candidates_token_count",
+            "output_token_count",
+        ),
+        "total": ("total_tokens", "totalTokens", "total_token_count"),
     }
     found = {
         ours: value

@@ -40,7 +40,7 @@ from agentmem.tokens.encodings import (
     tiktoken_counter,
 )
 from agentmem.tokens.litellm import listed_limits
-from agentmem.tokens.media import Media, estimate_media, media_of
+from agentmem.tokens.media import Media, estimate_media
 from agentmem.tokens.messages import (
     MESSAGE_TOKENS,
     ROLES,
@@ -467,13 +467,6 @@ class Tokenizer:
 
     def _media_tokens(self, media: Media) -> int:
         return estimate_media(media, self.model).tokens
-
-    def count_part(self, part: Mapping[str, Any], *, warn: bool = True) -> int:
-        """The tokens of one content part that carries media; 0 for any other part."""
-        media = media_of(part)
-        if media is None:
-            return 0
-        return self.count_media(media) if warn else self._media_tokens(media)
 
     @property
     def available_tokens(self) -> int:

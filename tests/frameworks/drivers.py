@@ -309,12 +309,22 @@ def crewai(memory: Any, talk: Talk) -> Driven:
     from agentmem.compat.crewai import CrewMemory
 
     given = _chat(talk)
-    context = SimpleNamespace(messages=list(given), llm=None, task=None, response="yes")
-    remembering = CrewMemory(memory, scope="ann")
-    remembering._before(context)
-    got = list(context.messages)
-    remembering._after(context)
-    assert context.messages == given
+    got: list[Any] = []
+
+    class Model:
+        model = "m"
+
+        def call(self, messages: Any) -> str:
+            got.extend(messages)
+            return "yes"
+
+    bare = Model()
+    kept = list(given)
+    with CrewMemory(memory, scope="ann") as remembering:
+        remembering._before(SimpleNamespace(messages=kept, llm=bare, task=None))
+        bare.call(kept)
+    assert kept == given
+    assert type(bare) is Model
     return given, got
 
 

@@ -34,11 +34,13 @@ class Model(BaseLlm):
 
     replies: list[Any]
     seen: list[list[types.Content]]
+    prompts: list[Any] = []  # noqa: RUF012  # a pydantic field
 
     async def generate_content_async(
         self, llm_request: Any, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         self.seen.append(list(llm_request.contents))
+        self.prompts.append(llm_request.config.system_instruction)
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
@@ -54,7 +56,7 @@ class Model(BaseLlm):
 
 
 def model(*replies: Any) -> Model:
-    return Model(model="scripted", replies=list(replies), seen=[])
+    return Model(model="scripted", replies=list(replies), seen=[], prompts=[])
 
 
 def hours(day: str) -> str:
@@ -105,6 +107,11 @@ def test_a_run_with_a_tool_gets_one_pair_and_its_session_none(
     assert [content.role for content in first] == ["user", "model", "user"]
     assert FACT in str(first[1])
     assert second[: len(first)] == first
+    bare = model(call, ANSWER, "Yes, at nine.")
+    plain = LlmAgent(name="port", model=bare, instruction="Be kind.", tools=[hours])
+    ask(plain, [], QUESTION, "Is the harbour in Oban closed?")
+    assert llm.prompts == bare.prompts
+    assert "Be kind." in llm.prompts[0]
     assert "agentmem" not in str(session.events)
     assert kept(memory) == sorted(
         [KEPT, QUESTION, "Is the harbour in Oban closed?", "Yes, at nine."]

@@ -35,9 +35,11 @@ class Client(FunctionInvocationLayer, BaseChatClient):  # type: ignore[type-arg,
         super().__init__()
         self.replies = list(replies)
         self.seen: list[list[Message]] = []
+        self.prompts: list[Any] = []
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **_: Any) -> Any:
         self.seen.append(list(messages))
+        self.prompts.append(options.get("instructions"))
         reply = self.replies.pop(0)
         if stream:
 
@@ -88,6 +90,7 @@ def test_a_session_with_a_tool_gets_one_pair_a_run_and_its_history_none(
 
     asyncio.run(main())
     assert [pairs(seen) for seen in client.seen] == [1, 1, 1]
+    assert client.prompts == ["Be kind."] * 3
     first, second, third = client.seen
     assert [str(m.role) for m in first] == ["user", "assistant", "user"]
     assert FACT in first[1].text

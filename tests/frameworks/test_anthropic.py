@@ -225,6 +225,143 @@ def _without_sizes(listing: str) -> list[str]:
     return [line.split("\t")[-1] for line in listing.splitlines()]
 
 
+SEEN = "Here's the content of {} with line numbers:\n{}"
+EDITED = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{}"
+MISSING = "refused: The path {} does not exist. Please provide a valid path."
+CASES: dict[str, tuple[dict[str, str], dict[str, Any], str, dict[str, str | None]]] = {
+    # What there is, a command, what it says, and what has changed then.
+    "a file is made": ({}, {"command": "create", "path": "a.txt", "file_text": "Green tea"}, "File created successfully at: /memories/a.txt", {"a.txt": "Green tea"}),
+    "folders are made with it": ({}, {"command": "create", "path": "x/y/a.txt", "file_text": "tea"}, "File created successfully at: /memories/x/y/a.txt", {"x/y/a.txt": "tea"}),
+    "a file is not made twice": ({"a.txt": "old"}, {"command": "create", "path": "a.txt", "file_text": "new"}, "refused: File /memories/a.txt already exists", {}),
+    "a file may be empty": ({}, {"command": "create", "path": "a.txt", "file_text": ""}, "File created successfully at: /memories/a.txt", {"a.txt": ""}),
+    "a file is shown with numbers": ({"a.txt": "one\ntwo"}, {"command": "view", "path": "a.txt"}, SEEN.format("/memories/a.txt", "     1\tone\n     2\ttwo"), {}),
+    "a part of it": ({"a.txt": "1\n2\n3\n4"}, {"command": "view", "path": "a.txt", "view_range": [2, 3]}, SEEN.format("/memories/a.txt", "     2\t2\n     3\t3"), {}),
+    "from a line to the end": ({"a.txt": "1\n2\n3"}, {"command": "view", "path": "a.txt", "view_range": [2, -1]}, SEEN.format("/memories/a.txt", "     2\t2\n     3\t3"), {}),
+    "what is not there is not shown": ({}, {"command": "view", "path": "no.txt"}, MISSING.format("/memories/no.txt"), {}),
+    "line ends are shown as they are": ({"a.txt": "one\r\ntwo\r\n"}, {"command": "view", "path": "a.txt"}, SEEN.format("/memories/a.txt", "     1\tone\r\n     2\ttwo\r\n     3\t"), {}),
+    "a text is replaced": ({"a.txt": "one\nold\nthree"}, {"command": "str_replace", "path": "a.txt", "old_str": "old", "new_str": "new"}, EDITED.format("     1\tone\n     2\tnew\n     3\tthree"), {"a.txt": "one\nnew\nthree"}),
+    "its neighbours are shown": ({"a.txt": "1\n2\n3\nold\n5\n6\n7"}, {"command": "str_replace", "path": "a.txt", "old_str": "old", "new_str": "4"}, EDITED.format("     2\t2\n     3\t3\n     4\t4\n     5\t5\n     6\t6"), {"a.txt": "1\n2\n3\n4\n5\n6\n7"}),
+    "a text is taken out": ({"a.txt": "green tea"}, {"command": "str_replace", "path": "a.txt", "old_str": "green ", "new_str": ""}, EDITED.format("     1\ttea"), {"a.txt": "tea"}),
+    "a text that is not there": ({"a.txt": "tea"}, {"command": "str_replace", "path": "a.txt", "old_str": "milk", "new_str": "x"}, "refused: No replacement was performed, old_str `milk` did not appear verbatim in /memories/a.txt.", {}),
+    "a text that is there twice": ({"a.txt": "tea\nmilk\ntea"}, {"command": "str_replace", "path": "a.txt", "old_str": "tea", "new_str": "x"}, "refused: No replacement was performed. Multiple occurrences of old_str `tea` in lines: 1, 3. Please ensure it is unique", {}),
+    "a replacement in no file": ({}, {"command": "str_replace", "path": "no.txt", "old_str": "a", "new_str": "b"}, MISSING.format("/memories/no.txt"), {}),
+    "a replacement keeps line ends": ({"a.txt": "1\r\n2\r\n3\r\n"}, {"command": "str_replace", "path": "a.txt", "old_str": "2", "new_str": "two"}, EDITED.format("     1\t1\r\n     2\ttwo\r\n     3\t3\r\n     4\t"), {"a.txt": "1\r\ntwo\r\n3\r\n"}),
+    "a line goes in between": ({"a.txt": "1\n2"}, {"command": "insert", "path": "a.txt", "insert_line": 1, "insert_text": "x"}, "The file /memories/a.txt has been edited.", {"a.txt": "1\nx\n2\n"}),
+    "a line goes first": ({"a.txt": "1\n2"}, {"command": "insert", "path": "a.txt", "insert_line": 0, "insert_text": "x"}, "The file /memories/a.txt has been edited.", {"a.txt": "x\n1\n2\n"}),
+    "a line goes last": ({"a.txt": "1\n2"}, {"command": "insert", "path": "a.txt", "insert_line": 2, "insert_text": "x"}, "The file /memories/a.txt has been edited.", {"a.txt": "1\n2\nx\n"}),
+    "lines go in together": ({"a.txt": "1\n"}, {"command": "insert", "path": "a.txt", "insert_line": 1, "insert_text": "x\ny\n"}, "The file /memories/a.txt has been edited.", {"a.txt": "1\nx\ny\n"}),
+    "a line goes into an empty file": ({"a.txt": ""}, {"command": "insert", "path": "a.txt", "insert_line": 0, "insert_text": "x"}, "The file /memories/a.txt has been edited.", {"a.txt": "x\n"}),
+    "other lines keep their ends": ({"a.txt": "1\r\n2\r\n"}, {"command": "insert", "path": "a.txt", "insert_line": 1, "insert_text": "x"}, "The file /memories/a.txt has been edited.", {"a.txt": "1\r\nx\n2\r\n"}),
+    "a line past the end": ({"a.txt": "1\n2"}, {"command": "insert", "path": "a.txt", "insert_line": 9, "insert_text": "x"}, "refused: Invalid `insert_line` parameter: 9. It should be within the range [0, 2].", {}),
+    "a line before the start": ({"a.txt": "1\n2"}, {"command": "insert", "path": "a.txt", "insert_line": -1, "insert_text": "x"}, "refused: Invalid `insert_line` parameter: -1. It should be within the range [0, 2].", {}),
+    "a line for no file": ({}, {"command": "insert", "path": "no.txt", "insert_line": 0, "insert_text": "x"}, MISSING.format("/memories/no.txt"), {}),
+    "a file is deleted": ({"a.txt": "1", "b.txt": "2"}, {"command": "delete", "path": "a.txt"}, "Successfully deleted /memories/a.txt", {"a.txt": None}),
+    "a folder is deleted with all in it": ({"d/a.txt": "1", "d/e/b.txt": "2", "dd.txt": "3"}, {"command": "delete", "path": "d"}, "Successfully deleted /memories/d", {"d/a.txt": None, "d/e/b.txt": None}),
+    "what is not there is not deleted": ({}, {"command": "delete", "path": "no.txt"}, "refused: The path /memories/no.txt does not exist", {}),
+    "the root stays": ({"a.txt": "1"}, {"command": "delete", "path": ""}, "refused: Cannot delete the /memories directory itself", {}),
+    "a file is renamed": ({"a.txt": "1"}, {"command": "rename", "old_path": "a.txt", "new_path": "b.txt"}, "Successfully renamed /memories/a.txt to /memories/b.txt", {"a.txt": None, "b.txt": "1"}),
+    "it may move into new folders": ({"a.txt": "1"}, {"command": "rename", "old_path": "a.txt", "new_path": "d/e/b.txt"}, "Successfully renamed /memories/a.txt to /memories/d/e/b.txt", {"a.txt": None, "d/e/b.txt": "1"}),
+    "a folder is renamed with all in it": ({"d/a.txt": "1", "d/e/b.txt": "2"}, {"command": "rename", "old_path": "d", "new_path": "f"}, "Successfully renamed /memories/d to /memories/f", {"d/a.txt": None, "d/e/b.txt": None, "f/a.txt": "1", "f/e/b.txt": "2"}),
+    "what is not there is not renamed": ({}, {"command": "rename", "old_path": "no.txt", "new_path": "b.txt"}, "refused: The path /memories/no.txt does not exist", {}),
+    "nothing is renamed over another": ({"a.txt": "1", "b.txt": "2"}, {"command": "rename", "old_path": "a.txt", "new_path": "b.txt"}, "refused: The destination /memories/b.txt already exists", {}),
+    "a path out of the root": ({}, {"command": "create", "path": "/elsewhere/a.txt", "file_text": "x"}, "refused: Path must start with /memories, got: /elsewhere/a.txt", {}),
+    "a path up and out": ({}, {"command": "create", "path": "/memories/../../etc/passwd", "file_text": "x"}, "refused: Path /memories/../../etc/passwd would escape /memories directory", {}),
+}  # fmt: skip
+FOLDER_CASES = {
+    "a folder lists its files": ({"d/b.txt": "22", "d/a.txt": "1"}, "d", ["/memories/d", "/memories/d/a.txt", "/memories/d/b.txt"]),
+    "two levels and no more": ({"d/e/f/g.txt": "1", "a.txt": "2"}, "", ["/memories", "/memories/a.txt", "/memories/d/", "/memories/d/e/"]),
+    "hidden ones are left out": ({".secret": "1", "d/.git/x": "2", "a.txt": "3", "d/b.txt": "4"}, "", ["/memories", "/memories/a.txt", "/memories/d/", "/memories/d/b.txt"]),
+}  # fmt: skip
+
+
+def at(path: str) -> str:
+    return path if path.startswith("/") else f"/memories/{path}".rstrip("/")
+
+
+def placed(command: dict[str, Any]) -> dict[str, Any]:
+    return {name: at(value) if name.endswith("path") else value for name, value in command.items()}
+
+
+class Awaited:
+    """The async tool, called as the other."""
+
+    def __init__(self, tool: Any) -> None:
+        self._tool = tool
+
+    def call(self, command: Any) -> Any:
+        return asyncio.run(self._tool.call(command))
+
+
+@pytest.fixture(params=["the SDK's own", "ours", "ours, awaited"])
+def any_tool(request: pytest.FixtureRequest, memory: MemoryManager, tmp_path: Path) -> Any:
+    """The SDK's own tool stands beside ours, so that what is expected is what it does."""
+    from anthropic.tools import BetaLocalFilesystemMemoryTool
+
+    from agentmem.compat.anthropic import AsyncMemoryTool, MemoryTool
+
+    if request.param == "the SDK's own":
+        return BetaLocalFilesystemMemoryTool(str(tmp_path))
+    return MemoryTool(memory, "ann") if request.param == "ours" else Awaited(AsyncMemoryTool(memory, "ann"))  # fmt: skip
+
+
+def texts(tool: Any, paths: Any) -> dict[str, str | None]:
+    """What files say, read through the tool itself."""
+    found: dict[str, str | None] = {}
+    for path in paths:
+        seen = run(tool, command="view", path=at(path))
+        lines = None if seen.startswith("refused") else seen.split("\n")[1:]
+        found[path] = None if lines is None else "\n".join(line[7:] for line in lines)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_command_does_what_the_sdk_says(any_tool: Any, case: str) -> None:
+    there, command, said, changed = CASES[case]
+    for path, text in there.items():
+        run(any_tool, command="create", path=at(path), file_text=text)
+    assert run(any_tool, **placed(command)) == said
+    expected = {**there, **changed}
+    assert texts(any_tool, expected) == expected
+
+
+@pytest.mark.parametrize("case", FOLDER_CASES)
+def test_a_folder_is_listed_as_the_sdk_lists_it(any_tool: Any, case: str) -> None:
+    there, path, listed = FOLDER_CASES[case]
+    for name, text in there.items():
+        run(any_tool, command="create", path=at(name), file_text=text)
+    seen = run(any_tool, command="view", path=at(path)).split("\n")
+    assert seen[0] == (
+        f"Here're the files and directories up to 2 levels deep in {at(path)}, excluding hidden items:"
+    )
+    assert [line.split("\t")[1] for line in seen[1:]] == listed
+
+
+def test_a_file_with_too_many_lines_is_not_shown(
+    tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentmem.compat import anthropic as ours
+
+    assert ours.MOST_LINES == 999_999
+    monkeypatch.setattr(ours, "MOST_LINES", 3)
+    run(tool, command="create", path="/memories/a", file_text="1\n2\n3\n4")
+    said = run(tool, command="view", path="/memories/a")
+    assert said == "refused: File /memories/a exceeds maximum line limit of 3 lines."
+
+
+def test_no_command_leaves_a_file_on_the_disk(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So there is no link to follow and no folder that others may read."""
+    monkeypatch.chdir(tmp_path)
+    run(tool, command="create", path="/memories/link", file_text="/etc/passwd")
+    assert "/etc/passwd" in run(tool, command="view", path="/memories/link")
+    assert "does not exist" in run(tool, command="view", path="/memories/link/secret")
+    assert "is a file" in run(tool, command="create", path="/memories/link/x", file_text="y")
+    run(tool, command="create", path="/memories/b", file_text="y")
+    assert "is a file" in run(tool, command="rename", old_path="/memories/b", new_path="/memories/link/x")  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "path",
     [

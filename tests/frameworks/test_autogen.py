@@ -110,6 +110,7 @@ def test_an_assistant_with_a_tool_gets_one_pair_and_its_context_none(
     assert [type(m).__name__ for m in first] == [
         "SystemMessage", "UserMessage", "AssistantMessage", "UserMessage",
     ]  # fmt: skip
+    assert first[0].content == "Be kind."
     assert FACT in str(first[2].content)
     assert second[: len(first)] == first
     assert kept(memory) == sorted(
@@ -140,3 +141,15 @@ def test_a_store_that_is_gone_changes_nothing(broken: MemoryManager) -> None:
         assert context.degradations
 
     asyncio.run(main())
+
+
+def test_a_stream_gives_the_same_pieces(memory: MemoryManager) -> None:
+    async def main(**options: Any) -> list[str]:
+        agent = AssistantAgent("port", Client(ANSWER), model_client_stream=True, **options)
+        events = [event async for event in agent.run_stream(task=QUESTION)]
+        return [str(getattr(event, "content", "")) for event in events[:-1]]
+
+    plain = asyncio.run(main())
+    assert len(plain) > 3
+    assert asyncio.run(main(model_context=MemoryContext(memory, scope="ann"))) == plain
+    assert kept(memory) == [KEPT, QUESTION]

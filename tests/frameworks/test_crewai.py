@@ -17,6 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 from crewai import Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM
 
+from agentmem.agent.adapters.replies import is_ours
 from agentmem.compat.crewai import CrewMemory
 
 
@@ -47,13 +48,15 @@ class Scripted(BaseLLM):
         return False
 
 
-def crew_of(*replies: Any) -> tuple[Scripted, Crew]:
-    llm = Scripted(model="scripted", replies=list(replies), seen=[])
+def crew_of(
+    *replies: Any,
+    kind: type[Scripted] = Scripted,
+    task: str = "Say when the harbour in Oban closes.",
+) -> tuple[Scripted, Crew]:
+    llm = kind(model="scripted", replies=list(replies), seen=[])
     agent = Agent(role="harbour master", goal="answer", backstory="kind", llm=llm, verbose=False)
-    task = Task(
-        description="Say when the harbour in Oban closes.", expected_output="an hour", agent=agent
-    )
-    return llm, Crew(agents=[agent], tasks=[task], verbose=False)
+    asked = Task(description=task, expected_output="an hour", agent=agent)
+    return llm, Crew(agents=[agent], tasks=[asked], verbose=False)
 
 
 def test_a_crew_gets_one_pair_and_the_answer_is_kept(memory: MemoryManager, spans: Any) -> None:
@@ -99,3 +102,28 @@ def test_a_store_that_is_gone_changes_nothing(broken: MemoryManager) -> None:
         assert ANSWER in str(crew.kickoff())
     assert references(llm.seen[0]) == 0
     assert remembering.degradations
+
+
+def test_the_crew_sends_its_own_messages_and_keeps_them_to_itself(memory: MemoryManager) -> None:
+    steps = (
+        "Thought: I look\nAction: hours\nAction Input: {}",
+        f"Thought: I know\nFinal Answer: {ANSWER}",
+    )
+    plain, bare = crew_of(*steps)
+    bare.kickoff()
+    ours, crew = crew_of(*steps)
+    with CrewMemory(memory, scope="ann"):
+        crew.kickoff()
+    assert type(ours) is Scripted
+    assert [references(seen) for seen in ours.seen] == [1, 1]
+    for seen, expected in zip(ours.seen, plain.seen, strict=True):
+        assert [message for message in seen if not is_ours(message)] == expected
+
+
+def test_what_a_model_raises_is_raised_and_the_task_is_kept(memory: MemoryManager) -> None:
+    _, crew = crew_of(TimeoutError("slow"))
+    with CrewMemory(memory, scope="ann"), pytest.raises(TimeoutError, match="slow"):
+        crew.kickoff()
+    assert memory.flush(30)
+    said = [m.text for m in memory.get_all(user_id="ann") if m.kind == "message"]
+    assert said == ["Say when the harbour in Oban closes."]

@@ -28,6 +28,7 @@ from langgraph.store.base import (
     PutOp,
     SearchOp,
 )
+from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 
 from agentmem.compat.langgraph import MemoryStore
@@ -306,6 +307,272 @@ def _plain(result: Any) -> Any:
     if isinstance(result, list):
         return sorted((one.namespace, one.key, sorted(one.value.items())) for one in result)
     return None if result is None else (result.namespace, result.key, result.value)
+
+
+# ----------------------------------------------------------------------------
+# What LangGraph's own tests ask of any store, in our words.
+
+PLACES = (
+    ("ports", "oban", "boats"),
+    ("ports", "oban", "crews", "day"),
+    ("ports", "oban", "crews", "night"),
+    ("ports", "oban", "tides"),
+    ("ports", "mull", "tides"),
+    ("ferries", "oban", "tides"),
+    ("people", "ann"),
+    ("people", "bob", "wishes"),
+    ("staff", "people", "cat"),
+)
+
+
+@pytest.fixture
+def places(store: MemoryStore) -> MemoryStore:
+    for number, namespace in enumerate(PLACES):
+        store.put(namespace, f"k{number}", {"n": number})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, set(range(9))),
+        ({"prefix": ("ports", "oban")}, {0, 1, 2, 3}),
+        ({"suffix": ("tides",)}, {3, 4, 5}),
+        ({"prefix": ("ports",), "suffix": ("tides",)}, {3, 4}),
+        ({"prefix": ("ports", "*", "tides")}, {3, 4}),
+        ({"suffix": ("*", "tides")}, {3, 4, 5}),
+        ({"prefix": ("people", "*")}, {6, 7}),
+        ({"suffix": ("*", "wishes")}, {7}),
+        ({"prefix": ("*", "people")}, {8}),
+        ({"prefix": ("*", "people"), "suffix": ("*", "wishes")}, set()),
+        ({"prefix": ("people", "ann")}, {6}),
+        ({"prefix": ("people", "ann", "more")}, set()),
+        ({"prefix": ("nowhere",)}, set()),
+    ],
+)
+def test_namespaces_are_found_by_what_they_begin_and_end_with(
+    places: MemoryStore, options: dict[str, Any], wanted: set[int]
+) -> None:
+    expected = {PLACES[number] for number in wanted}
+    assert set(places.list_namespaces(**options)) == expected
+    assert set(asyncio.run(places.alist_namespaces(**options))) == expected
+
+
+def test_a_depth_cuts_namespaces_and_names_each_once(places: MemoryStore) -> None:
+    under = places.list_namespaces(prefix=("ports", "oban"), max_depth=3)
+    assert sorted(under) == sorted({namespace[:3] for namespace in PLACES[:4]})
+    assert len(places.list_namespaces(max_depth=1)) == 4
+
+
+def test_pages_of_namespaces_hold_each_once(store: MemoryStore) -> None:
+    made = [("port", f"{number:02}") for number in range(20)]
+    for namespace in made:
+        store.put(namespace, "k", {"n": 1})
+    pages = [
+        store.list_namespaces(prefix=("port",), limit=6, offset=at) for at in (0, 6, 12, 18, 24)
+    ]
+    assert [one for page in pages for one in page] == made
+    assert [len(page) for page in pages] == [6, 6, 6, 2, 0]
+
+
+def test_an_empty_store_has_nothing(store: MemoryStore) -> None:
+    assert store.list_namespaces() == []
+    assert store.search(()) == []
+    assert store.search((), query="anything") == []
+    assert store.batch([]) == []
+
+
+@pytest.mark.parametrize("namespace", [("a.b",), ("a", ""), (7,)])
+@pytest.mark.parametrize("call", ["put", "get", "delete", "search", "prefix", "suffix"])
+def test_labels_that_are_none_are_refused_by_every_call(
+    store: MemoryStore, namespace: Any, call: str
+) -> None:
+    def asked(method: Any) -> Any:
+        if call in ("prefix", "suffix"):
+            return method("list_namespaces")(**{call: namespace})
+        if call == "search":
+            return method("search")(namespace)
+        return method(call)(namespace, "k", *([{"v": 1}] if call == "put" else []))
+
+    with pytest.raises(InvalidNamespaceError):
+        asked(lambda name: getattr(store, name))
+    with pytest.raises(InvalidNamespaceError):
+        asyncio.run(asked(lambda name: getattr(store, f"a{name}")))
+    assert store.search(()) == []
+
+
+def test_a_name_that_langgraph_keeps_is_refused_in_front_alone(store: MemoryStore) -> None:
+    async def main() -> None:
+        with pytest.raises(InvalidNamespaceError):
+            await store.aput(("langgraph", "a"), "k", {"v": 1})
+        await store.aput(("a", "langgraph"), "k", {"v": 1})
+        found = await store.aget(("a", "langgraph"), "k")
+        assert found is not None
+        assert (await store.asearch(("a", "langgraph")))[0].value == {"v": 1}
+        await store.adelete(("a", "langgraph"), "k")
+        assert await store.aget(("a", "langgraph"), "k") is None
+        # What goes around `put` is the graph's own, and may.
+        await store.abatch([PutOp(("langgraph", "a"), "k", {"v": 2})])
+        assert (await store.asearch(("langgraph", "a")))[0].value == {"v": 2}
+
+    asyncio.run(main())
+
+
+def test_signs_of_other_query_languages_are_letters(store: MemoryStore) -> None:
+    for name in ("a_%", "a%", "O'Brien", 'x"; --', "ü", "[*]"):
+        store.put((name,), name, {"v": name})
+    for name in ("a_%", "a%", "O'Brien", 'x"; --', "ü", "[*]"):
+        assert [one.value for one in store.search((name,))] == [{"v": name}]
+        assert store.get((name,), name).value == {"v": name}  # type: ignore[union-attr]
+
+
+class Batched(AsyncBatchedBaseStore):
+    """Ours behind LangGraph's own queue, which asks once for what is asked twice."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+        self.batches: list[list[Any]] = []
+
+    def batch(self, ops: Any) -> list[Any]:
+        self.batches.append(list(ops))
+        return self._store.batch(self.batches[-1])
+
+    async def abatch(self, ops: Any) -> list[Any]:
+        return self.batch(ops)
+
+
+def test_a_queue_of_langgraph_may_stand_before_it(store: MemoryStore) -> None:
+    async def main() -> None:
+        batched = Batched(store)
+        await asyncio.gather(*(batched.aput(("a",), key, {"v": key}) for key in "xy"))
+        got = await asyncio.gather(*(batched.aget(("a",), key) for key in "xxy"))
+        assert [one.value["v"] for one in got if one] == ["x", "x", "y"]
+        assert len(batched.batches[-1]) == 2
+        await asyncio.gather(*(batched.aput(("a",), "x", {"v": number}) for number in range(3)))
+        found = await asyncio.gather(*(batched.asearch(("a",), filter={"v": 2}) for _ in "ab"))
+        assert [[one.key for one in page] for page in found] == [["x"], ["x"]]
+        assert len(batched.batches) == 4
+
+    asyncio.run(main())
+
+
+def test_writes_of_one_new_key_at_once_are_one_item(store: MemoryStore) -> None:
+    async def main() -> None:
+        await asyncio.gather(*(store.aput(("a",), "k", {"n": number}) for number in range(8)))
+        assert len(await store.asearch(("a",), limit=100)) == 1
+
+    asyncio.run(main())
+
+
+DOCS = {
+    "apple": {"text": "a red apple", "colour": "red", "stars": 4.5},
+    "car": {"text": "a red car", "colour": "red", "stars": 3.0},
+    "pear": {"description": "a green pear", "colour": "green", "stars": 4.0},
+    "boat": {"body": "a blue boat", "colour": "blue", "stars": 3.5},
+}
+
+
+@pytest.fixture
+def docs(store: MemoryStore) -> MemoryStore:
+    for key, value in DOCS.items():
+        store.put(("docs",), key, value)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted", "keys", "best"),
+    [
+        ("apple", None, {"apple", "car", "pear", "boat"}, "apple"),
+        ("pear", None, {"apple", "car", "pear", "boat"}, "pear"),
+        ("boat", None, {"apple", "car", "pear", "boat"}, "boat"),
+        ("apple", {"colour": "red"}, {"apple", "car"}, "apple"),
+        ("car", {"colour": "red"}, {"apple", "car"}, "car"),
+        ("blue", {"stars": {"$gt": 3.2}}, {"apple", "pear", "boat"}, "boat"),
+        ("apple", {"stars": {"$gte": 4.0}, "colour": "green"}, {"pear"}, "pear"),
+        ("boat", {"stars": {"$lt": 3.1}}, {"car"}, "car"),
+        ("boat", {"colour": "yellow"}, set(), None),
+    ],
+)
+def test_words_rank_what_a_filter_lets_through(
+    docs: MemoryStore, query: str, wanted: Any, keys: set[str], best: str | None
+) -> None:
+    async def main() -> Any:
+        return await docs.asearch(("docs",), query=query, filter=wanted)
+
+    for found in (docs.search(("docs",), query=query, filter=wanted), asyncio.run(main())):
+        assert {one.key for one in found} == keys
+        assert next((one.key for one in found), None) == best
+
+
+def test_pages_of_a_ranked_search_hold_everything_once(docs: MemoryStore) -> None:
+    pages = [docs.search(("docs",), query="red", limit=2, offset=at) for at in (0, 2, 4)]
+    assert [len(page) for page in pages] == [2, 2, 0]
+    assert {one.key for page in pages for one in page} == set(DOCS)
+    assert [one.key for page in pages for one in page] == [
+        one.key for one in docs.search(("docs",), query="red")
+    ]
+
+
+def test_a_new_value_is_found_by_its_own_words_alone(docs: MemoryStore) -> None:
+    def score(query: str) -> float:
+        return next(o.score or 0.0 for o in docs.search(("docs",), query=query) if o.key == "apple")
+
+    before = score("red apple")
+    docs.put(("docs",), "apple", {"text": "zebra crossing"})
+    assert score("red apple") < before
+    assert docs.search(("docs",), query="zebra crossing")[0].key == "apple"
+    docs.put(("docs",), "copy", {"text": "zebra crossing"}, index=False)
+    best = docs.search(("docs",), query="zebra crossing", limit=3)
+    assert "copy" not in {one.key for one in best}
+    docs.delete(("docs",), "apple")
+    assert "apple" not in {one.key for one in docs.search(("docs",), query="zebra crossing")}
+
+
+def test_fields_that_are_not_indexed_rank_nothing(opened: MemoryManager) -> None:
+    store = MemoryStore(opened, fields=["title", "place"])
+    store.put(("d",), "one", {"title": "harbour", "secret": "treasure"})
+    store.put(("d",), "two", {"title": "meadow", "place": "lagoon", "secret": "gold"})
+    store.put(("d",), "three", {"title": "x", "secret": "emerald"}, index=["secret"])
+    store.put(("d",), "four", {"title": "sapphire"}, index=False)
+    by = {
+        query: {one.key: one.score for one in store.search(("d",), query=query)}
+        for query in ("harbour", "lagoon", "treasure", "emerald", "sapphire")
+    }
+    assert all(scores.keys() == {"one", "two", "three", "four"} for scores in by.values())
+    assert all(scores["four"] is None for scores in by.values())
+    for query, best in (("harbour", "one"), ("lagoon", "two"), ("emerald", "three")):
+        assert next(iter(by[query])) == best
+    assert max(s for s in by["treasure"].values() if s is not None) < (by["harbour"]["one"] or 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["这是中文", "これは日本語です", "이건 한국어야", "Это русский", "यह हिन्दी है"]
+)
+def test_words_of_any_script_find_their_item(store: MemoryStore, text: str) -> None:
+    for each in ("这是中文", "これは日本語です", "이건 한국어야", "Это русский", "यह हिन्दी है"):
+        store.put(("ann", "memories"), each, {"text": each})
+    assert store.search(("ann", "memories"), query=text)[0].key == text
+
+
+def test_many_writes_removals_and_searches_at_once_answer_for_themselves(
+    store: MemoryStore,
+) -> None:
+    async def main() -> None:
+        made = {str(n): {"text": f"port {n}", "n": n, "even": n % 2 == 0} for n in range(12)}
+        await asyncio.gather(*(store.aput(("p",), key, value) for key, value in made.items()))
+        await asyncio.gather(*(store.adelete(("p",), key) for key in made))
+        assert await store.asearch(("p",), limit=100) == []
+        await asyncio.gather(*(store.aput(("p",), key, value) for key, value in made.items()))
+        asked: list[Any] = [{"even": True}, {"n": {"$gt": 8}}, {"n": {"$lte": 2}, "even": False}]
+        pages = await asyncio.gather(
+            *(store.asearch(("p",), query="port", filter=one, limit=100) for one in asked)
+        )
+        assert [{one.value["n"] for one in page} for page in pages] == [
+            {0, 2, 4, 6, 8, 10}, {9, 10, 11}, {1},
+        ]  # fmt: skip
+
+    asyncio.run(main())
 
 
 def test_a_real_graph_uses_it(store: MemoryStore) -> None:

@@ -92,6 +92,7 @@ def test_an_agent_with_a_tool_gets_one_pair_and_its_messages_none(
     assert [m["role"] for m in first] == ["user", "assistant", "user"]
     assert FACT in first[1]["content"][0]["text"]
     assert second[: len(first)] == first
+    assert model.prompts == ["Be kind."] * 3
     assert "agentmem reference" not in str(agent.messages)
     assert kept(memory) == sorted(
         [KEPT, QUESTION, "Is the harbour in Oban closed?", "Yes, at nine."]

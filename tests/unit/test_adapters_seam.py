@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.agent.adapters.replies import Reply, view_chat, view_items
+from agentmem.agent.adapters.replies import Reply, as_chat, view_chat, view_items
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper
 from agentmem.base.errors import NamelessCaller
 from agentmem.base.types import Scope
@@ -137,3 +137,124 @@ def test_a_degradation_is_an_event_of_the_applications_span() -> None:
         "error.type": "OSError",
     }
     provider.shutdown()
+
+
+class TooLong(Exception):
+    """What a provider raises for a request that its window cannot hold."""
+
+    code = "context_length_exceeded"
+    status_code = 400
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_request_that_is_refused_as_too_long_goes_again_without_memory(knows: bool) -> None:
+    memory = NotedMemory(knows=knows)
+    keeper = TurnKeeper(memory)
+    sent: list[Any] = []
+
+    def ask(messages: Any) -> dict[str, Any]:
+        sent.append(messages)
+        if len(sent) == 1:
+            raise TooLong("maximum context length is 10 tokens")
+        return {"choices": [{"message": {"role": "assistant", "content": "At nine."}}]}
+
+    async def aask(messages: Any) -> dict[str, Any]:
+        return ask(messages)
+
+    if not knows:  # there is nothing to leave out: it is the caller's own to be refused
+        with pytest.raises(TooLong):
+            keeper.call(ASK, ask, view_chat)
+        return
+    keeper.call(ASK, ask, view_chat)
+    assert [len(messages) for messages in sent] == [3, 1]
+    sent.clear()
+    asyncio.run(keeper.acall(ASK, aask, view_chat))
+    assert [len(messages) for messages in sent] == [3, 1]
+    assert [turn.end["answer"] for turn in memory.turns] == ["At nine."] * 2
+    assert any("too long" in one for one in keeper.degradations)
+
+
+def _read(chunk: str) -> Reply:
+    return Reply(text=chunk, usage={"prompt_tokens": 9} if chunk == "nine." else None)
+
+
+def test_a_stream_gives_its_chunks_and_its_words_are_the_answer() -> None:
+    memory = NotedMemory()
+    keeper = TurnKeeper(memory)
+
+    async def chunks(messages: Any) -> Any:
+        for chunk in ("At ", "nine."):
+            yield chunk
+
+    async def main() -> list[str]:
+        return [chunk async for chunk in keeper.astream(ASK, chunks, view_chat, read=_read)]
+
+    plain = keeper.stream(ASK, lambda messages: iter(["At ", "nine."]), view_chat, read=_read)
+    assert list(plain) == asyncio.run(main()) == ["At ", "nine."]
+    assert [turn.end for turn in memory.turns] == [
+        {"answer": "At nine.", "usage": {"prompt_tokens": 9}, "error": ""}
+    ] * 2
+
+
+def test_a_stream_that_is_left_or_breaks_keeps_what_came() -> None:
+    memory = NotedMemory()
+    keeper = TurnKeeper(memory)
+
+    def breaking(messages: Any) -> Any:
+        yield "At "
+        raise TimeoutError("slow")
+
+    left: Any = keeper.stream(ASK, breaking, view_chat, read=_read)
+    assert next(left) == "At "
+    left.close()
+    with pytest.raises(TimeoutError):
+        list(keeper.stream(ASK, breaking, view_chat, read=_read))
+    assert [turn.end["answer"] for turn in memory.turns] == ["At "] * 2
+    assert memory.turns[1].end["error"] == "TimeoutError: slow"
+
+
+@pytest.mark.parametrize("breaks", ["turn", ""])
+def test_without_anything_to_add_the_very_messages_are_sent(breaks: str) -> None:
+    keeper = TurnKeeper(NotedMemory(knows=False, breaks=breaks))
+    sent: list[Any] = []
+    keeper.call(ASK, sent.append, view_chat)
+    assert sent[0] is ASK
+    said = list(keeper.stream(ASK, lambda messages: [messages], view_chat, read=_read))
+    assert said[0] is ASK
+
+
+def test_what_memory_added_is_known_from_what_was_there() -> None:
+    turn = opened(NotedMemory())
+    assert len(turn.added) == 2
+    assert [one for one in turn.sent if one not in turn.added] == ASK
+    assert opened(NotedMemory(knows=False)).added == []
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (as_chat("user", "hi"), {"role": "user", "content": "hi"}),
+        (
+            as_chat("assistant", None, calls=[("c", "f", {"a": 1})]),
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": "{'a': 1}"},
+                    }
+                ],
+            },
+        ),
+        (
+            as_chat("tool", "nine", answers="c"),
+            {"role": "tool", "content": "nine", "tool_call_id": "c"},
+        ),
+    ],
+)
+def test_a_frameworks_message_becomes_one_of_chat_completions(
+    message: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert message == expected

@@ -297,6 +297,7 @@ def say(memory: agentmem.MemoryManager, *said: str) -> Any:
         (["My name is Teo", "typo, Leo"], ["My name is Leo"]),
         (["My surname is Okafor", "Sorry, autocorrect. It's Okafar."], ["My surname is Okafar"]),
         (["I turned 34 in May", "I'm 35"], ["I'm 35"]),
+        (["I work at Aldi", "I'm at Lidl now"], ["I'm at Lidl now"]),
         (["stop using em dashes"], ["stop using em dashes"]),
         (["Call me Captain", "you can stop calling me Captain"], []),
         (["I have no allergies"], []),

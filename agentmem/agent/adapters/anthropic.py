@@ -7,13 +7,18 @@ a turn is opened when the model is asked: for `stream` on entering it.
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from agentmem.agent.adapters.calls import Wrapping
-from agentmem.agent.adapters.clients import KEEPER, is_async, remembering, take_result
+from agentmem.agent.adapters.clients import (
+    KEEPER,
+    is_async,
+    remembering,
+    take_result,
+    with_keywords,
+)
 from agentmem.agent.adapters.replies import view_chat
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker
 from agentmem.base.config import LoopConfig
@@ -66,26 +71,8 @@ def _equip(resource: Any, name: str, keeper: TurnKeeper) -> None:
     own["_post"] = functools.partial(_post, plain, keeper, is_async(resource))
     for method in _ASKING:
         if hasattr(type(resource), method):
-            own[method] = _taking_keywords(resource, getattr(type(resource), method))
+            own[method] = with_keywords(resource, method, inner="_post")
     own[KEEPER] = keeper
-
-
-def _taking_keywords(resource: Any, method: Any) -> Any:
-    """A method of a resource; the request it makes gets the two keywords."""
-
-    @functools.wraps(method)
-    def asking(
-        *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
-    ) -> Any:
-        if memory_scope is None and not memory_off:
-            return method(resource, *args, **options)
-        view = copy.copy(resource)
-        view._post = functools.partial(
-            resource._post, memory_scope=memory_scope, memory_off=memory_off
-        )
-        return method(view, *args, **options)
-
-    return asking
 
 
 def _post(

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from agentmem.agent.adapters.replies import CallArguments, read_call, signature_of, view_chat
@@ -129,8 +129,8 @@ class Wrapping:
         ) -> Any:
             plain, whose = self._read(args, options, memory_scope, memory_off)
             opened = None if whose is None else self._keeper.open(plain.messages, **whose)
-            call = _sending(plain, opened)
-            with _around(opened, memory_off), _ended_by_errors(opened):
+            call = plain if opened is None else plain.with_messages(opened.sent)
+            with _around(opened, memory_off):
                 try:
                     result = self._fn(*call.args, **call.options)
                 except Exception as error:
@@ -150,8 +150,8 @@ class Wrapping:
         ) -> Any:
             plain, whose = self._read(args, options, memory_scope, memory_off)
             opened = None if whose is None else await self._keeper.aopen(plain.messages, **whose)
-            call = _sending(plain, opened)
-            with _around(opened, memory_off), _ended_by_errors(opened):
+            call = plain if opened is None else plain.with_messages(opened.sent)
+            with _around(opened, memory_off):
                 result = self._fn(*call.args, **call.options)
             if inspect.isawaitable(result):
                 return await self._awaited(result, opened, plain, memory_off)
@@ -166,7 +166,8 @@ class Wrapping:
         ) -> AsyncIterator[Any]:
             call, whose = self._read(args, options, memory_scope, memory_off)
             opened = None if whose is None else await self._keeper.aopen(call.messages, **whose)
-            call = _sending(call, opened)
+            if opened is not None:
+                call = call.with_messages(opened.sent)
             stream = self._fn(*call.args, **call.options)
             if opened is not None:
                 stream = opened.watch(stream)
@@ -183,7 +184,7 @@ class Wrapping:
         plain: CallArguments,
         memory_off: bool,
     ) -> Any:
-        with _around(opened, memory_off), _ended_by_errors(opened):
+        with _around(opened, memory_off):
             try:
                 answered = await result
             except Exception as error:
@@ -209,35 +210,10 @@ class Wrapping:
         return call, {"view_of": self._view_of, "scope": scope, "named": call.named}
 
 
-def _sending(call: CallArguments, opened: OpenTurn | None) -> CallArguments:
-    """The call with what the turn sends; the caller's own list when nothing was added."""
-    if opened is None:
-        return call
-    mine = call.messages
-    sent = opened.sent
-    same = not isinstance(mine, str) and len(mine) == len(sent)
-    if isinstance(mine, str):
-        same = len(sent) == 1
-    elif same:
-        same = all(one is other for one, other in zip(mine, sent, strict=True))
-    return call if same else call.with_messages(sent)
-
-
 def _around(opened: OpenTurn | None, off: bool) -> contextlib.AbstractContextManager[None]:
-    if off:
-        return Inside()
-    return contextlib.nullcontext() if opened is None else opened.inside()
-
-
-@contextlib.contextmanager
-def _ended_by_errors(opened: OpenTurn | None) -> Iterator[None]:
-    """Whatever the call raises ends the turn without an answer."""
-    try:
-        yield
-    except BaseException as error:
-        if opened is not None:
-            opened.abandon(error)
-        raise
+    if opened is not None:
+        return opened.asking()
+    return Inside() if off else contextlib.nullcontext()
 
 
 def _runs_async(fn: Callable[..., Any]) -> bool:

@@ -7,6 +7,7 @@ a model and with what, is each SDK's own file.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import threading
@@ -14,6 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agentmem.agent.adapters.replies import signature_of
 from agentmem.agent.adapters.turn import OpenTurn, TurnKeeper
 
 Equip = Callable[[Any, str, TurnKeeper], None]
@@ -79,6 +81,25 @@ class _Resource:
 
     def __set__(self, client: Any, value: Any) -> None:
         client.__dict__[self._name] = value
+
+
+def with_keywords(resource: Any, name: str, *, inner: str) -> Callable[..., Any]:
+    """A method of a resource that takes our two keywords; the `inner` one it calls gets them."""
+    plain = getattr(type(resource), name)
+
+    @functools.wraps(plain)
+    def asking(
+        *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
+    ) -> Any:
+        view = copy.copy(resource)
+        said = {"memory_scope": memory_scope, "memory_off": memory_off}
+        setattr(view, inner, functools.partial(getattr(resource, inner), **said))
+        return plain(view, *args, **options)
+
+    bound = signature_of(plain.__get__(resource))
+    if bound is not None:
+        asking.__signature__ = bound  # type: ignore[attr-defined]  # inspect reads it
+    return asking
 
 
 def take_result(opened: OpenTurn, result: Any) -> Any:

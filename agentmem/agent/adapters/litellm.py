@@ -17,11 +17,11 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from agentmem.agent.adapters.replies import (
-    Gathering,
     Reply,
     View,
     has_reference,
@@ -63,7 +63,6 @@ class _Waiting:
     def __init__(self, opened: OpenTurn, asked: bytes) -> None:
         self.opened = opened
         self.asked = asked
-        self.gathering = Gathering()
         self.failure = ""
         self._held: Any = None
 
@@ -77,22 +76,14 @@ class _Waiting:
             self._held = None
 
     def answer(self, reply: Reply) -> None:
-        """Hand over the reply; what was gathered from chunks comes before a redacted text."""
+        """Hand over the reply; where its text is redacted, what the chunks said."""
         if self._held is not None:
             self._held.detach()
-        said = self.gathering.reply()
-        whole = "" if reply.text == _REDACTED else reply.text
-        self.opened.finish(
-            Reply(
-                text=said.text or whole,
-                usage=reply.usage or said.usage,
-                calls_tools=reply.calls_tools or said.calls_tools,
-            )
-        )
+        self.opened.finish(replace(reply, text="") if reply.text == _REDACTED else reply)
 
     def give_up(self) -> None:
         """End with what came, if anything did."""
-        self.opened.finish(self.gathering.reply(), error=self.failure)
+        self.opened.finish(error=self.failure)
 
 
 class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
@@ -195,7 +186,7 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
         holder = request.get("litellm_logging_obj")
         if holder is not None:
             known.end_with(holder, functools.partial(self._drop, key, known))
-        if has_reference(view.messages) or len(known.opened.sent) == len(view.items):
+        if has_reference(view.messages) or known.opened.sent is content:
             return None
         return {**request, argument: known.opened.sent}
 
@@ -240,10 +231,9 @@ class MemoryLogger(CustomLogger):  # type: ignore[misc]  # litellm has no types
         self, request_data: dict[str, Any], response_chunk: Any, call_type: Any
     ) -> None:
         """Gather a stream's words as they pass."""
-        with self._keeper.failing_open("a chunk could not be read"):
-            waiting = self._waiting.get(_key_of(request_data))
-            if waiting is not None:
-                waiting.gathering.add(response_chunk)
+        waiting = self._waiting.get(_key_of(request_data))
+        if waiting is not None:
+            waiting.opened.hear(response_chunk)
 
     async def async_log_success_event(
         self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any

@@ -9,14 +9,17 @@ is reached.
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentmem.agent.adapters.calls import Wrapping
-from agentmem.agent.adapters.clients import KEEPER, is_async, remembering, take_result
-from agentmem.agent.adapters.replies import signature_of, view_chat, view_responses
+from agentmem.agent.adapters.clients import (
+    KEEPER,
+    is_async,
+    remembering,
+    take_result,
+    with_keywords,
+)
+from agentmem.agent.adapters.replies import view_chat, view_responses
 from agentmem.agent.adapters.turn import OnTurn, TurnKeeper, TurnMaker, Viewer
 from agentmem.base.config import LoopConfig
 from agentmem.base.errors import InvalidInput
@@ -114,25 +117,5 @@ def _equip_asking(resource: Any, argument: str, view_of: Viewer, keeper: TurnKee
             )
             own[name] = wrapping.function()
     if hasattr(type(resource), "stream"):
-        own["stream"] = _streaming(resource)
+        own["stream"] = with_keywords(resource, "stream", inner="create")
     own[KEEPER] = keeper
-
-
-def _streaming(resource: Any) -> Callable[..., Any]:
-    """`.stream()` of a resource; the `create` it calls gets the two keywords."""
-    plain = type(resource).stream
-
-    @functools.wraps(plain)
-    def stream(
-        *args: Any, memory_scope: Any = None, memory_off: bool = False, **options: Any
-    ) -> Any:
-        view = copy.copy(resource)
-        view.create = functools.partial(
-            resource.create, memory_scope=memory_scope, memory_off=memory_off
-        )
-        return plain(view, *args, **options)
-
-    bound = signature_of(plain.__get__(resource))
-    if bound is not None:
-        stream.__signature__ = bound  # type: ignore[attr-defined]  # inspect reads it
-    return stream

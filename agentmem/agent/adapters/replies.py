@@ -32,39 +32,29 @@ _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The words of an answer, what it cost, and whether it asks for tools."""
+    """The words of an answer, and what it cost."""
 
     text: str = ""
     usage: Mapping[str, Any] | None = None
-    calls_tools: bool = False
+
+
+NO_REPLY = Reply()
 
 
 def read_reply(response: object) -> Reply:
     """The reply in `response`: of several choices the first."""
-    choices = get(response, "choices")
+    choices, output = get(response, "choices"), get(response, "output")
     if is_list(choices):
         message = get(choices[0], "message") if choices else None
         if message is None and choices:
             message = choices[0]  # the older completions form has its text here
-        return Reply(
-            text=message_text(message),
-            usage=read_usage(get(response, "usage")),
-            calls_tools=bool(get(message, "tool_calls") or get(message, "function_call")),
-        )
-    output = get(response, "output")
-    if is_list(output):
+        text = message_text(message)
+    elif is_list(output):
         said = [item for item in output if get(item, "type") == "message"]
-        return Reply(
-            text="".join(read_text(get(item, "content")) for item in said),
-            usage=read_usage(get(response, "usage")),
-            calls_tools=any(get(item, "type") == "function_call" for item in output),
-        )
-    content = get(response, "content")
-    return Reply(
-        text=response if isinstance(response, str) else message_text(response),
-        usage=read_usage(get(response, "usage")),
-        calls_tools=is_list(content) and any(get(p, "type") == "tool_use" for p in content),
-    )
+        text = "".join(read_text(get(item, "content")) for item in said)
+    else:
+        text = response if isinstance(response, str) else message_text(response)
+    return Reply(text=text, usage=read_usage(get(response, "usage")))
 
 
 def is_reply(response: object) -> bool:
@@ -94,27 +84,24 @@ class Gathering:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._usage: Mapping[str, Any] | None = None
-        self._calls_tools = False
         self._counts: dict[str, Any] = {}
-        self._whole: Reply | None = None
+        self._whole = NO_REPLY
 
     def add(self, chunk: object) -> None:
         """Take the next chunk; those of other choices and unknown ones add nothing."""
-        choices = get(chunk, "choices")
-        if is_list(choices):
+        choices, kind = get(chunk, "choices"), get(chunk, "type")
+        if isinstance(chunk, Reply):
+            self._add_text(chunk.text)
+            self._usage = chunk.usage or self._usage
+        elif is_list(choices):
             self._add_choices(choices)
             self._usage = read_usage(get(chunk, "usage")) or self._usage
-            return
-        kind = get(chunk, "type")
-        if isinstance(chunk, str):
+        elif isinstance(chunk, str):
             self._texts.append(chunk)
         elif kind == "response.output_text.delta":
             self._add_text(get(chunk, "delta"))
         elif kind in _LAST_EVENTS:
             self._whole = read_reply(get(chunk, "response"))
-        elif kind == "response.output_item.added":
-            called = get(get(chunk, "item"), "type") == "function_call"
-            self._calls_tools = self._calls_tools or called
         elif kind == "content_block_delta":
             self._add_text(get(get(chunk, "delta"), "text"))
         elif kind == "message_start":
@@ -125,14 +112,9 @@ class Gathering:
 
     def reply(self) -> Reply:
         """What has come so far."""
-        text = "".join(self._texts)
-        if self._whole is not None:
-            return Reply(
-                text=self._whole.text or text,
-                usage=self._whole.usage or self._usage,
-                calls_tools=self._whole.calls_tools or self._calls_tools,
-            )
-        return Reply(text=text, usage=self._usage, calls_tools=self._calls_tools)
+        return Reply(
+            text=self._whole.text or "".join(self._texts), usage=self._whole.usage or self._usage
+        )
 
     def _add_choices(self, choices: Sequence[object]) -> None:
         for choice in choices:
@@ -141,8 +123,6 @@ class Gathering:
             delta = get(choice, "delta")
             said = delta if delta is not None else get(choice, "message")
             self._texts.append(message_text(said if said is not None else choice))
-            if get(said, "tool_calls") or get(said, "function_call"):
-                self._calls_tools = True
 
     def _add_text(self, text: object) -> None:
         if isinstance(text, str):
@@ -201,6 +181,23 @@ def view_items(
         places=[at for at, message in found if message is not None],
         make=make,
     )
+
+
+def as_chat(
+    role: str, content: Any, *, calls: Iterable[tuple[Any, Any, Any]] = (), answers: Any = None
+) -> dict[str, Any]:
+    """A chat message that makes `calls` (id, name, arguments), or has the result of one."""
+    made = [
+        {"id": of, "type": "function", "function": {"name": name, "arguments": _written(given)}}
+        for of, name, given in calls
+    ]
+    message = {"role": role, "content": content}
+    message |= {"tool_calls": made} if made else {}
+    return message | ({"tool_call_id": answers} if role == "tool" else {})
+
+
+def _written(arguments: Any) -> Any:
+    return str(arguments) if isinstance(arguments, Mapping) else arguments
 
 
 def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
@@ -351,16 +348,12 @@ def _message_of(item: Any) -> dict[str, Any] | None:
             content = [_plain(part) for part in content]
         return {"role": get(item, "role"), "content": content}
     if kind == "function_call":
-        called = {
-            "name": get(item, "name"),
-            "arguments": get(item, "arguments"),
-        }
-        call = {"id": get(item, "call_id"), "type": "function", "function": called}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
+        call = (get(item, "call_id"), get(item, "name"), get(item, "arguments"))
+        return as_chat("assistant", None, calls=[call])
     if kind == "function_call_output":
         output = get(item, "output")
         content = [_plain(part) for part in output] if isinstance(output, list | tuple) else output
-        return {"role": "tool", "tool_call_id": get(item, "call_id"), "content": content}
+        return as_chat("tool", content, answers=get(item, "call_id"))
     return None
 
 

@@ -9,14 +9,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import operator
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from agentmem.agent.adapters.replies import (
+    NO_REPLY,
     Gathering,
     Reply,
     View,
@@ -81,33 +93,51 @@ Whose = ScopeLike | Callable[[Any], ScopeLike | None]
 class OpenTurn:
     """A turn whose answer has not come yet. `sent` goes to the model."""
 
-    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any, *, key: bytes) -> None:
+    def __init__(self, keeper: TurnKeeper, turn: TurnLike, sent: Any, *, view: View) -> None:
         self.turn = turn
         self.sent = sent
         self._keeper = keeper
-        self._key = key
+        self._view = view
+        self._heard = Gathering()
         self._started = time.perf_counter()
         self._over = threading.Lock()
 
-    def finish(self, reply: Reply, *, error: str = "") -> None:
-        """Hand over the answer, all or what came before `error`; only the first end counts."""
+    @property
+    def added(self) -> list[Any]:
+        """What memory put among the caller's own items, in the framework's form."""
+        return [one for one in self.sent if not any(one is mine for mine in self._view.items)]
+
+    def hear(self, chunk: Any) -> None:
+        """Take the next piece of the answer: a chunk of a client's stream, or a `Reply`."""
+        with self._keeper.failing_open("a chunk could not be read"):
+            self._heard.add(chunk)
+
+    def finish(self, reply: Reply = NO_REPLY, *, error: str = "") -> None:
+        """Hand over the answer, else what was heard of it; only the first end counts."""
         if self._over.acquire(blocking=False):
             spent = (time.perf_counter() - self._started) * 1000
             with self._keeper.failing_open("the answer could not be remembered"):
-                self.turn.done(reply.text, usage=reply.usage, duration_ms=spent, error=error)
-            self._leave(None)
+                heard = self._heard.reply()
+                self.turn.done(
+                    reply.text or heard.text,
+                    usage=reply.usage or heard.usage,
+                    duration_ms=spent,
+                    error=error,
+                )
+            with self._keeper.failing_open("the turn could not be ended"):
+                self.turn.__exit__(None, None, None)
+            self._keeper.ended(self.turn)
 
     def finish_with(self, read: Callable[[], Any]) -> None:
         """Hand over the answer in what `read` gives; where it fails there is none."""
-        reply = Reply()
+        reply = NO_REPLY
         with contextlib.suppress(Exception):  # never read, or no JSON: there is no answer to keep
             reply = read_reply(read())
         self.finish(reply)
 
     def abandon(self, error: BaseException | None) -> None:
-        """End without an answer: what the user said is remembered all the same."""
-        if self._over.acquire(blocking=False):
-            self._leave(error)
+        """End with what came of the answer: what the user said is remembered all the same."""
+        self.finish(error="" if error is None else f"{type(error).__name__}: {error}")
 
     def end_with_task(self) -> None:
         """End with the task this runs in, if nothing ends it before.
@@ -129,6 +159,12 @@ class OpenTurn:
             self.abandon(error)
             raise
 
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Around the call of the model: an error ends the turn, wrappers further in stay out."""
+        with self.ending(), self.inside():
+            yield
+
     def refused(self, error: BaseException) -> bool:
         """Whether the model found too long what may fit without the block."""
         with self._keeper.failing_open("a refusal could not be learned from"):
@@ -141,40 +177,23 @@ class OpenTurn:
 
     def take(self, result: Any) -> Any:
         """`result` for the caller: a whole reply is read now, a stream while it is read."""
-        if is_reply(result) or not is_stream(result):
-            if isinstance(result, list | tuple):
-                gathering = Gathering()
-                for chunk in result:
-                    gathering.add(chunk)
-                self.finish(gathering.reply())
-            else:
-                self.finish(self._keeper.read(result))
-            return result
-        return self.watch(result)
+        if isinstance(result, list | tuple):
+            for chunk in result:
+                self.hear(chunk)
+            self.finish()
+        elif is_reply(result) or not is_stream(result):
+            self.finish(self._keeper.read(result))
+        else:
+            return self.watch(result)
+        return result
 
     def watch(self, stream: Any) -> Any:
         """`stream`, whose gathered text becomes the answer when it is over."""
-        gathering = Gathering()
-
-        def on_end(error: BaseException | None) -> None:
-            self.finish(
-                gathering.reply(), error=f"{type(error).__name__}: {error}" if error else ""
-            )
-
-        def on_chunk(chunk: Any) -> None:
-            with self._keeper.failing_open("a chunk could not be read"):
-                gathering.add(chunk)
-
-        return watch(stream, on_chunk=on_chunk, on_end=on_end, during=self.inside)
+        return watch(stream, on_chunk=self.hear, on_end=self.abandon, during=self.inside)
 
     def inside(self) -> contextlib.AbstractContextManager[None]:
         """While this is entered, wrappers and hooks further in leave this turn's calls alone."""
-        return Inside(self._key)
-
-    def _leave(self, error: BaseException | None) -> None:
-        with self._keeper.failing_open("the turn could not be ended"):
-            self.turn.__exit__(type(error) if error else None, error, None)
-        self._keeper.ended(self.turn)
+        return Inside(question_key(self._view.messages))
 
 
 class TurnKeeper:
@@ -203,7 +222,7 @@ class TurnKeeper:
             prepared = self._prepare(messages, view_of, **whose)
             if prepared is not None:
                 view, options = prepared
-                return self._opened(view, self.memory.turn(view.messages, **options))
+                return self._opened(messages, view, self.memory.turn(view.messages, **options))
         return None
 
     async def aopen(self, messages: Any, view_of: Viewer, **whose: Any) -> OpenTurn | None:
@@ -212,7 +231,8 @@ class TurnKeeper:
             prepared = self._prepare(messages, view_of, **whose)
             if prepared is not None:
                 view, options = prepared
-                return self._opened(view, await self.memory.aturn(view.messages, **options))
+                turn = await self.memory.aturn(view.messages, **options)
+                return self._opened(messages, view, turn)
         return None
 
     def call(
@@ -228,8 +248,13 @@ class TurnKeeper:
         opened = self.open(items, view_of, **whose)
         if opened is None:
             return ask(items)
-        with opened.ending(), opened.inside():
-            result = ask(opened.sent)
+        with opened.asking():
+            try:
+                result = ask(opened.sent)
+            except Exception as error:
+                if not opened.refused(error):
+                    raise
+                result = ask(items)
         opened.finish(self.read(result, read))
         return result
 
@@ -246,16 +271,62 @@ class TurnKeeper:
         opened = await self.aopen(items, view_of, **whose)
         if opened is None:
             return await ask(items)
-        with opened.ending(), opened.inside():
-            result = await ask(opened.sent)
+        with opened.asking():
+            try:
+                result = await ask(opened.sent)
+            except Exception as error:
+                if not opened.refused(error):
+                    raise
+                result = await ask(items)
         opened.finish(self.read(result, read))
         return result
+
+    def stream(
+        self,
+        items: Any,
+        ask: Callable[[Any], Iterable[T]],
+        view_of: Viewer,
+        *,
+        read: Callable[[T], Reply],
+        **whose: Any,
+    ) -> Iterator[T]:
+        """The chunks that `ask` gives, as they come; `read` finds the words in each."""
+        opened = self.open(items, view_of, **whose)
+        if opened is None:
+            yield from ask(items)
+            return
+        with opened.ending():
+            for chunk in ask(opened.sent):
+                opened.hear(self.read(chunk, read))
+                yield chunk
+        opened.finish()
+
+    async def astream(
+        self,
+        items: Any,
+        ask: Callable[[Any], AsyncIterable[T]],
+        view_of: Viewer,
+        *,
+        read: Callable[[T], Reply],
+        **whose: Any,
+    ) -> AsyncIterator[T]:
+        """The same, without holding up the event loop."""
+        opened = await self.aopen(items, view_of, **whose)
+        if opened is None:
+            async for chunk in ask(items):
+                yield chunk
+            return
+        with opened.ending():
+            async for chunk in ask(opened.sent):
+                opened.hear(self.read(chunk, read))
+                yield chunk
+        opened.finish()
 
     def read(self, result: T, read: Callable[[T], Reply] = read_reply) -> Reply:
         """The reply in a whole response; one that cannot be read counts as empty."""
         with self.failing_open("the answer could not be read"):
             return read(result)
-        return Reply()
+        return NO_REPLY
 
     def note(self, problem: str, error: BaseException | None = None) -> None:
         """Keep a degradation; the first of its kind is logged as a warning."""
@@ -331,17 +402,48 @@ class TurnKeeper:
         said = next((name for name in names if isinstance(name, str) and name), None)
         return Scope(user_id=said or named_user(named))
 
-    def _opened(self, view: View, turn: Any) -> OpenTurn:
+    def _opened(self, messages: Any, view: View, turn: Any) -> OpenTurn:
         turn = turn.__enter__()
         try:
             sent = splice(view, turn.messages)
             if sent is None:
                 self.note("the built messages are not the caller's, which were sent instead")
-                sent = view.items
-            return OpenTurn(self, turn, sent, key=question_key(view.messages))
+            if sent is None or _are(sent, view.items):
+                sent = messages
+            return OpenTurn(self, turn, sent, view=view)
         except Exception as error:
             turn.__exit__(type(error), error, None)
             raise
+
+
+def _are(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether both hold the very same objects."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+class Remembers:
+    """What a framework's adapter is made with; goes before the framework's own class.
+
+    `scope` says whose memory it is, `config` how its turns go, and `on_turn` is shown
+    each turn when it has ended. Other options are the framework's.
+    """
+
+    def __init__(
+        self,
+        memory: TurnMaker,
+        *,
+        scope: Whose | None = None,
+        config: LoopConfig | None = None,
+        on_turn: OnTurn | None = None,
+        **theirs: Any,
+    ) -> None:
+        super().__init__(**theirs)
+        self._keeper = TurnKeeper(memory, scope=scope, config=config, on_turn=on_turn)
+
+    @property
+    def degradations(self) -> Sequence[str]:
+        """What did not work, newest last."""
+        return self._keeper.degradations
 
 
 def is_inside(messages: Conversation) -> bool:

@@ -230,8 +230,8 @@ def _untrue_terms(transaction: Transaction) -> Iterator[str]:
     while True:
         found = find_where(
             transaction,
-            "m.row > %(last)s ORDER BY m.row LIMIT %(limit)s",
-            last=last,
+            "m.row > %(after)s ORDER BY m.row LIMIT %(limit)s",
+            after=last,
             limit=_AT_ONCE,
         )
         if not found:
@@ -272,6 +272,14 @@ _CHECKS = {
             AND m.flags = p.flags AND m.length = p.length
         WHERE p.tenant = %(tenant)s AND m.row IS NULL""",
     # Before its terms and counts, ten bytes each, a row of an index has 68 bytes.
+    "the rows of owner {} were not counted right": """
+        SELECT coalesce(s.owner, m.owner) FROM (
+            SELECT owner, flags, count(*) AS rows, sum(length) AS length FROM memories
+            WHERE tenant = %(tenant)s GROUP BY 1, 2) AS m
+        FULL JOIN (SELECT owner, flags, rows, length FROM scopes
+            WHERE tenant = %(tenant)s AND rows <> 0) AS s ON s.owner = m.owner
+            AND s.flags = m.flags
+        WHERE (s.rows, s.length) IS DISTINCT FROM (m.rows, m.length)""",
     "the words of row {} are not all there": """
         SELECT m.row FROM memories AS m LEFT JOIN (
             SELECT row, count(*) AS words FROM postings WHERE tenant = %(tenant)s GROUP BY row
