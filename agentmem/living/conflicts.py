@@ -529,8 +529,8 @@ class _ClauseReader:
         total = current = 0.0
         end = index
         while word := self._at(end):
-            pieces = word.split("-")
-            if all(piece in SMALL_NUMBERS for piece in pieces):
+            pieces = word.split("-") if "-" in word else (word,)
+            if pieces[0] in SMALL_NUMBERS and all(piece in SMALL_NUMBERS for piece in pieces):
                 current += sum(SMALL_NUMBERS[piece] for piece in pieces)
             elif word in SCALES and len(word) > 2:
                 current = max(current, 1.0) * SCALES[word]
@@ -791,17 +791,17 @@ class _ClauseReader:
             return False
         before = self.tokens[: self.verb_at] if self.verb_at else self.tokens
         lowered = {form for t in before for form in (t.lower, t.lower.removesuffix("s"))}
-        return self.owned or not lowered.isdisjoint(ATTRIBUTES | DEFINITE)
+        return self.owned or not lowered.isdisjoint(_ONE_VALUED)
 
     def _turn_round(self) -> None:
         """ "Postgres is our database" says what our database is: the subject is the value."""
         into = self.into
         rest = into.order[len(into.subject) :]
-        small = (*_COPULAS, *NEGATORS, "now", "currently", "still", "also", "already", "officially")
-        after = [token.lower for token in self.tokens[self.verb_at + 1 :]]
-        opener = next((word for word in after if word not in small), "")
-        definite = opener in ("the", *_POSSESSIVES) or opener.endswith("'s")
-        if not (self.verb and definite and rest and into.subject):
+        if not (self.verb and rest and into.subject):
+            return
+        after = (token.lower for token in self.tokens[self.verb_at + 1 :])
+        opener = next((word for word in after if word not in _BEFORE_A_NAME), "")
+        if opener not in ("the", *_POSSESSIVES) and not opener.endswith("'s"):
             return
         if self.verb in _COPULAS:
             turned = not _HEADS.isdisjoint(rest) and _HEADS.isdisjoint(into.subject)
@@ -816,6 +816,8 @@ class _ClauseReader:
 
 
 _HEADS = frozenset(canonical(word) for word in ATTRIBUTES)
+_ONE_VALUED = ATTRIBUTES | DEFINITE
+_BEFORE_A_NAME = _COPULAS | NEGATORS | _listed("adverbs")
 
 
 # ----------------------------------------------------------------------------

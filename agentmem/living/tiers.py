@@ -789,8 +789,15 @@ class Tiers:
     def _search(self, task: str, scope: Scope) -> tuple[Hit, ...]:
         whose = {name: getattr(scope, name) for name in Scope.__slots__}
         found = self._memory.search(task, top_k=FOUND, **whose)
-        kinds = ("preference", "tool_result")
-        return tuple(hit for hit in found if hit.memory.kind not in kinds)
+        # A search is generous with a small memory; conventions that no word of the task
+        # names are background, where they have a tier of their own.
+        kinds = {"preference", "tool_result"}
+        unnamed = kinds | {"pattern", "workflow"}
+        return tuple(
+            hit
+            for hit in found
+            if hit.memory.kind not in (unnamed if hit.lexical is None else kinds)
+        )
 
     def _sort(
         self,
