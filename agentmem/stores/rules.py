@@ -359,6 +359,60 @@ def leads_to(memory: Memory, kept: Collection[str]) -> bool:
     return memory.superseded_by in kept or memory.supersedes in kept
 
 
+def planned_changes(revision: Revision) -> list[tuple[Memory, Memory, Item]]:
+    """The memories that a revision changes, as they are and are to be, and what is kept of each."""
+    return [
+        (before, after, item)
+        for before, after in zip(revision.before, revision.after, strict=True)
+        if (item := changed_fields(before, after))
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoPlan:
+    """What taking a revision back does to memories: rows to delete, rows to write, what stays."""
+
+    gone: tuple[int, ...]
+    changed: Mapping[int, Memory]
+    left: tuple[str, ...]
+
+
+def plan_undo(found: Mapping[int, Memory], known: Mapping[int, Item], scope: Scope) -> UndoPlan:
+    """How memories, by row, become what they were before the items of a revision."""
+    added = {r: m for r, m in found.items() if ADDED in known[r] and m.deleted_at is None}
+    gone = [r for r, m in added.items() if visible(m, scope) and is_as_added(m, known[r])]
+    kept = frozenset(m.id for r, m in added.items() if r not in gone)
+    left = sorted(kept)
+    changed: dict[int, Memory] = {}
+    for row, memory in found.items():
+        if ADDED in known[row]:
+            continue
+        if not visible(memory, scope) or leads_to(memory, kept):
+            left.append(memory.id)
+            continue
+        new, since = restored(memory, known[row])
+        left += [f"{memory.id} {name}" for name in since]
+        if new != memory:
+            changed[row] = new
+    return UndoPlan(gone=tuple(gone), changed=changed, left=tuple(left))
+
+
+def plan_relation(relation: Relation, there: Any) -> tuple[Literal["add", "keep", "change"], str]:
+    """What becomes of a relation that is in the state `there` (None if it is not), and its item."""
+    link = relation.link
+    item = {
+        "relation": link.relation,
+        "before": link_state(relation.replaces),
+        "after": digest(link_state(link)),
+    }
+    written = write_json(item, "item")
+    if relation.replaces is None:
+        return ("add", written) if there is None else ("keep", "")  # somebody else found it too
+    if there != link_state(relation.replaces):
+        raise ChangedMeanwhile(link.first_id)
+    return "change", written
+
+
 def _standing(memory: Memory) -> list[str | None]:
     return [memory.text, memory.supersedes, memory.superseded_by]
 

@@ -11,7 +11,7 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.base.types import Memory, Scope, visible
 from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
-from agentmem.stores.postgres.reading import by_ids, by_rows, seen_owners
+from agentmem.stores.postgres.reading import StoredRow, by_ids, by_rows, seen_owners
 from agentmem.stores.postgres.side import (
     change_link,
     find_link,
@@ -30,7 +30,6 @@ from agentmem.stores.postgres.writing import (
     set_usage,
 )
 from agentmem.stores.rules import (
-    ADDED,
     KEPT_RUNS,
     Item,
     JournalEntry,
@@ -38,12 +37,11 @@ from agentmem.stores.rules import (
     Revision,
     Undone,
     added_item,
-    changed_fields,
-    is_as_added,
-    leads_to,
     link_state,
+    plan_relation,
+    plan_undo,
+    planned_changes,
     require_revision,
-    restored,
     revised,
 )
 from agentmem.stores.rules import digest as digest_of
@@ -71,11 +69,7 @@ class PostgresJournal:
         require_revision(scope, revision, at)
         moment = to_microseconds(at, "at")
         report = write_json(revision.report, "report")
-        planned = [
-            (before, after, item)
-            for before, after in zip(revision.before, revision.after, strict=True)
-            if (item := changed_fields(before, after))
-        ]
+        planned = planned_changes(revision)
 
         def change(transaction: Transaction) -> int:
             owner = intern_owner(transaction, ("private", scope))
@@ -226,10 +220,7 @@ def _change(
             raise ChangedMeanwhile(before.id)
         if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None:
             edges.append((before.id, after.superseded_by))
-        new = revised(one.memory, before, after, item)
-        rewrite(transaction, one, new, relink=False)
-        if new.usage != one.memory.usage:
-            set_usage(transaction, one.row, new.usage)
+        _write_fields(transaction, one, revised(one.memory, before, after, item))
     refuse_circles(transaction, edges)
     return [found[before.id].row for before, _, _ in planned]
 
@@ -239,34 +230,20 @@ def _restore(
 ) -> tuple[int, int, list[str]]:
     known = {item[0]: json.loads(item[3]) for item in items}
     found = by_rows(transaction, known, lock=True)
-    added = [
-        one for row, one in found.items()
-        if ADDED in known[row] and one.memory.deleted_at is None
-    ]  # fmt: skip
-    gone = [
-        one for one in added
-        if visible(one.memory, scope) and is_as_added(one.memory, known[one.row])
-    ]  # fmt: skip
-    kept = frozenset(one.memory.id for one in added) - {one.memory.id for one in gone}
-    left = sorted(kept)
-    touched: list[int] = []
-    for row, one in found.items():
-        if ADDED in known[row]:
-            continue
-        if not visible(one.memory, scope) or leads_to(one.memory, kept):
-            left.append(one.memory.id)
-            continue
-        new, changed = restored(one.memory, known[row])
-        left += [f"{one.memory.id} {name}" for name in changed]
-        if new != one.memory:
-            rewrite(transaction, one, new, relink=False)
-            if new.usage != one.memory.usage:
-                set_usage(transaction, row, new.usage)
-            touched.append(row)
-    transaction.log("update", touched)
-    if gone:
-        hide(transaction, gone, at)
-    return len(gone), len(touched), left
+    plan = plan_undo({row: one.memory for row, one in found.items()}, known, scope)
+    for row, new in plan.changed.items():
+        _write_fields(transaction, found[row], new)
+    transaction.log("update", list(plan.changed))
+    if plan.gone:
+        hide(transaction, [found[row] for row in plan.gone], at)
+    return len(plan.gone), len(plan.changed), list(plan.left)
+
+
+def _write_fields(transaction: Transaction, old: StoredRow, new: Memory) -> None:
+    """Store `new` in the place of `old`, which has the same text, owner and place."""
+    rewrite(transaction, old, new, relink=False)
+    if new.usage != old.memory.usage:
+        set_usage(transaction, old.row, new.usage)
 
 
 # ----------------------------------------------------------------------------
@@ -284,20 +261,13 @@ def _relate(transaction: Transaction, scope: Scope, relations: Sequence[Relation
                 raise ChangedMeanwhile(memory_id)
         ends = found[link.first_id].row, found[link.second_id].row
         there = find_link(transaction, relation.family, ends, link.relation)
-        if there is None and relation.replaces is None:
+        what, item = plan_relation(relation, None if there is None else _state_of(there))
+        if what == "add":
             insert_link(transaction, relation.family, ends, link)
-        elif there is not None and relation.replaces is None:
-            continue  # somebody else found it too
-        elif there is None or _state_of(there) != link_state(relation.replaces):
-            raise ChangedMeanwhile(link.first_id)
-        else:
+        elif there is not None and what == "change":
             _set_state(transaction, int(there[0]), link_state(link))
-        kept = {
-            "relation": link.relation,
-            "before": link_state(relation.replaces),
-            "after": digest_of(link_state(link)),
-        }
-        items.append((*ends, relation.family, write_json(kept, "item")))
+        if what != "keep":
+            items.append((*ends, relation.family, item))
     return items
 
 

@@ -226,7 +226,7 @@ _AT_ONCE = 1000
 
 
 def _untrue_terms(transaction: Transaction) -> Iterator[str]:
-    """Rows whose terms tell another story, or are not all among the postings."""
+    """Rows whose terms tell another story, or are not all in the table of postings."""
     words: dict[int, int] = dict(
         transaction.all("SELECT row, count(*) FROM postings WHERE tenant = %(tenant)s GROUP BY row")
     )
@@ -260,7 +260,7 @@ def _untrue_terms(transaction: Transaction) -> Iterator[str]:
                 memory.kind, *moments, memory.deleted_at, memory.superseded_by, memory.metadata,
             ):  # fmt: skip
                 yield f"the terms of row {one.row} belong to another state of it"
-            if len(unpack_terms(bytes(told[one.row]))["terms"]) // 8 != words.get(one.row, 0):
+            if len(unpack_terms(bytes(told[one.row]))["terms"]) != 8 * words.get(one.row, 0):
                 yield f"the words of row {one.row} are not all there"
 
 

@@ -12,7 +12,6 @@ from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecor
 from agentmem.base.types import UNUSED, Memory, Scope, visible
 from agentmem.stores.rows import usage_values
 from agentmem.stores.rules import (
-    ADDED,
     KEPT_RUNS,
     Item,
     JournalEntry,
@@ -20,14 +19,13 @@ from agentmem.stores.rules import (
     Revision,
     Undone,
     added_item,
-    changed_fields,
     digest,
-    is_as_added,
-    leads_to,
     link_state,
+    plan_relation,
+    plan_undo,
+    planned_changes,
     refuse_cycles,
     require_revision,
-    restored,
     revised,
 )
 from agentmem.stores.sqlite.connection import Read, Row, Write, opened, seal
@@ -74,11 +72,7 @@ class SqliteJournal(Owned):
         require_revision(scope, revision, at)
         moment = to_microseconds(at, "at")
         report = write_json(revision.report, "report")
-        planned = [
-            (before, after, item)
-            for before, after in zip(revision.before, revision.after, strict=True)
-            if (item := changed_fields(before, after))
-        ]
+        planned = planned_changes(revision)
         with self._database.write() as write:
             if write.rows(JOURNAL, "WHERE id = ?", (revision.id,)):
                 raise DuplicateRecord(revision.id)
@@ -183,29 +177,15 @@ class SqliteJournal(Owned):
     ) -> tuple[int, int, list[str]]:
         known = {item[2]: json.loads(item[5]) for item in items}
         rows = rows_by_key(write, known)
-        found = list(zip(rows, read_memories(write, self._names, rows), strict=True))
-        added = [(r, m) for r, m in found if ADDED in known[r[0]] and m.deleted_at is None]
-        gone = [
-            (r, m) for r, m in added if visible(m, scope) and is_as_added(m, known[r[0]])
-        ]  # fmt: skip
-        kept = frozenset(m.id for _, m in added) - {m.id for _, m in gone}
-        left = sorted(kept)
-        touched: list[int] = []
-        for row, memory in found:
-            if ADDED in known[row[0]]:
-                continue
-            if not visible(memory, scope) or leads_to(memory, kept):
-                left.append(memory.id)
-                continue
-            new, changed = restored(memory, known[row[0]])
-            left += [f"{memory.id} {name}" for name in changed]
-            if new != memory:
-                rewrite_fields(write, row, memory, new)
-                touched.append(row[0])
-        write.log("update", touched)
-        if gone:
-            hide(write, gone, at)
-        return len(gone), len(touched), left
+        memories = read_memories(write, self._names, rows)
+        found = {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}
+        plan = plan_undo({key: memory for key, (_, memory) in found.items()}, known, scope)
+        for key, new in plan.changed.items():
+            rewrite_fields(write, *found[key], new)
+        write.log("update", list(plan.changed))
+        if plan.gone:
+            hide(write, [found[key] for key in plan.gone], at)
+        return len(plan.gone), len(plan.changed), list(plan.left)
 
     # -- relations --------------------------------------------------------------------
 
@@ -222,20 +202,13 @@ class SqliteJournal(Owned):
                     raise ChangedMeanwhile(memory_id)
             ends = rows[link.first_id][0], rows[link.second_id][0]
             there = _find_link(write, relation.family, ends, link.relation)
-            if there is None and relation.replaces is None:
+            what, item = plan_relation(relation, None if there is None else _state_of(there))
+            if what == "add":
                 _insert_link(write, relation.family, ends, link)
-            elif there is not None and relation.replaces is None:
-                continue  # somebody else found it too
-            elif there is None or _state_of(there) != link_state(relation.replaces):
-                raise ChangedMeanwhile(link.first_id)
-            else:
+            elif there is not None and what == "change":
                 _change_link(write, there, link_state(link))
-            kept = {
-                "relation": link.relation,
-                "before": link_state(relation.replaces),
-                "after": digest(link_state(link)),
-            }
-            items.append((*ends, relation.family, write_json(kept, "item")))
+            if what != "keep":
+                items.append((*ends, relation.family, item))
         return items
 
 
