@@ -52,9 +52,9 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-OPEN = 0.7
-"""From here on the gate is open; puts the usual threshold of 0.3 where it is as often wrong on
-either side."""
+SHUT, OPEN = 0.15, 0.55
+"""Up to the one the gate is shut, from the other on it is open; between them it depends on how near
+a memory is. The usual threshold of 0.3 is where the gate is as often wrong on either side."""
 SEARCHED = 0.15
 """How generous a search is to statements when the user's own world is asked about."""
 
@@ -120,6 +120,11 @@ Sort = Literal["statement", "echo", "page"]
 """What a memory is to a turn: what people stated, what the assistant answered, what was read."""
 
 
+def openness(world: float) -> float:
+    """How far the gate is open, from 0 to 1."""
+    return min(1.0, max(0.0, world - SHUT) / (OPEN - SHUT))
+
+
 def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float:
     """What a memory with a search's `score` is worth to a turn that asks about this `world`.
 
@@ -128,7 +133,7 @@ def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float
     assistant's own answers only what is at least a little like the question. When
     it is not, nothing does but a page that answers by itself.
     """
-    near, world = max(score, 0.0) ** 0.25, min(1.0, world / OPEN)
+    near, world = max(score, 0.0) ** 0.25, openness(world)
     if sort == "statement":
         return float(world * (1 + near) / 2)
     return float(max(score, world * near) if sort == "page" else world * near)
@@ -143,7 +148,7 @@ def search_scores(ranked: Ranked, evidence: Evidence, world: float) -> Ranked:
     import numpy as np
 
     power = np.where(evidence.conversation, SEARCHED, 0.25)
-    raised = min(1.0, world / OPEN) * np.maximum(ranked.scores, 0.0) ** power
+    raised = openness(world) * np.maximum(ranked.scores, 0.0) ** power
     scores = np.maximum(ranked.scores, raised)
     order = ranked.order[np.argsort(-scores[ranked.order], kind="stable")]
     return replace(ranked, scores=scores, order=order)
