@@ -850,7 +850,17 @@ def test_the_terms_of_a_row_are_read_as_they_were_written(position: int | None, 
         data = pack_terms(memory, **given, owner=4, strand=2)  # type: ignore[arg-type]
         assert unpack_terms(data) == given
         moment = to_microseconds(NOW)
-        row = (place_of(memory), speaker, memory.kind, moment, at and moment, None, None, None, {})
+        row: tuple[Any, ...] = (
+            place_of(memory),
+            speaker,
+            memory.kind,
+            moment,
+            at and moment,
+            None,
+            None,
+            None,
+            {},
+        )
         assert describes(data, 4, 2, *row)
         assert not describes(data, 5, 2, *row)
         rows = to_index_rows([9], [data], previous=[0])
