@@ -263,7 +263,7 @@ def evidence_of(
         document_frequencies=row_frequencies.astype(np.float32),
         rows_in_scope=rows_in_scope,
         mean_length=mean_length,
-        cosine=cosine,
+        cosine=None if cosine is None else cosine.clip(-1.0, 1.0),
         previous=previous,
         next=after,
         session=np.where(strand == 0, -1, strand),

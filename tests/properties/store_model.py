@@ -25,7 +25,14 @@ from agentmem.base.types import Memory, Scope, visible
 from agentmem.stores.jsonl import export_jsonl, import_jsonl
 from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
-from agentmem.stores.values import ERASED, Entry, IndexRows, Source, place_of
+from agentmem.stores.values import (
+    ERASED,
+    Entry,
+    IndexRows,
+    Source,
+    pack_vector,
+    place_of,
+)
 from tests.entries import make_entry
 from tests.properties.store_strategies import (
     IDS,
@@ -400,7 +407,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.feed.put_vectors(space, rows, vectors) == 0
         by_row = {row: i for i, row in self.model.rows.items()}
         for row in rows:
-            self.model.vectors[space][by_row[row]] = vectors[0].tobytes()
+            self.model.vectors[space][by_row[row]] = pack_vector(space, vectors[0])
 
     # Upkeep
 

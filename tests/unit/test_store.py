@@ -45,7 +45,17 @@ from agentmem.stores.values import (
     NewJob,
     SnapshotRecord,
     Source,
+    describes,
     name_id,
+    pack_terms,
+    pack_vectors,
+    place_of,
+    read_vectors,
+    shortest,
+    to_index_rows,
+    to_microseconds,
+    unpack_terms,
+    vector_sizes,
 )
 from tests.entries import make_entry
 from tests.servers.postgres import postgres_store
@@ -802,3 +812,59 @@ def test_vectors_take_a_quarter_of_the_room_where_no_more_than_a_rounding_is_los
     base.close()
     numbers = SPACE.dimensions
     assert size == (numbers + 2 if scale == 1.0 else 4 * numbers) + 4
+
+
+def test_vectors_in_steps_are_what_they_were_when_they_are_rounded_again() -> None:
+    chance = np.random.default_rng(3)
+    for dimensions in (1, 2, 3, 384):
+        vectors = chance.standard_normal((500, dimensions)).astype(np.float32)
+        vectors *= np.exp(4 * chance.standard_normal((500, 1))).astype(np.float32)
+        vectors[0], vectors[1], vectors[2] = 0.0, vectors[1] * 1e9, vectors[2] * 1e-12
+        space = EmbedderId(name="any", version="1", dimensions=dimensions)
+        packed = pack_vectors(space, vectors)
+        once = np.frombuffer(b"".join(packed), np.float32).reshape(vectors.shape)
+        assert pack_vectors(space, once) == packed
+        stored = shortest(packed)
+        assert {len(data) for data in stored} <= set(vector_sizes(dimensions))
+        read = read_vectors(stored, dimensions)
+        assert read is not None
+        assert (read == once).all()
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        assert (np.abs(once - vectors) <= largest / 112).all()
+    assert read_vectors([b"12345"], 384) is None
+
+
+@pytest.mark.parametrize("position", [None, 0, 5, -7, 1 << 40])
+@pytest.mark.parametrize("most", [1, 3, 300])
+def test_the_terms_of_a_row_are_read_as_they_were_written(position: int | None, most: int) -> None:
+    for speaker, at in (("", None), ("ann", NOW)):
+        memory = Memory(
+            id="a", text="b", created_at=NOW, position=position, speaker=speaker, valid_from=at
+        )
+        given = {
+            "terms": np.arange(3, dtype=np.uint64).tobytes(),
+            "frequencies": np.array([1, most, 1], np.uint16).tobytes(),
+            "length": 7,
+            "text_flags": 200,
+        }
+        data = pack_terms(memory, **given, owner=4, strand=2)  # type: ignore[arg-type]
+        assert unpack_terms(data) == given
+        moment = to_microseconds(NOW)
+        row: tuple[Any, ...] = (
+            place_of(memory),
+            speaker,
+            memory.kind,
+            moment,
+            at and moment,
+            None,
+            None,
+            None,
+            {},
+        )
+        assert describes(data, 4, 2, *row)
+        assert not describes(data, 5, 2, *row)
+        rows = to_index_rows([9], [data], previous=[0])
+        assert (rows.terms.tolist(), rows.frequencies.tolist()) == ([0, 1, 2], [1, most, 1])
+        assert (int(rows.place[0]), int(rows.owner[0])) == (place_of(memory), 4)
+        with pytest.raises(ValueError, match="another size"):
+            unpack_terms(data + b"1")
