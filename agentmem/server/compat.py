@@ -297,9 +297,10 @@ def _result(memory: Memory, score: float) -> dict[str, Any]:
 
 
 def read_openai(said: dict[str, Any]) -> dict[str, Any]:
-    """A request of OpenAI's client in our words."""
-    filters = said.get("filters")
-    return {**said, "filters": _condition(filters)} if isinstance(filters, Mapping) else said
+    """A request of OpenAI's client in our words; what litellm leaves open it sends as null."""
+    given = {name: value for name, value in said.items() if value is not None}
+    filters = given.get("filters")
+    return {**given, "filters": _condition(filters)} if isinstance(filters, Mapping) else given
 
 
 def _condition(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ import agentmem
 from agentmem.base.types import Scope
 from agentmem.server.app import create_app
 from agentmem.server.tokens import Tokens
+from agentmem.tokens.litellm import import_litellm
+from tests.servers.chat import ChatServer
 from tests.servers.serving import Serving
 
 
@@ -156,3 +159,35 @@ def test_openais_client_searches_it_as_a_vector_store(
         assert [one.attributes["tag"] for one in only.data if one.attributes] == ["pet"]
         with pytest.raises(openai.NotFoundError):
             client.vector_stores.search("bob", query="cat")
+
+
+@pytest.mark.filterwarnings("ignore")  # litellm's own
+def test_litellms_registry_of_vector_stores_searches_it(
+    memory: agentmem.MemoryManager, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = import_litellm("the test")
+    from litellm.vector_stores.vector_store_registry import (
+        LiteLLM_ManagedVectorStore,
+        VectorStoreRegistry,
+    )
+
+    memory.add("Ann's cat is called Miso.", user_id="ann")
+    reached = {"api_base": f"{url}/v1", "api_key": token_for(memory, "ann")}
+    found = litellm.vector_stores.search(
+        vector_store_id="default", query="cat called Miso", custom_llm_provider="openai", **reached
+    )
+    assert found["data"][0]["content"][0]["text"] == "Ann's cat is called Miso."
+    store = LiteLLM_ManagedVectorStore(
+        vector_store_id="default", custom_llm_provider="openai", litellm_params=reached
+    )
+    registry = VectorStoreRegistry(vector_stores=[store])
+    monkeypatch.setattr(litellm, "vector_store_registry", registry, raising=False)
+    asked = [{"role": "user", "content": "What is the cat called?"}]
+    tools = [{"type": "file_search", "vector_store_ids": ["default"]}]
+    with ChatServer("Miso.") as chat:
+        asyncio.run(
+            litellm.acompletion(
+                model="openai/gpt-4o", messages=asked, tools=tools, api_base=chat.url, api_key="k"
+            )
+        )
+    assert "Ann's cat is called Miso." in chat.bodies[0]["messages"][0]["content"]

@@ -280,9 +280,9 @@ def test_a_stopped_server_has_kept_what_it_acknowledged(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {server.token}"}
     asked = {"messages": [{"role": "user", "content": "My sister lives in Bergen."}]}
     try:
-        turn = httpx.post(f"{server.url}/v1/turns", json=asked, headers=headers).json()
+        turn = httpx.post(f"{server.url}/v1/turns", json=asked, headers=headers, timeout=60).json()
         done = f"{server.url}/v1/turns/{turn['id']}/done"
-        assert httpx.post(done, json={"answer": "Noted."}, headers=headers).is_success
+        assert httpx.post(done, json={"answer": "Noted."}, headers=headers, timeout=60).is_success
     finally:
         code, _, errors = server.stop()
     assert (code, errors) == (0, "")
@@ -291,9 +291,10 @@ def test_a_stopped_server_has_kept_what_it_acknowledged(tmp_path: Path) -> None:
         assert again.token == ""  # shown once
         flush = f"{again.url}/v1/upkeep/flush"
         assert httpx.post(flush, headers=headers, timeout=60).is_success
-        found = httpx.get(f"{again.url}/v1/memories", headers=headers).json()["results"]
+        listed = httpx.get(f"{again.url}/v1/memories", headers=headers, timeout=60)
     finally:
         again.stop()
+    found = listed.json()["results"]
     assert {"My sister lives in Bergen.", "Noted."} <= {one["text"] for one in found}
 
 
