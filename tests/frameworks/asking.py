@@ -6,6 +6,7 @@ What comes back is the answer as the framework's caller gets it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -194,6 +195,11 @@ async def crewai(memory: Any, reply: Answer, **options: Any) -> str:
     from tests.frameworks.test_crewai import Scripted, crew_of
 
     class Waiting(Scripted):
+        """An awaited crew asks its model on a thread of its own, where nobody can cancel it."""
+
+        def call(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+            return f"Thought: I know\nFinal Answer: {asyncio.run(reply())}"
+
         async def acall(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
             return f"Thought: I know\nFinal Answer: {await reply()}"
 
