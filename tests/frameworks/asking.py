@@ -7,12 +7,12 @@ What comes back is the answer as the framework's caller gets it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tests.frameworks.shared import QUESTION
 
-Answer = Callable[[], Awaitable[str]]
+Answer = Callable[[], Coroutine[Any, Any, str]]
 
 
 async def wrapped_callable(memory: Any, reply: Answer, **options: Any) -> str:
@@ -211,6 +211,7 @@ async def crewai(memory: Any, reply: Answer, **options: Any) -> str:
 async def agno(memory: Any, reply: Answer, **options: Any) -> str:
     from agno.agent import Agent
     from agno.models.response import ModelResponse
+    from agno.run.base import RunStatus
 
     from agentmem.compat.agno import remembering
     from tests.frameworks.test_agno import Scripted
@@ -220,7 +221,10 @@ async def agno(memory: Any, reply: Answer, **options: Any) -> str:
             return ModelResponse(role="assistant", content=await reply())
 
     agent = Agent(model=remembering(Waiting(), memory, **options), telemetry=False)
-    return str((await agent.arun(QUESTION)).content)
+    done = await agent.arun(QUESTION)
+    if done.status == RunStatus.error:  # Agno raises nothing: a run tells that it failed
+        raise RuntimeError(done.content)
+    return str(done.content)
 
 
 ASKS: dict[Any, str] = {
