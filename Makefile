@@ -7,7 +7,7 @@ FEW := $(VENV)/.installed-for-the-demo
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo node test test-deep test-frameworks check lint format types size bench gates clean
+.PHONY: help demo node agents test test-deep test-frameworks check lint format types size bench gates clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -39,6 +39,10 @@ test-deep: $(STAMP) ## ten times the examples, and the long tests
 node: ## Node 22 and the suites of the Model Context Protocol, into .node (for tests/unit/test_mcp.py)
 	@mkdir -p .node
 	@npm install --prefix .node --no-audit --no-fund node@22 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@0.15.0
+
+agents: ## Claude Code and Codex, into .node (for the hooks in tests/unit/test_hook.py)
+	@mkdir -p .node
+	@npm install --prefix .node --no-audit --no-fund @anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0
 
 test-frameworks: $(STAMP) ## every framework's adapter with the real package, each in its own environment
 	@$(BIN)/nox $(if $(FRAMEWORK),-s $(FRAMEWORK))

@@ -1,9 +1,9 @@
 """Fit the gate that tells questions about the user's own world from all others.
 
     python benchmarks/fit_gate.py --people FILE … --questions FILE … --prompts FILE … \\
-        --conversations DIR … [--embedder minilm wordllama none] [--write]
+        --conversations DIR … [--embedder minilm wordllama none] [--judge] [--write]
 
-Needs scikit-learn, which nothing else does. Every source is held out in turn
+Needs scikit-learn, which nothing else does. With `--judge` every source is held out in turn
 (never single lines), then a fifth of the people at a time; what is printed is of
 what the fit has not seen. `--write` fits on everything and puts the
 weights into agentmem/data/gates.npz.
@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from agentmem.search.embedders.base import load_embedder
 from agentmem.search.gate import MEMORY_FEATURES, WORD_FEATURES
 
-SCALES = {"words": 1.0, "memory": 1.0, "grams": 1.0, "vector": 3.0}
+SCALES = {"words": 1.0, "memory": 1.0, "grams": 2.0, "vector": 3.0}
 """How freely each sort of feature may be weighed: its ridge is one over the square."""
 RIDGE = 3.0
 OPEN = 0.3
@@ -55,7 +55,7 @@ def fit(examples: Sequence[Example], parts: Sequence[str], *, ridge: float = RID
     """The weights of each part, and the offset."""
     blocks, means, spreads = [], {}, {}
     for part in parts:
-        values = table(examples, part)
+        values = table(examples, part).astype(np.float32)
         means[part] = values.mean(axis=0)
         spread = values.std(axis=0) if part in ("words", "memory") else np.ones(values.shape[1])
         spreads[part] = np.where(spread < 1e-6, 1.0, spread) / SCALES[part]
@@ -125,6 +125,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", nargs="+", type=Path, default=[])
     parser.add_argument("--embedder", nargs="+", default=["minilm", "wordllama", "none"])
     parser.add_argument("--cache", type=Path, help="folder for vectors computed before")
+    parser.add_argument("--judge", action="store_true", help="hold out each source and person")
     parser.add_argument("--write", action="store_true", help="change agentmem/data/gates.npz")
     options = parser.parse_args()
     weights: dict[str, Any] = {}
@@ -142,7 +143,8 @@ def main() -> None:
             embedder.save()
         parts = ["words", "memory", "grams"] + (["vector"] if name == "minilm" else [])
         print(f"{name}: {len(examples)} examples", Counter(one.source for one in examples))
-        judge(examples, parts)
+        if options.judge:
+            judge(examples, parts)
         found = fit(examples, parts)
         for names, part in ((WORD_FEATURES, "words"), (MEMORY_FEATURES, "memory")):
             spread = table(examples, part).std(axis=0)

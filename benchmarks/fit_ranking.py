@@ -55,8 +55,8 @@ CURVE_ROWS = (
 )  # fmt: skip
 Float = NDArray[np.float64]
 CONVERSATION_FEATURES = [
-    f for f in FEATURES if f not in ("lexical", "date", "echo", "recent")
-]  # the last two tell apart what one user and an assistant said: fit_recall.py
+    f for f in FEATURES if f not in ("lexical", "date", "echo", "recent", "other_language")
+]  # the last three are of what one user and an assistant said: fit_recall.py
 PAGE_FEATURES = ["lexical", "cosine"]
 DATE_WEIGHT = 3.0  # the fit says 6.9, which finds no more; see docs/ranking.md
 _LINE = Curve(gate=(0.0,) * 5, gate_offset=0.0, slope=1.0, offset=0.0, power=1.0)

@@ -34,7 +34,8 @@ from agentmem.search.rank import (
 )
 from agentmem.search.retriever import Request
 
-USED = [FEATURES.index(name) for name in ("lexical", "cosine", "asks", "echo", "recent")]
+USED = [FEATURES.index(name) for name in ("lexical", "cosine", "asks", "echo", "other_language")]
+"""Without `recent`: the fit would put what is new last, and the block shows it first anyway."""
 TOP = (8, 16, 20)
 
 

@@ -1,10 +1,16 @@
 """Fit the models that tell what a clause says about its author; held-out figures by source.
 
-    python benchmarks/fit_statements.py                 # held out by source, then fit and save
-    python benchmarks/fit_statements.py --ordinary prompts.jsonl   # learns them as nothing, too
+    pip download --no-deps -d wheels evals==3.0.1.post1 inspect-evals==0.26.0
+    python benchmarks/fit_statements.py --shared ../shared/bench/data --wheels wheels
 
-The sentences are in benchmarks/data/statements, one file a source; the weights go to
-agentmem/data/statements.npz. Needs scikit-learn, and MiniLM for the second model.
+fits the shipped weights, agentmem/data/statements.npz; `--check` prints figures for sources of
+sentences that were held out instead, `--without NAME` leaves a source of prompts out.
+
+The sentences are in benchmarks/data/statements, one file a source. Prompts in which nothing is a
+statement are read from public sets that are no part of the project: `--shared` names the folder
+with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval), everyday/dev.jsonl and
+retrieval/*/queries.jsonl, `--wheels` one with two packages of the registry that hold prompts.
+Needs scipy, and MiniLM for the second model.
 """
 
 from __future__ import annotations
@@ -14,24 +20,44 @@ import hashlib
 import json
 import random
 import sys
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gate_data import read_lines
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.text.statements import BLANK, BUCKETS, KINDS, Clause, buckets, clauses, plain_features  # noqa: E402
+from agentmem.text.statements import (  # noqa: E402
+    BLANK,
+    BUCKETS,
+    KINDS,
+    PLAIN_SCALE,
+    VECTOR_SCALE,
+    Clause,
+    buckets,
+    clauses,
+    plain_features,
+)
 
 DATA = ROOT / "benchmarks" / "data" / "statements"
 WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
 CACHE = ROOT / ".bench" / "statement_vectors.npz"
 KEPT = ("like", "dislike", "instruct", "avoid", "identity")
-PLAIN_SCALE, VECTOR_SCALE = 0.35, 2.0
+MOST_OF_A_PROMPT = 10
+LONGEST_PROMPT = 20_000
+ROUNDS = 120
+CERTAINLY_NOTHING = 0.97
+"""What the letters think surer than this to be nothing is never given a vector."""
 Example = tuple[
     str, Clause, tuple[Clause, ...], str, float
 ]  # source, clause, message, kind, weight
@@ -69,15 +95,76 @@ def read_examples(*, seed: int = 7) -> list[Example]:
     return found
 
 
-def read_ordinary(path: Path, *, every: int, most: int = 10) -> list[Example]:
-    """Clauses of prompts that are not part of the project; nothing in them is a statement."""
+def read_ordinary(sources: Mapping[str, Sequence[str]]) -> list[Example]:
+    """Clauses of prompts of others; nothing in them is a statement."""
     rng = random.Random(5)
     found: list[Example] = []
-    for line in path.read_text(encoding="utf-8").splitlines()[::every]:
-        message = clauses(json.loads(line)["text"])
-        chosen = rng.sample(message, min(most, len(message)))
-        found += [("elsewhere", one, message, "other", 0.7) for one in chosen]
+    for name, texts in sources.items():
+        for text in texts:
+            message = clauses(text)
+            chosen = rng.sample(message, min(MOST_OF_A_PROMPT, len(message)))
+            found += [(name, one, message, "other", 0.7) for one in chosen]
     return found
+
+
+def shared_prompts(folder: Path) -> dict[str, list[str]]:
+    """The prompts and questions of the public sets in `folder`, by source."""
+    questions = [
+        asked["q"]
+        for user in read_lines(folder / "everyday" / "dev.jsonl")
+        for asked in user["questions"]
+    ]
+    looked_up = [
+        row["text"]
+        for path in sorted((folder / "retrieval").glob("*/queries.jsonl"))
+        for row in read_lines(path)
+    ]
+    prefs = read_lines(folder / "prefs" / "dev.jsonl")
+    return {
+        "arena": [row["text"] for row in read_lines(folder / "ordinary" / "dev.jsonl")],
+        "prefeval": [row["text"] for row in prefs if not row["preference"]],
+        "everyday": questions,
+        "looked up": looked_up,
+    }
+
+
+def wheel_prompts(folder: Path, *, of_each: int = 3) -> dict[str, list[str]]:
+    """What the task sets in two packages ask; `of_each` of the hundreds of sets in one of them."""
+    rng = random.Random(2)
+    sets: dict[str, list[str]] = {}
+    with zipfile.ZipFile(next(folder.glob("evals-*.whl"))) as wheel:
+        for name in sorted(wheel.namelist()):
+            if name.startswith("evals/registry/data/") and name.endswith(".jsonl"):
+                with wheel.open(name) as lines:
+                    sets.setdefault(name.split("/")[3], []).extend(_asked(islice(lines, 40)))
+    asked = [
+        text for texts in sets.values() for text in rng.sample(texts, min(of_each, len(texts)))
+    ]
+    with zipfile.ZipFile(next(folder.glob("inspect_evals-*.whl"))) as wheel:
+        tasks = json.loads(
+            wheel.read("inspect_evals/mind2web_sc/data/seeact/sample_labeled_all.json")
+        )
+    return {"evals": asked, "mind2web": sorted(set(_named(tasks, "confirmed_task")))}
+
+
+def _asked(lines: Iterable[bytes]) -> Iterator[str]:
+    """The last turn of the user in each line of a task set."""
+    for line in lines:
+        with suppress(ValueError, AttributeError):
+            told = json.loads(line).get("input")
+            turns = told if isinstance(told, list) else [{"role": "user", "content": told}]
+            said = [turn["content"] for turn in turns if turn.get("role") == "user"]
+            if said and isinstance(said[-1], str) and len(said[-1]) < LONGEST_PROMPT:
+                yield said[-1]
+
+
+def _named(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from [inner] if name == key and isinstance(inner, str) else _named(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner, key)
 
 
 def _message(texts: Sequence[str]) -> tuple[Clause, ...]:
@@ -114,15 +201,25 @@ def vectors_of(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     if missing:
         from agentmem.search.embedders.minilm import MiniLMEmbedder
 
-        rows = MiniLMEmbedder(threads=2).embed_documents([text or " " for text in missing.values()])
+        rows = MiniLMEmbedder(threads=1).embed_documents([text or " " for text in missing.values()])
         known |= dict(zip(missing, rows, strict=True))
         CACHE.parent.mkdir(exist_ok=True)
         np.savez(CACHE, keys=np.array(list(known)), rows=np.array(list(known.values())))
     return np.array([known[key] for key in keys], dtype=np.float32)
 
 
-def matrix(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -> Any:
-    """The features of clauses in their messages, as rows."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The features of clauses in their messages: hashed letters, and the few dense ones."""
+
+    grams: Any
+    dense: np.ndarray[Any, Any]
+
+    def __getitem__(self, chosen: Any) -> Rows:
+        return Rows(self.grams[chosen], self.dense[chosen])
+
+
+def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -> Rows:
     columns: list[int] = []
     values: list[float] = []
     pointers = [0]
@@ -131,25 +228,65 @@ def matrix(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) -
         columns += hashed
         values += [1 / max(1, len(hashed)) ** 0.5] * len(hashed)
         pointers.append(len(columns))
-    grams = sparse.csr_matrix((values, columns, pointers), shape=(len(found), BUCKETS))
-    plain = np.array([plain_features(clause, message) for clause, message in found])
-    parts = [grams, sparse.csr_matrix(plain * PLAIN_SCALE)]
+    grams = sparse.csr_matrix(
+        (np.array(values, dtype=np.float32), columns, pointers), shape=(len(found), BUCKETS)
+    )
+    plain = [plain_features(clause, message) for clause, message in found]
+    dense = np.array(plain, dtype=np.float32) * np.float32(PLAIN_SCALE)
     if vectors:
         made = vectors_of([shown(clause.words) for clause, _ in found])
-        parts.append(sparse.csr_matrix(made * VECTOR_SCALE))
-    return sparse.hstack(parts, format="csr")
+        dense = np.hstack([dense, made * np.float32(VECTOR_SCALE)])
+    return Rows(grams, dense)
 
 
-def fit(rows: Any, kinds: Sequence[str], weights: Sequence[float], strength: float) -> Any:
-    model = LogisticRegression(C=strength, max_iter=300, tol=1e-3)
-    return model.fit(rows, kinds, sample_weight=np.asarray(weights))
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A softmax over `KINDS`: `weights` has a row a kind, `bias` a number a kind."""
+
+    weights: np.ndarray[Any, Any]
+    bias: np.ndarray[Any, Any]
+
+    def chances(self, rows: Rows) -> np.ndarray[Any, Any]:
+        scores = rows.grams @ self.weights[:, :BUCKETS].T
+        scores = scores + rows.dense @ self.weights[:, BUCKETS:].T + self.bias
+        return np.asarray(softmax(scores, axis=1))
+
+
+def fit(rows: Rows, kinds: Sequence[str], weights: Sequence[float], strength: float) -> Fitted:
+    """The multinomial logistic regression of `kinds`, with a quadratic penalty."""
+    size = BUCKETS + rows.dense.shape[1]
+    truly = np.array([[kind == one for one in KINDS] for kind in kinds], dtype=np.float32)
+    weigh = np.asarray(weights, dtype=np.float32)[:, None]
+
+    def cost(flat: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
+        made = flat.astype(np.float32).reshape(len(KINDS), size + 1)
+        told = Fitted(made[:, :size], made[:, size]).chances(rows)
+        off = (told - truly) * weigh
+        slope = np.empty((len(KINDS), size + 1))
+        slope[:, :BUCKETS] = (rows.grams.T @ off).T
+        slope[:, BUCKETS:size] = off.T @ rows.dense
+        slope[:, size] = off.sum(axis=0)
+        slope[:, :size] += made[:, :size] / strength
+        missed = -(np.log(told + 1e-12) * truly * weigh).sum(dtype=np.float64)
+        penalty = (made[:, :size].astype(np.float64) ** 2).sum() / (2 * strength)
+        return float(missed + penalty), slope.ravel()
+
+    start = np.zeros(len(KINDS) * (size + 1))
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS}).x
+    made = best.astype(np.float32).reshape(len(KINDS), size + 1)
+    return Fitted(made[:, :size], made[:, size])
+
+
+def fit_on(examples: Sequence[Example], *, vectors: bool, strength: float) -> Fitted:
+    rows = rows_of([one[1:3] for one in examples], vectors=vectors)
+    return fit(rows, [one[3] for one in examples], [one[4] for one in examples], strength)
 
 
 def held_out(
     examples: Sequence[Example], *, vectors: bool, strength: float, folds: int = 5
 ) -> None:
     """Print how each kind is found in sources that were not learned from."""
-    rows = matrix([(clause, message) for _, clause, message, _, _ in examples], vectors=vectors)
+    rows = rows_of([(clause, message) for _, clause, message, _, _ in examples], vectors=vectors)
     sources = sorted({source for source, *_ in examples})
     random.Random(3).shuffle(sources)
     kinds = np.array([kind for *_, kind, _ in examples])
@@ -157,10 +294,11 @@ def held_out(
     fold_of = {source: at % folds for at, source in enumerate(sources)}
     fold = np.array([fold_of[source] for source, *_ in examples])
     told = np.empty((len(examples), len(KINDS)))
-    order: list[str] = sorted(KINDS)
+    order: list[str] = list(KINDS)
     for at in range(folds):
-        model = fit(rows[fold != at], kinds[fold != at], weights[fold != at], strength)
-        told[fold == at] = model.predict_proba(rows[fold == at])
+        known = fold != at
+        model = fit(rows[known], kinds[known], weights[known], strength)
+        told[fold == at] = model.chances(rows[fold == at])
     whole = weights == 1.0
     guess = np.array(order)[told.argmax(axis=1)]
     kept = sum(told[:, order.index(kind)] for kind in KEPT)
@@ -186,55 +324,57 @@ def held_out(
         )
 
 
-def save(models: dict[str, Any]) -> None:
+def save(models: Mapping[str, Fitted], path: Path) -> None:
     """The weights as int8 with one scale a kind; the bias is a plain feature."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, model in models.items():
-        order = list(model.classes_)
-        weights = model.coef_[[order.index(kind) for kind in KINDS]].astype(np.float32)
-        bias = model.intercept_[[order.index(kind) for kind in KINDS]].astype(np.float32)
-        grams, rest = weights[:, :BUCKETS], weights[:, BUCKETS:]
+        grams, rest = model.weights[:, :BUCKETS], model.weights[:, BUCKETS:]
         scale = np.abs(grams).max(axis=1) / 127
         arrays |= {
             f"{name}_grams": np.round(grams / scale[:, None]).astype(np.int8),
             f"{name}_scale": scale.astype(np.float32),
             f"{name}_rest": rest.astype(np.float16),
-            f"{name}_bias": bias,
+            f"{name}_bias": model.bias,
         }
-    np.savez_compressed(WEIGHTS, allow_pickle=False, **arrays)
-    print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size / 1e6:.2f} MB")
+    np.savez_compressed(path, allow_pickle=False, **arrays)
+    print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
-    parser.add_argument(
-        "--ordinary", type=Path, help="more prompts that state nothing, as JSON lines"
-    )
-    parser.add_argument(
-        "--half", action="store_true", help="learn from every other one of them only"
-    )
-    parser.add_argument("--quick", action="store_true", help="fit and save only")
+    parser.add_argument("--shared", type=Path, help="folder of public sets")
+    parser.add_argument("--wheels", type=Path, help="folder of two packages with prompts")
+    parser.add_argument("--without", action="append", default=[], help="a source to leave out")
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="where the weights go")
     parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
     parser.add_argument("--folds", type=int, default=5)
     options = parser.parse_args()
-    examples = read_examples()
-    if options.ordinary:
-        examples += read_ordinary(options.ordinary, every=2 if options.half else 1)
+    prompts = shared_prompts(options.shared) if options.shared else {}
+    prompts |= wheel_prompts(options.wheels) if options.wheels else {}
+    for name, texts in prompts.items():
+        print(f"{name}: {len(texts):,} prompts{', left out' if name in options.without else ''}")
+    examples = [one for one in read_examples() if one[0] not in options.without]
+    examples += read_ordinary({k: v for k, v in prompts.items() if k not in options.without})
     print(f"{len(examples):,} examples, {sum(w == 1.0 for *_, w in examples):,} of them as written")
-    pairs = [(clause, message) for _, clause, message, _, _ in examples]
-    kinds = [kind for *_, kind, _ in examples]
-    weights = [weight for *_, weight in examples]
-    models = {}
-    for name, vectors in (("letters", False), ("vectors", True)):
-        print(name)
-        if not options.quick:
+    if options.check:
+        for vectors in (False, True):
+            print("vectors" if vectors else "letters")
             held_out(examples, vectors=vectors, strength=options.strength, folds=options.folds)
-        if options.check:
-            continue
-        models[name] = fit(matrix(pairs, vectors=vectors), kinds, weights, options.strength)
-    if models:
-        save(models)
+        return
+    letters = fit_on(examples, vectors=False, strength=options.strength)
+    chances = letters.chances(rows_of([one[1:3] for one in examples], vectors=False))
+    close = [
+        one
+        for one, chance in zip(examples, chances, strict=True)
+        if one[3] != "other" or chance[-1] < CERTAINLY_NOTHING
+    ]
+    print(f"{len(close):,} of them are seen by the model with vectors")
+    models = {
+        "letters": letters,
+        "vectors": fit_on(close, vectors=True, strength=options.strength),
+    }
+    save(models, options.out)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ from agentmem.search.gate import (
 from agentmem.search.retriever import Request
 from agentmem.text.language import UNSPACED, detect_language
 
+NEAR = 8
+"""Of so many people who speak its language a question is asked; those nearest to it are kept."""
+
 
 @dataclass
 class Example:
@@ -222,8 +225,8 @@ def _gather(
     groups: list[str] = []
     for folder in conversations:
         mine = add_conversations(memory, folder)
-        asked = [q for q in read_lines(folder / "queries.jsonl") if q.get("category") != 5]
-        for number, query in enumerate(asked):
+        queries = [q for q in read_lines(folder / "queries.jsonl") if q.get("category") != 5]
+        for number, query in enumerate(queries):
             if number % 3 == 0:
                 yield from _some([asker.ask(query["text"], query["group"], source=folder.name,
                                             kind="conversation", own=True)])  # fmt: skip
@@ -237,18 +240,19 @@ def _gather(
         for line in read_lines(path):
             own = line["about"] == "own"
             same = [u for u, language in users.items() if language in (line["lang"], "all")]
-            chosen = draw.sample(same, min(3, len(same)))
+            chosen = draw.sample(same, min(NEAR, len(same)))
+            about = {"source": path.stem, "kind": line["about"], "own": own}
+            asked = list(_some(asker.ask(line["q"], user, **about) for user in chosen))
+            # Whose memories lie nearest is where a question about the world is mistaken.
+            asked.sort(key=lambda one: -float(one.memory[0]))
+            yield from (*asked[:2], *draw.sample(asked[2:], min(2, len(asked[2:]))))
             if not own:
-                chosen = [*chosen, *draw.sample(places, 2)]
-            for user in chosen:
-                yield from _some([asker.ask(line["q"], user, source=path.stem,
-                                            kind=line["about"], own=own)])  # fmt: skip
+                yield from _some([asker.ask(line["q"], draw.choice(places), **about)])
     for path in prompts:
         for line in read_lines(path):
-            for user in draw.sample(places, 2):
-                yield from _some([asker.ask(line["text"][:4000], user,
-                                            source=f"prompts-{path.parent.name}",
-                                            kind="prompt", own=False)])  # fmt: skip
+            yield from _some([asker.ask(line["text"][:4000], draw.choice(places),
+                                        source=f"prompts-{path.parent.name}",
+                                        kind="prompt", own=False)])  # fmt: skip
 
 
 def _some(found: Iterable[Example | None]) -> Iterator[Example]:

@@ -356,7 +356,14 @@ def measure_both(
         start = time.perf_counter()
         postings = load_postings(folder / "words", words[1])
         near = load_vectors(
-            folder / "vectors", vectors[1], embedder=vectors[0].embedder, table=postings.table
+            folder / "vectors",
+            vectors[1],
+            embedder=vectors[0].embedder,
+            table=postings.table,
+            fetch=lambda rows: (
+                rows[rows <= len(work.vectors)],
+                work.vectors[rows[rows <= len(work.vectors)] - 1],
+            ),
         )
         ask(postings, near, 0, EVERYTHING)
         opened.append(1e3 * (time.perf_counter() - start))

@@ -65,6 +65,8 @@ def main() -> None:
                 )
                 for name, path in views.items():
                     page.goto(served.url + path)
+                    if name == "care":  # its health comes after the page
+                        page.wait_for_selector("#health table")
                     page.screenshot(path=folder / f"page-{name}-{scheme}.png")
     print(f"{2 * len(views)} pictures in {folder}")
 

@@ -87,12 +87,12 @@ def replay(
     wanted = 0
     warm_up = len(steps) // 10
     before: list[str] = []
-    for number, (at, signals, cited) in enumerate(
+    for number, (_, signals, cited) in enumerate(
         track(steps, description="replaying", disable=quiet)
     ):
         now = [*signals, *(Signal(kind="cited", value=memory_id) for memory_id in before)]
         features = features_of(now, related=related)
-        guesses = {p.id for p in predictor.predict(features, now=at)}
+        guesses = {p.id for p in predictor.predict(features)}
         if number >= warm_up:
             wanted += len(cited)
             found["known"] += sum(memory_id in last for memory_id in cited)
@@ -101,7 +101,7 @@ def replay(
             found["most often"] += len({m for m, _ in often.most_common(TEN)} & set(cited))
             newest = sorted(last, key=lambda memory_id: -last[memory_id])[:TEN]
             found["last"] += len(set(newest) & set(cited))
-        predictor.observe(features, cited, now=at)
+        predictor.observe(features, cited)
         counted.observe(signals, cited)
         often.update(cited)
         last |= dict.fromkeys(cited, number)

@@ -1,23 +1,28 @@
 """Speed and size of a memory with N chunks, through the public API, beside other systems.
 
-    python benchmarks/scale.py --n 100000 [--text FILE] [--embedder wordllama]
-        [--peers fts5,chroma,lancedb,mem0] [--json]
+    python benchmarks/scale.py --n 100000 [--text FILE] [--embedder wordllama] [--embedded 2000]
+        [--peers fts5,chroma,lancedb,mem0] [--no-rebuild] [--json]
     python benchmarks/scale.py --store postgres --n 100000 [--shared 100000]   # scale_postgres.py
 
 Texts are runs of words from real text (the documentation of this package and of Python, or FILE),
-every third word drawn from anywhere in it; questions likewise. Vectors are the default embedder's
-(or the one named), made beforehand: what is measured is the memory. One user owns 1,000 chunks
-that came scattered among all others. Peers are installed into environments of their own under
-`.bench/`, load the same work, and are asked in turn with this process, one question or one add
-each; one that cannot be installed or fails is reported and the others go on. Times are of single
-calls on this machine: p50, `_p95`, and `_cpu`, the p50 of the process's CPU time, which a busy
-machine changes less. Single adds are timed beside bare ones, which are described at `bare_adds`.
+every third word drawn from anywhere in it; questions likewise. Vectors are made beforehand: what is
+measured is the memory. The questions and the first `--embedded` texts are embedded with the default
+embedder (or the one named) and kept under `.bench/`; every further vector is mixed of two of those
+so that mean and covariance stay theirs (`mixed`). So the words and the vector of such a chunk have
+nothing to do with each other, and the two legs of a search agree on fewer rows than they would. One
+user owns 1,000 chunks that came scattered among all others. Peers are installed into environments
+of their own under `.bench/`, load the same work, and are asked in turn with this process, one
+question or one add each; one that cannot be installed or fails is reported and the others go on.
+Times are of single calls on this machine: p50, `_p95`, and `_cpu`, the p50 of the process's CPU
+time, which a busy machine changes less. Single adds are timed beside bare ones, which are described
+at `bare_adds`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import os
 import pydoc_data.topics
@@ -92,21 +97,50 @@ class Given:
 class Work:
     """Texts, questions and vectors, the same for everybody in this run."""
 
-    def __init__(self, n: int, words: NDArray[Any], *, embedder: str, seed: int = 7) -> None:
+    def __init__(
+        self, n: int, words: NDArray[Any], *, embedder: str, embedded: int, seed: int = 7
+    ) -> None:
         random = np.random.default_rng(seed)
-        self.texts = [make_text(random, words, int(random.integers(12, 41))) for _ in range(n)]
         self.queries = [make_text(random, words, 8) for _ in range(QUERIES)]
-        model = load_embedder(embedder)
-        assert model is not None
-        self.vectors = np.empty((n, model.id.dimensions), dtype=np.float32)
-        for start in range(0, n, BATCH):
-            part = slice(start, start + BATCH)
-            self.vectors[part] = model.embed_documents(self.texts[part])
-        self.query_vectors = np.stack([model.embed_query(query) for query in self.queries])
+        self.texts = [make_text(random, words, int(random.integers(12, 41))) for _ in range(n)]
+        real = min(n, embedded)
+        made = embed([*self.queries, *self.texts[:real]], embedder)
+        self.query_vectors = made[:QUERIES]
+        self.vectors = mixed(random, made[QUERIES:], n)
 
     @property
     def text_bytes(self) -> int:
         return sum(len(text.encode()) for text in self.texts)
+
+
+def embed(texts: Sequence[str], embedder: str) -> NDArray[np.float32]:
+    """The vectors of `texts`, made once: the same texts are found under `.bench/` again."""
+    model = load_embedder(embedder)
+    assert model is not None
+    digest = hashlib.blake2b(f"{model.id}\n".encode(), digest_size=8)
+    for text in texts:
+        digest.update(f"{text}\n".encode())
+    kept = ROOT / ".bench" / f"vectors-{digest.hexdigest()}.npy"
+    if not kept.exists():
+        parts = [model.embed_documents(texts[at : at + 100]) for at in range(0, len(texts), 100)]
+        kept.parent.mkdir(exist_ok=True)
+        np.save(kept, np.concatenate(parts))
+    vectors: NDArray[np.float32] = np.load(kept)
+    return vectors
+
+
+def mixed(random: np.random.Generator, real: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """`n` unit vectors: the real ones first, then 0.8 of one and 0.6 of another around the mean."""
+    vectors = np.empty((n, real.shape[1]), dtype=np.float32)
+    vectors[: len(real)] = real
+    mean = real.mean(axis=0)
+    spread = real - mean
+    for start in range(len(real), n, BATCH):
+        part = vectors[start : start + BATCH]
+        one, other = random.integers(0, len(real), (2, len(part)))
+        part[:] = mean + np.float32(0.8) * spread[one] + np.float32(0.6) * spread[other]
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    return vectors
 
 
 def real_words(path: Path | None) -> NDArray[Any]:
@@ -234,7 +268,9 @@ def recall(memory: agentmem.MemoryManager, work: Work, n: int, *, k: int) -> flo
     index = memory.index.vectors(embedder)
     found = 0
     for query in work.query_vectors[:EXACT]:
-        exact = work.vectors[:n] @ query
+        exact = np.concatenate(
+            [work.vectors[at : min(n, at + 65_536)] @ query for at in range(0, n, 65_536)]
+        )
         rows, _ = index.search(query, k)
         # What is as near as the last of them is as good: texts can be alike.
         least = np.partition(exact, n - k)[n - k] - 1e-4
@@ -335,30 +371,34 @@ start = time.perf_counter()
 memory = open_memory(Path({path!r}), vectors)
 found = memory.search({query!r}, top_k=10, threshold=0.0, user_id="everyone")
 spent = time.perf_counter() - start
-for _ in range(20):
-    memory.search({query!r} + str(_), top_k=10, threshold=0.0, user_id="everyone")
+later = []
+for query in {queries_text!r}:
+    again = time.perf_counter()
+    memory.search(query, top_k=10, threshold=0.0, user_id="everyone")
+    later.append(time.perf_counter() - again)
 resident, own = held("Rss") - before[0], held("Anonymous") - before[1]
-print(json.dumps([1000 * spent, resident, own, len(found)]))
+print(json.dumps([1000 * spent, 1000 * sorted(later)[len(later) // 2], resident, own, len(found)]))
 memory.close()
 """
 
 
-def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, int, int]:
-    """Milliseconds from opening to the first answer in a new process, the memory it then holds,
-    and how much of that no other process can share."""
+def cold_open(path: Path, folder: Path, work: Work) -> tuple[float, float, int, int]:
+    """Milliseconds from opening to the first answer in a new process and of the next ones (p50),
+    the memory it then holds, and how much of that no other process can share."""
     np.save(folder / "cold.npy", work.query_vectors)
     script = COLD.format(
         benchmarks=str(ROOT / "benchmarks"),
         queries=str(folder / "cold.npy"),
         path=str(path),
         query=work.queries[0],
+        queries_text=work.queries[1:21],
     )
     output = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
-    spent, resident, own, found = json.loads(output)
+    spent, later, resident, own, found = json.loads(output)
     assert found, "the first search found nothing"
-    return round(spent, 1), int(resident), int(own)
+    return round(spent, 1), round(later, 3), int(resident), int(own)
 
 
 def put_timed(result: dict[str, Any], name: str, spent: Timed) -> None:
@@ -366,7 +406,13 @@ def put_timed(result: dict[str, Any], name: str, spent: Timed) -> None:
 
 
 def measure(
-    work: Work, n: int, folder: Path, peers: Mapping[str, PeerProcess], note: Note
+    work: Work,
+    n: int,
+    folder: Path,
+    peers: Mapping[str, PeerProcess],
+    note: Note,
+    *,
+    rebuild: bool = True,
 ) -> dict[str, Any]:
     """Our figures; those of the peers, which have loaded their work, are put into them."""
     path = folder / "memory.db"
@@ -428,18 +474,22 @@ def measure(
     result["add_over_1000"] = round(result[ours] / result["add_ms_at_1000"], 2)
     note("saving and opening again")
     memory.upkeep.sync()
-    memory.close()
-    rows = n + 2 * ADDS + 10
+    for call in add_calls(memory, work, name="last"):  # so that there is something to finish
+        call()
+    result["close_ms"] = round(timed(memory.close)()[0], 1)
+    rows = n + 3 * ADDS + 15
     taken = sum(file.stat().st_size for file in folder.glob("memory.db*"))
     result["bytes_per_chunk"] = round(taken / rows)
     result["bytes_over_text"] = round(taken / work.text_bytes, 2)
-    result["cold_open_ms_saved"], resident, private = cold_open(path, folder, work)
+    opened, later, resident, private = cold_open(path, folder, work)
+    result |= {"cold_open_ms_saved": opened, "query_ms_after_open": later}
     result["resident_bytes_per_chunk"] = round(resident / rows)
     result["unshared_bytes_per_chunk"] = round(private / rows)
-    for pattern in ("memory.db.words*", "memory.db.vectors*"):
-        for saved in folder.glob(pattern):
-            saved.unlink()
-    result["cold_open_ms_rebuilt"], _, _ = cold_open(path, folder, work)
+    if rebuild:
+        for pattern in ("memory.db.words*", "memory.db.vectors*"):
+            for saved in folder.glob(pattern):
+                saved.unlink()
+        result["cold_open_ms_rebuilt"], *_ = cold_open(path, folder, work)
     path.unlink()
     return result
 
@@ -571,6 +621,10 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=20_000, help="how many chunks (at least 2,000)")
     parser.add_argument("--text", type=Path, help="draw words from this file")
     parser.add_argument("--embedder", default="minilm", help="minilm or wordllama")
+    parser.add_argument("--embedded", type=int, default=2_000, help="vectors made of their texts")
+    parser.add_argument(
+        "--no-rebuild", action="store_true", help="do not open without index files (long for many)"
+    )
     parser.add_argument("--peers", default="", help=f"comma-separated: {','.join(PEERS)}")
     parser.add_argument("--json", action="store_true")
     arguments, rest = parser.parse_known_args()
@@ -594,7 +648,12 @@ def main() -> None:
         folder = Path(scratch)
         note("making texts and vectors")
         words = real_words(arguments.text)
-        work = Work(arguments.n + PEER_ADDS, words, embedder=arguments.embedder)
+        work = Work(
+            arguments.n + PEER_ADDS,
+            words,
+            embedder=arguments.embedder,
+            embedded=arguments.embedded,
+        )
         try:
             if names:
                 write_work(work, folder)
@@ -603,7 +662,8 @@ def main() -> None:
                     peers[name] = start_peer(name, folder, note)
                 except PeerFailed as error:
                     failed.append({"peer": name, "error": str(error)})
-            ours = measure(work, arguments.n, folder, peers, note)
+            rebuild = not arguments.no_rebuild
+            ours = measure(work, arguments.n, folder, peers, note, rebuild=rebuild)
         finally:
             for peer in peers.values():
                 peer.close()

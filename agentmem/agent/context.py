@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -18,7 +18,7 @@ from agentmem.base.errors import BudgetError, FixedContentTooLarge
 from agentmem.base.filters import Selection
 from agentmem.base.guards import CallGuard, Lanes, TtlCache
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import Hit, Memory, Scope
+from agentmem.base.types import Hit, Memory, Message, Scope
 from agentmem.prompt.block import Pointer
 from agentmem.prompt.budget import Budget, make_package
 from agentmem.prompt.build import (
@@ -30,7 +30,6 @@ from agentmem.prompt.build import (
     whole_room,
 )
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.fill import ContextPlan, pack_context
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import (
     Snapshot,
@@ -40,6 +39,7 @@ from agentmem.prompt.snapshot import (
     packages_of,
     parts_of_request,
 )
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.search.gate import Sort, is_echo, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES
@@ -49,89 +49,13 @@ if TYPE_CHECKING:
     from agentmem.agent.runtime import Runtime
     from agentmem.living.predict import Signal
     from agentmem.search.parts import Calls
-    from agentmem.search.results import SearchResults
 
 
 # ----------------------------------------------------------------------------
-# A built context, and what can be said of it once somebody asks.
+# How the steps of a turn are run; what they built, and what can be said of it once somebody asks.
 
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """A built context. `messages` is what to send."""
-
-    messages: list[dict[str, Any]]
-    text: str | None = None
-    """The block as it is sent; None where there is none."""
-    shows_knowledge: bool = False
-    hits: tuple[Hit, ...] = ()
-    query: str = ""
-    snapshot_id: str = ""
-    message_id: str = ""
-    accounts: Accounts | None = None
-    """What nobody waits for; the background asks for it soon enough."""
-    resent: Budget | None = None
-    """What was sent in the end, where that is not what the plan says."""
-
-    @property
-    def built(self) -> BuiltBlock:
-        """The block with what became of everything offered, counted."""
-        return BuiltBlock() if self.accounts is None else self.accounts.built.value
-
-    @property
-    def plan(self) -> ContextPlan | None:
-        """The whole request, counted."""
-        return None if self.accounts is None else self.accounts.plan.value
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        return None if self.accounts is None else self.accounts.snapshot.value
-
-    @property
-    def citations(self) -> tuple[Citation, ...]:
-        """One for each source in the block, under the number it has there."""
-        return self.citations_for("")
-
-    def citations_for(self, answer: str) -> tuple[Citation, ...]:
-        """The citations, each with the sentence that this answer takes from its source."""
-        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
-
-    @property
-    def degradations(self) -> list[str]:
-        """What did not work, in words; the plan is made for it, which may be one of them."""
-        if self.accounts is None:
-            return []
-        _ = self.plan
-        return list(self.accounts.steps.degradations)
-
-    def tell_degradations(self, tell: Callable[[str], None]) -> None:
-        """Tell what did not work so far, and what comes of it later, when it comes."""
-        if self.accounts is not None:
-            self.accounts.steps.tell_to(tell)
-
-    @property
-    def budget(self) -> Budget | None:
-        if self.resent is not None:
-            return self.resent
-        return None if self.plan is None else self.plan.budget
-
-    @property
-    def estimated_tokens(self) -> int:
-        """What the request costs, as we count."""
-        return 0 if self.budget is None else self.budget.used_tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accounts:
-    """The counted block, the plan and the snapshot of a context, and what went wrong in it."""
-
-    steps: Steps
-    built: Lazy[BuiltBlock]
-    plan: Lazy[ContextPlan | None]
-    snapshot: Lazy[Snapshot | None]
 
 
 class Steps:
@@ -164,17 +88,83 @@ class Steps:
         for problem in known:
             tell(problem)
 
-    def run(self, name: str, step: Callable[[], T], otherwise: T) -> T:
-        """What `step` gives, or `otherwise` when it fails; the failure is noted."""
+    def run(
+        self,
+        name: str,
+        step: Callable[[], T],
+        otherwise: T,
+        *,
+        raises: type[Exception] | tuple[()] = (),
+    ) -> T:
+        """What `step` gives, or `otherwise` when it fails, which is noted; `raises` go through."""
         began = time.perf_counter()
         try:
             return step()
+        except raises:
+            raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self.note(f"{name} failed: {type(error).__name__}: {error}")
             return otherwise
         finally:
             spent = 1000 * (time.perf_counter() - began)
             self.timings_ms[name] = round(self.timings_ms.get(name, 0.0) + spent, 3)
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """A built context. `messages` is what to send."""
+
+    messages: list[dict[str, Any]]
+    text: str | None = None
+    """The block as it is sent; None where there is none."""
+    shows_knowledge: bool = False
+    hits: tuple[Hit, ...] = ()
+    query: str = ""
+    snapshot_id: str = ""
+    message_id: str = ""
+    steps: Steps = field(default_factory=Steps)
+    counted: Lazy[BuiltBlock] = field(default_factory=lambda: Lazy(BuiltBlock))
+    planned: Lazy[ContextPlan | None] = field(default_factory=lambda: Lazy(lambda: None))
+    traced: Lazy[Snapshot | None] = field(default_factory=lambda: Lazy(lambda: None))
+    """What nobody waits for; the background asks for it soon enough."""
+    resent: Budget | None = None
+    """What was sent in the end, where that is not what the plan says."""
+
+    @property
+    def built(self) -> BuiltBlock:
+        """The block with what became of everything offered, counted."""
+        return self.counted.value
+
+    @property
+    def plan(self) -> ContextPlan | None:
+        """The whole request, counted."""
+        return self.planned.value
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.traced.value
+
+    def citations_for(self, answer: str) -> tuple[Citation, ...]:
+        """One for each source in the block, under the number it has there, each with the
+        sentence that this answer takes from it."""
+        return citations_of(self.built, self.hits, asked=self.query, answer=answer)
+
+    @property
+    def degradations(self) -> list[str]:
+        """What did not work, in words; the plan is made for it, which may be one of them."""
+        _ = self.plan
+        return list(self.steps.degradations)
+
+    @property
+    def budget(self) -> Budget | None:
+        if self.resent is not None:
+            return self.resent
+        return None if self.plan is None else self.plan.budget
+
+    @property
+    def estimated_tokens(self) -> int:
+        """What the request costs, as we count."""
+        return 0 if self.budget is None else self.budget.used_tokens
 
 
 # ----------------------------------------------------------------------------
@@ -284,24 +274,22 @@ class Recaller:
 
     def _ask(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> Recalled:
         """What one query finds, with the scores of a search."""
-        found = self._find(query, scope, config, wanted)
+        found = self._memory.search(
+            query,
+            top_k=wanted,
+            threshold=0.0,
+            mode=config.recall.search_mode,
+            by_question=False,
+            user_id=scope.user_id,
+            project_id=scope.project_id,
+            agent_id=scope.agent_id,
+            run_id=scope.run_id,
+        )
         return Recalled(
             hits=tuple(found),
             own_world=found.own_world,
             how="searched",
             degradations=tuple(found.degradations),
-        )
-
-    def _find(self, query: str, scope: Scope, config: LoopConfig, wanted: int) -> SearchResults:
-        return self._memory.search(
-            query,
-            top_k=wanted,
-            threshold=0.0,
-            mode=config.recall.search_mode,
-            user_id=scope.user_id,
-            project_id=scope.project_id,
-            agent_id=scope.agent_id,
-            run_id=scope.run_id,
         )
 
     def _recent(self, scope: Scope, config: LoopConfig, problem: str) -> Recalled:
@@ -354,27 +342,20 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What the model takes, as it is known when the context is built; later lessons are the
-    next one's. `sure` says that the caller, a table or a refusal names its size; that of a
-    named model where nobody does is `open`: it takes what it is sent until it refuses."""
-
-    tokens: int
-    reserve_tokens: int
-    sure: bool
-    open: bool = False
-
-    @property
-    def limit_tokens(self) -> int:
-        return self.tokens - self.reserve_tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What a request is measured with, and what had to be assumed about its model."""
+    """What a request is measured with, and what the model takes, as it is known when the context
+    is built; later lessons are the next one's.
+
+    `sure` says that the caller, a table or a refusal names the window's size; that of a named
+    model where nobody does is `open`: it takes what it is sent until it refuses. `notes` tell
+    what had to be assumed.
+    """
 
     tokenizer: Tokenizer
-    window: Window
+    window_tokens: int
+    reserve_tokens: int
+    sure: bool
+    open: bool
     notes: tuple[str, ...]
 
 
@@ -410,16 +391,18 @@ class Filled:
 
 
 def measure(runtime: Runtime, ask: Ask) -> Scale:
-    tokenizer, notes = runtime.tokenizer(ask.model, ask.config.budget.context_window)
+    window = ask.config.budget.context_window
+    tokenizer, notes = runtime.tokenizer(ask.model, window)
     reserve = tokenizer.reserve.total
     named = ask.model not in ("", EXTRACTIVE)
-    window = Window(
-        tokens=tokenizer.available_tokens + reserve,
+    return Scale(
+        tokenizer=tokenizer,
+        window_tokens=tokenizer.available_tokens + reserve,
         reserve_tokens=reserve,
-        sure=tokenizer.window_known and (named or ask.config.budget.context_window is not None),
+        sure=tokenizer.window_known and (named or window is not None),
         open=named and not tokenizer.window_known,
+        notes=notes,
     )
-    return Scale(tokenizer=tokenizer, window=window, notes=notes)
 
 
 def window_not_known(tokenizer: Tokenizer) -> str:
@@ -433,50 +416,48 @@ def window_not_known(tokenizer: Tokenizer) -> str:
 def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
-
-    tokenizer, window = scale.tokenizer, scale.window
+    tokenizer = scale.tokenizer
 
     def measure() -> Room:
         tool_tokens = _tool_tokens(ask, tokenizer)
         tokens = tokenizer.messages_at_most(ask.messages)
-        room = _room_beside(ask, window, tokens, tool_tokens)
+        room = _room_beside(ask, scale, tokens, tool_tokens)
         longest = sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
         counted, more = 0, COUNTED_FIRST
         while not room.full and counted < len(tokens):
             for at in longest[counted : counted + more]:
                 tokens[at] = tokenizer.count_message(ask.messages[at])
             counted, more = counted + more, 2 * more
-            room = _room_beside(ask, window, tokens, tool_tokens)
+            room = _room_beside(ask, scale, tokens, tool_tokens)
         return room
 
     return steps.run("budget", measure, Room())
 
 
-def _room_beside(ask: Ask, window: Window, counted: Sequence[int], tool_tokens: int) -> Room:
+def _room_beside(ask: Ask, scale: Scale, counted: Sequence[int], tool_tokens: int) -> Room:
     """The room beside messages that cost so many tokens each."""
-    asked = ask.messages.asked
+    asked, budget = ask.messages.asked, ask.config.budget
+    budgets = {
+        "preference_budget": budget.preferences,
+        "knowledge_budget": budget.knowledge,
+        "working_budget": budget.working,
+    }
+    if scale.open:
+        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
+        return whole_room(**budgets)
     query = 0 if asked is None else counted[asked]
     system = sum(
         tokens
         for message, tokens in zip(ask.messages, counted, strict=True)
         if message.get("role") in SYSTEM_ROLES
     )
-    if window.open:
-        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
-        return whole_room(
-            preference_budget=ask.config.budget.preferences,
-            knowledge_budget=ask.config.budget.knowledge,
-            working_budget=ask.config.budget.working,
-        )
     return room_for(
-        window_tokens=window.tokens,
-        reserve_tokens=window.reserve_tokens,
+        window_tokens=scale.window_tokens,
+        reserve_tokens=scale.reserve_tokens,
         system_tokens=system + tool_tokens,
         query_tokens=query,
         other_tokens=0 if ask.trim else sum(counted) - system - query,
-        preference_budget=ask.config.budget.preferences,
-        knowledge_budget=ask.config.budget.knowledge,
-        working_budget=ask.config.budget.working,
+        **budgets,
     )
 
 
@@ -496,66 +477,57 @@ def pack_request(
     now: datetime,
 ) -> ContextPlan | None:
     """The whole request, counted, and trimmed if it may be; of `offered` memories."""
-    tokenizer, window = scale.tokenizer, scale.window
     if ask.messages.asked is None:
         return None
-    tools = _tool_tokens(ask, tokenizer)
+    tokenizer, window, reserve = scale.tokenizer, scale.window_tokens, scale.reserve_tokens
     packages = packages_of(built)
-    if tools:
-        packages.append(make_package("tool-schema", "", id="tool-schema", tokens=tools))
+    if tools := _tool_tokens(ask, tokenizer):
+        packages.append(make_package("tool-schema", id="tool-schema", tokens=tools))
 
-    def pack(window_tokens: int = window.tokens) -> ContextPlan:
+    def count(message: Message) -> int:
         # What cannot be read was said when the messages were counted for the budget.
+        return tokenizer.count_message(message, warn=False)
+
+    def packed(window_tokens: int) -> ContextPlan:
         plan = pack_context(
             ask.messages,
             window_tokens=window_tokens,
-            reserve_tokens=window.reserve_tokens,
-            count_message=lambda message: tokenizer.count_message(message, warn=False),
+            reserve_tokens=reserve,
+            count_message=count,
             packages=packages,
             memories_asked=offered,
             now=now,
             as_they_are=not ask.trim,
         )
-        if window_tokens == window.tokens:
+        if window_tokens == window:
             return plan
         return replace(  # packed into more than there is, and told so
             plan,
-            budget=replace(plan.budget, window_tokens=window.tokens),
-            report=replace(plan.report, limit_tokens=window.limit_tokens),
+            budget=replace(plan.budget, window_tokens=window),
+            report=replace(plan.report, limit_tokens=window - reserve),
         )
 
-    def trimmed() -> ContextPlan:
-        if window.open:
-            return whole()
+    def pack() -> ContextPlan:
+        if scale.open:  # everything, however large it is; said where it is more than was assumed
+            needed = sum(map(count, ask.messages)) + sum(one.tokens for one in packages) + reserve
+            if needed > window:
+                problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
+                steps.note(problem, known=True)
+            return packed(max(window, needed))
         try:
-            return pack()
+            plan = packed(window)
         except FixedContentTooLarge as error:
-            if window.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
+            if scale.sure and tokenizer.corrected(error.needed_tokens) > tokenizer.limits.window:
                 raise
             steps.note(f"what must be sent leaves too little room: {error}")
-            return pack(error.needed_tokens + window.reserve_tokens)
-
-    def whole() -> ContextPlan:
-        """Everything, however large it is; said where it is more than was assumed."""
-        counted = sum(tokenizer.count_message(one, warn=False) for one in ask.messages)
-        needed = counted + sum(package.tokens for package in packages) + window.reserve_tokens
-        if needed > window.tokens:
-            problem = f"{needed:,} tokens are sent though {window_not_known(tokenizer)}"
-            steps.note(problem, known=True)
-        return pack(max(window.tokens, needed))
-
-    def as_it_is() -> ContextPlan:
-        if window.open:
-            return whole()
-        plan = pack()
-        error = _too_large(plan)
-        if error is not None:
-            steps.note(f"the messages alone do not fit the window: {error}")
+            return packed(error.needed_tokens + reserve)
+        too_large = None if ask.trim else _too_large(plan)
+        if too_large is not None:
+            steps.note(f"the messages alone do not fit the window: {too_large}")
         return plan
 
-    if ask.trim:
-        return _timed(steps, "pack", trimmed)
-    return _timed(steps, "plan", as_it_is)  # which nothing that is sent waits for
+    # Nothing that is sent waits for a plan that trims nothing.
+    return steps.run("pack" if ask.trim else "plan", pack, None, raises=BudgetError)
 
 
 def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
@@ -567,23 +539,6 @@ def _too_large(plan: ContextPlan) -> FixedContentTooLarge | None:
     largest = sorted(fixed, key=lambda package: -package.tokens)
     items = tuple(f"{package.id} {package.tokens:,}" for package in largest)
     return FixedContentTooLarge(needed_tokens=needed, limit_tokens=limit, items=items)
-
-
-def _timed(steps: Steps, name: str, pack: Callable[[], ContextPlan]) -> ContextPlan | None:
-    """`pack`, timed; only its own refusal of what cannot fit comes through."""
-    refused: list[BudgetError] = []
-
-    def guarded() -> ContextPlan | None:
-        try:
-            return pack()
-        except BudgetError as error:
-            refused.append(error)
-            return None
-
-    plan = steps.run(name, guarded, None)
-    if refused:
-        raise refused[0]
-    return plan
 
 
 def trace_of(

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ from agentmem.prompt.cite import Citation, listed_sources, resolve_citations, to
 from agentmem.prompt.messages import Conversation, last_question
 from agentmem.prompt.trim import TrimPlan, trim
 from agentmem.search.intake import read_scope
+from agentmem.search.parts import memory_of
 from agentmem.text.clean import clean_line
 from agentmem.text.messages import ModelAnswer, read_usage, text_of
 
@@ -59,9 +61,6 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------
 # What a loop takes and gives: pages, statuses and the result.
 
-
-if TYPE_CHECKING:
-    pass
 
 Step = Literal[
     "ready", "preferences", "context", "model", "tool", "limit", "answer", "indexing", "stopped"
@@ -142,42 +141,32 @@ STOPPED = "stopped by its signal"
 NOT_ENDED = "Stopped by the user before it gave a result."
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class LoopRun:
     """The state of one run."""
 
-    def __init__(
-        self,
-        *,
-        memory: Host | None,
-        model: Model,
-        config: LoopConfig,
-        on_status: Callable[[Status], Awaitable[None] | None] | None,
-        on_chunk: Callable[[str], Awaitable[None] | None] | None,
-        signal: Any,
-        signals: tuple[Signal, ...] = (),
-    ) -> None:
-        self.memory = memory
-        self.signals = signals
-        self.model = model
-        self.config = config
-        self.on_status = on_status
-        self.on_chunk = on_chunk
-        self.signal = signal
-        self.steps: list[dict[str, Any]] = []
-        self.outcomes: list[ToolOutcome] = []
-        self.usage: dict[str, int] = {}
-        self.first_prompt_tokens: int | None = None
-        self.iterations = 0
-        self.heard: list[str] = []
-        self.sent: list[Any] = []
-        self.degradations: list[str] = []
-        self.tools: list[Tool] = []
-        self.own_tools: list[Tool] = []
-        self.sources: list[Citation] = []
-        """What has a number in this turn: the reference's sources, then those of the web tool."""
-        self.working: WorkingMemory | None = None
-        self.limit_tokens: int | None = None
-        self.resent: Budget | None = None
+    memory: Host | None
+    model: Model
+    config: LoopConfig
+    on_status: Callable[[Status], Awaitable[None] | None] | None
+    on_chunk: Callable[[str], Awaitable[None] | None] | None
+    signal: Any
+    signals: tuple[Signal, ...] = ()
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: list[ToolOutcome] = field(default_factory=list)
+    usage: Counter[str] = field(default_factory=Counter)
+    first_prompt_tokens: int | None = None
+    iterations: int = 0
+    heard: list[str] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)
+    degradations: list[str] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    own_tools: list[Tool] = field(default_factory=list)
+    sources: list[Citation] = field(default_factory=list)
+    """What has a number in this turn: the reference's sources, then those of the web tool."""
+    working: WorkingMemory | None = None
+    limit_tokens: int | None = None
+    resent: Budget | None = None
 
     async def run(
         self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
@@ -413,9 +402,7 @@ class LoopRun:
         counts = read_usage(reply.usage)
         if self.first_prompt_tokens is None:
             self.first_prompt_tokens = counts.get("prompt")
-        for name, tokens in counts.items():
-            key = f"{name}_tokens"
-            self.usage[key] = self.usage.get(key, 0) + tokens
+        self.usage.update({f"{name}_tokens": tokens for name, tokens in counts.items()})
         return reply
 
     async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> ModelAnswer:
@@ -671,7 +658,7 @@ async def run_agent_loop(
     never fails the loop: see `degradations`. What the model raises is raised.
     """
     _check(config=config, signal=signal, on_status=on_status, on_chunk=on_chunk)
-    manager = _manager(memory)
+    manager = memory_of(memory, or_none=True)
     embed = None if manager is None else manager.embedding.sentence_vectors
     usual = LoopConfig() if manager is None else manager.settings.loop
     loop = LoopRun(
@@ -703,16 +690,6 @@ def run_agent_loop_sync(
         "call", "run_agent_loop_sync", "is made where an event loop runs already",
         remedy="Write `await run_agent_loop(…)`.",
     )  # fmt: skip
-
-
-def _manager(memory: Any) -> Any:
-    """The memory itself, also behind its async facade."""
-    found = getattr(memory, "manager", memory)
-    if found is not None and not hasattr(found, "runtime"):
-        raise InvalidInput(
-            "memory", memory, "is no memory", remedy="Pass what agentmem.open() gives, or None."
-        )
-    return found
 
 
 def _own_tools(tools: Any) -> list[Tool]:

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import warnings
-from collections import ChainMap
+from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,13 +83,10 @@ class Runtime:
         self._profiles: TtlCache[tuple[Memory, ...]] = TtlCache(memory.clock)
         self._without_results: TtlCache[bool] = TtlCache(memory.clock)
         self._tokenizers: dict[tuple[str, int | None], tuple[Tokenizer, tuple[str, ...]]] = {}
-        self._shown: TtlCache[Lazy[dict[bytes, None]]] = TtlCache(
-            memory.clock, capacity=SHOWN_BLOCKS, ttl_seconds=86_400
-        )
+        self._shown: deque[tuple[Scope, Lazy[dict[bytes, None]]]] = deque(maxlen=SHOWN_BLOCKS)
         self._tidied: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=3_600)
         self._warned: TtlCache[bool] = TtlCache(memory.clock, ttl_seconds=60)
         self._warned_of_nameless = False
-        self._shown_keys: list[tuple[Scope, str]] = []
         self._lock = threading.Lock()
         self._saved: dict[str, Correction] = {}
         self._unsaved: list[Lesson] = []
@@ -134,7 +131,7 @@ class Runtime:
 
         said = self.memory.settings
         kept = Retention(days=said.keep_contexts_days, bytes=said.keep_contexts_bytes)
-        return Trace(self.memory, retention=kept)
+        return Trace(self.memory, worker=self.worker, retention=kept)
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -265,13 +262,27 @@ class Runtime:
     ) -> tuple[Tokenizer, tuple[str, ...]]:
         """The counter for `model`, and what had to be assumed about it."""
         known = self._tokenizers.get((model, context_window))
-        if known is None:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", AgentMemWarning)
-                named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
-                made = Tokenizer(named, context_window=context_window, corrections=self.corrections)
-            known = (made, tuple(str(w.message) for w in caught))
-            self._tokenizers[model, context_window] = known
+        return known or self._make_tokenizer(model, context_window=context_window)
+
+    def estimate_tokens(self, model: str, note: str) -> None:
+        """Estimate the tokens of `model` from now on unless they are counted already."""
+        if (model, None) not in self._tokenizers:
+            made, _ = self._make_tokenizer(model, estimate=True)
+            self._tokenizers[model, None] = (made, (note,))
+
+    def _make_tokenizer(
+        self, model: str, *, context_window: int | None = None, estimate: bool = False
+    ) -> tuple[Tokenizer, tuple[str, ...]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", AgentMemWarning)
+            made = Tokenizer(
+                DEFAULT_MODEL if model in ("", EXTRACTIVE) else model,
+                context_window=context_window,
+                corrections=self.corrections,
+                estimate=estimate,
+            )
+        known = (made, tuple(str(warning.message) for warning in caught))
+        self._tokenizers[model, context_window] = known
         return known
 
     def first_assumed(self, tokenizer: Tokenizer) -> bool:
@@ -280,15 +291,6 @@ class Runtime:
             known = tokenizer.model in self._assumed
             self._assumed.add(tokenizer.model)
         return not known
-
-    def estimate_tokens(self, model: str, note: str) -> None:
-        """Estimate the tokens of `model` from now on unless they are counted already."""
-        if (model, None) not in self._tokenizers:
-            named = DEFAULT_MODEL if model in ("", EXTRACTIVE) else model
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", AgentMemWarning)
-                made = Tokenizer(named, corrections=self.corrections, estimate=True)
-            self._tokenizers[model, None] = (made, (note,))
 
     def observe(self, model: str, *, estimated: int | Lazy[int], actual: int) -> None:
         """Learn from what a provider counted, in the background, and keep it in the store."""
@@ -313,17 +315,12 @@ class Runtime:
 
     def remember_shown(self, scope: Scope, context: Context) -> None:
         """Keep the block of a context, to know its echoes in what comes back."""
-        key = (scope, context.snapshot_id)
-        with self._lock:
-            self._shown.put(key, Lazy(lambda: fingerprints_of(context)))
-            self._shown_keys = [*self._shown_keys, key][-SHOWN_BLOCKS:]
+        self._shown.append((scope, Lazy(lambda: fingerprints_of(context))))
 
     def shown_to(self, scope: Scope) -> Collection[bytes]:
         """The fingerprints of the blocks this scope was shown lately."""
-        with self._lock:
-            kept = [self._shown.get(key) for key in self._shown_keys if key[0] == scope]
         # Copied together they would cost more than whatever is looked up in them.
-        return ChainMap(*(prints.value for prints in kept if prints is not None))
+        return ChainMap(*(prints.value for whose, prints in (*self._shown,) if whose == scope))
 
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
         from agentmem.base.lazy import made
@@ -410,10 +407,8 @@ class Runtime:
         self._without_results.clear()
         if "trace" in self.__dict__:
             self.trace.forget()
-        with self._lock:
-            shown = [self._shown.get(key) for key in self._shown_keys]
-        for prints in shown:  # an answer may still repeat what was erased while it was made
-            _ = prints.value if prints is not None else None
+        for _, prints in (*self._shown,):
+            _ = prints.value  # an answer may still repeat what was erased while it was made
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Compare what is new with what it may contradict."""
@@ -459,8 +454,6 @@ class Runtime:
             self.worker.close()
         if self._unsaved:
             self._quietly(self._save_corrections)
-        if "predictions" in self.__dict__:
-            self._quietly(self.predictions.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()

@@ -9,10 +9,12 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
+from typing import Any, cast
 
 from agentmem.base.lazy import compile_late
+from agentmem.data import read_lists
 from agentmem.tokens.media import image_size, recording_seconds
 
 # ----------------------------------------------------------------------------
@@ -26,7 +28,7 @@ MOST_LINES = 2_000
 _TELLING = re.compile(r"[^\W_]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What a result is (`what`), how much of it there is, and its most telling lines.
 
@@ -37,6 +39,7 @@ class Shape:
 
     kind: str
     what: str
+    _: KW_ONLY
     counts: tuple[str, ...] = ()
     first: str = ""
     last: str = ""
@@ -63,6 +66,15 @@ def ends(lines: Sequence[str]) -> tuple[str, str]:
     first = telling(lines[:MOST_LINES])
     last = telling(lines[: -MOST_LINES - 1 : -1])
     return first, "" if last == first else last
+
+
+def shape_of_lines(
+    kind: str, what: str, lines: Sequence[str], *counts: str, note: str = ""
+) -> Shape:
+    """A shape that shows the first and the last telling line."""
+    first, last = ends(lines)
+    notes = (note,) if note else ()
+    return Shape(kind, what, counts=counts, first=first, last=last, notes=notes)
 
 
 def some(lines: Sequence[str]) -> list[str]:
@@ -134,15 +146,9 @@ def grep_shape(lines: Sequence[str]) -> Shape | None:
             continue
         found = [m for line in lines if (m := pattern.match(line[:LINE_CHARACTERS]))]
         files = dict.fromkeys(match["path"] for match in found)
-        first, last = ends(lines)
-        return Shape(
-            kind="grep",
-            what="matching lines",
-            counts=(number(len(found), "match", plural="matches"), number(len(files), "file")),
-            first=first,
-            last=last,
-            notes=("files: " + ", ".join(list(files)[:8]) + (", …" if len(files) > 8 else ""),),
-        )
+        named = "files: " + ", ".join(list(files)[:8]) + (", …" if len(files) > 8 else "")
+        counts = number(len(found), "match", plural="matches"), number(len(files), "file")
+        return shape_of_lines("grep", "matching lines", lines, *counts, note=named)
     return None
 
 
@@ -155,14 +161,14 @@ def diff_shape(text: str, lines: Sequence[str]) -> Shape | None:
         return None
     files = list(dict.fromkeys([*_DIFF_RENAME.findall(text), *_DIFF_FILE.findall(text)]))
     files = [name for name in files if name != "/dev/null"]
-    added = sum(1 for s in lines[start:] if s.startswith("+") and not s.startswith("+++ "))
-    removed = sum(1 for s in lines[start:] if s.startswith("-") and not s.startswith("--- "))
     hunks = len(_HUNK.findall(text))
     names = ", ".join(files[:8]) + (", …" if len(files) > 8 else "")
-    changed = [s for s in lines[start:] if s[:1] in "+-" and s[:4] not in ("+++ ", "--- ")]
+    changed = [s for s in lines[start:] if s[:1] in ("+", "-") and s[:4] not in ("+++ ", "--- ")]
+    added = sum(line[0] == "+" for line in changed)
+    removed = len(changed) - added
     return Shape(
-        kind="diff",
-        what="diff",
+        "diff",
+        "diff",
         counts=(number(len(files), "file"), f"+{added:,}", f"-{removed:,}", number(hunks, "hunk")),
         first=f"files: {names}",
         last=telling(changed[::-1]),
@@ -236,8 +242,8 @@ def python_trace(text: str, lines: Sequence[str]) -> Shape | None:
 def _trace(language: str, frames: int, error: str, raised: str, others: Sequence[str]) -> Shape:
     notes = tuple(other.strip()[:LINE_CHARACTERS] for other in others if other != error)[:2]
     return Shape(
-        kind="trace",
-        what=f"{language} stack trace",
+        "trace",
+        f"{language} stack trace",
         counts=(number(frames, "frame"),),
         first=error.strip()[:LINE_CHARACTERS],
         last=raised[:LINE_CHARACTERS],
@@ -250,10 +256,8 @@ def markup_shape(text: str) -> Shape | None:
     opening = text[:4_000]
     if _XML.match(opening) and not re.search(r"<html\b", opening, re.IGNORECASE):
         tags = text.count("</") + text.count("/>")
-        first, last = ends([line for line in text[:_MARKUP_END].split("\n") if "<?xml" not in line])
-        return Shape(
-            kind="markup", what="XML", counts=(number(tags, "element"),), first=first, last=last
-        )
+        shown = [line for line in text[:_MARKUP_END].split("\n") if "<?xml" not in line]
+        return shape_of_lines("markup", "XML", shown, number(tags, "element"))
     if not _MARKUP.match(opening) and not (
         opening.lstrip().startswith("<") and len(_ELEMENT.findall(opening)) >= 3
     ):
@@ -262,8 +266,8 @@ def markup_shape(text: str) -> Shape | None:
     begin, end = visible_lines(text[:_MARKUP_END]), visible_lines(text[-_MARKUP_END:])
     named = " ".join(html.unescape(title[1]).split()) if title else ""
     return Shape(
-        kind="markup",
-        what="HTML page" if _MARKUP.match(opening) else "HTML",
+        "markup",
+        "HTML page" if _MARKUP.match(opening) else "HTML",
         counts=(
             number(len(_HEADING.findall(text)), "heading"),
             number(len(_LINK.findall(text)), "link"),
@@ -324,10 +328,10 @@ def _array(items: list[Any]) -> Shape:
     what = "JSON array" if len(kinds) != 1 else f"JSON array of {kinds.pop()}s"
     first = _compact(items[0]) if items else ""
     last = _compact(items[-1]) if len(items) > 1 else ""
+    reads = ('json_path="$[0]"', 'grep="…"')
     return Shape(
-        kind="json", what=what, counts=tuple(counts), first=first, last=last, notes=notes,
-        reads=('json_path="$[0]"', 'grep="…"'),
-    )  # fmt: skip
+        "json", what, counts=tuple(counts), first=first, last=last, notes=notes, reads=reads
+    )
 
 
 def _object(value: Mapping[str, Any]) -> Shape:
@@ -344,9 +348,8 @@ def _object(value: Mapping[str, Any]) -> Shape:
     )
     path = json.dumps(f"$.{wide}" if wide.isidentifier() and len(wide) <= 30 else "$.*")
     return Shape(
-        kind="json", what="JSON object", counts=(_named_keys(keys), *sizes[:2]),
-        first=first, last=last, notes=(f"keys: {_listed(keys)}",),
-        reads=(f"json_path={path}", 'grep="…"'),
+        "json", "JSON object", counts=(_named_keys(keys), *sizes[:2]), first=first, last=last,
+        notes=(f"keys: {_listed(keys)}",), reads=(f"json_path={path}", 'grep="…"'),
     )  # fmt: skip
 
 
@@ -361,8 +364,8 @@ def _records(text: str) -> Shape | None:
     count = sum(1 for line in lines if line.strip())
     keys = list(first) if isinstance(first, dict) else []
     return Shape(
-        kind="json", what="JSON lines", counts=(number(count, "record"),),
-        first=_compact(first), last=_compact(last), notes=(f"keys: {_listed(keys)}",),
+        "json", "JSON lines", counts=(number(count, "record"),), first=_compact(first),
+        last=_compact(last), notes=(f"keys: {_listed(keys)}",),
     )  # fmt: skip
 
 
@@ -409,9 +412,8 @@ def _unquoted(text: str) -> str:
 
 
 def _table(what: str, rows: int, columns: int, lines: Sequence[str]) -> Shape:
-    first, last = ends(lines)
-    counts = (number(max(rows, 0), "row"), number(columns, "column"))
-    return Shape(kind="table", what=what, counts=counts, first=first, last=last)
+    counts = number(max(rows, 0), "row"), number(columns, "column")
+    return shape_of_lines("table", what, lines, *counts)
 
 
 def _kind(value: Any) -> str:
@@ -467,43 +469,30 @@ _STAMPED = compile_late(
 # Colours and cursor moves of terminals, and what they set as a title or link.
 _ANSI = compile_late(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 _PATH = compile_late(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+~-]+[/\\])+[\w.@+~-]*$|\./\S+$")
-_MAGIC: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
-    (b"\xff\xd8\xff", "image/jpeg", "JPEG image"),
-    (b"GIF87a", "image/gif", "GIF image"),
-    (b"GIF89a", "image/gif", "GIF image"),
-    (b"BM", "image/bmp", "BMP image"),
-    (b"%PDF-", "application/pdf", "PDF document"),
-    (b"PK\x03\x04", "application/zip", "ZIP archive"),
-    (b"\x1f\x8b", "application/gzip", "gzip data"),
-    (b"SQLite format 3\x00", "application/vnd.sqlite3", "SQLite database"),
-    (b"\x7fELF", "application/x-elf", "ELF program"),
-    (b"fLaC", "audio/flac", "FLAC recording"),
-    (b"ID3", "audio/mpeg", "MP3 recording"),
-    (b"OggS", "application/ogg", "Ogg recording"),
-)
-_NAMED = (
-    ("image/png", "PNG image"), ("image/jpeg", "JPEG image"), ("image/gif", "GIF image"),
-    ("image/webp", "WebP image"), ("image/svg+xml", "SVG image"), ("image/", "image"),
-    ("audio/", "recording"), ("video/", "video"), ("application/pdf", "PDF document"),
-)  # fmt: skip
+
+
+@cache
+def _signatures() -> dict[str, list[tuple[str, str, str]]]:
+    """How files of a kind begin, in hexadecimal, and what media of a type are called."""
+    lists = read_lists("file_signatures.txt")
+    rows = {name: [tuple(line.split(None, 2)) for line in lines] for name, lines in lists.items()}
+    return cast("dict[str, list[tuple[str, str, str]]]", rows)
+
+
+def _name_of(media_type: str) -> str:
+    found = (name for start, _, name in _signatures()["names"] if media_type.startswith(start))
+    return next(found, "")
 
 
 def sniff(data: bytes) -> tuple[str, str]:
     """The media type and the name of a kind of file, from its first bytes."""
     opening = bytes(data[:16])
-    for magic, media_type, name in _MAGIC:
-        if opening.startswith(magic) and (magic != b"BM" or image_size(data[:64])):
+    for begins, media_type, name in _signatures()["signatures"]:
+        parts = (part.rpartition("@") for part in begins.split("+"))
+        if all(
+            opening.startswith(bytes.fromhex(digits), int(at or 0)) for at, _, digits in parts
+        ) and (name != "BMP image" or image_size(data[:64])):
             return media_type, name
-    if opening[:4] == b"RIFF":
-        if opening[8:12] == b"WEBP":
-            return "image/webp", "WebP image"
-        if opening[8:12] == b"WAVE":
-            return "audio/wav", "WAV recording"
-    if opening[4:8] == b"ftyp":
-        if opening[8:12] in (b"avif", b"heic", b"heix", b"mif1"):
-            return "image/avif" if opening[8:12] == b"avif" else "image/heic", "HEIF image"
-        return "video/mp4", "MP4 video"
     return "application/octet-stream", "binary data"
 
 
@@ -518,11 +507,8 @@ def shape_of(content: str | bytes, *, media_type: str = "") -> Shape:
     if len(content) > _MOST_CHARACTERS:  # its ends say what it is
         half = _MOST_CHARACTERS // 2
         shape = _text(content[:half] + "\n" + content[-half:])
-        return Shape(
-            kind=shape.kind, what=f"very large {shape.what}",
-            counts=(number(content.count("\n") + 1, "line"), _size(content)),
-            first=shape.first, last=shape.last, notes=shape.notes, reads=shape.reads,
-        )  # fmt: skip
+        counts = number(content.count("\n") + 1, "line"), _size(content)
+        return replace(shape, what=f"very large {shape.what}", counts=counts)
     return _text(content)
 
 
@@ -563,25 +549,20 @@ def _log(lines: Sequence[str]) -> Shape | None:
             first_error = first_error or line
         elif match["warning"]:
             warnings += 1
-    first, last = ends(lines)
     counts = [number(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n]
-    notes = (f"first error: {first_error.strip()[:LINE_CHARACTERS]}",) if first_error else ()
-    return Shape(kind="log", what="log", counts=tuple(counts), first=first, last=last, notes=notes)
+    note = f"first error: {first_error.strip()[:LINE_CHARACTERS]}" if first_error else ""
+    return shape_of_lines("log", "log", lines, *counts, note=note)
 
 
 def _paths(lines: Sequence[str]) -> Shape | None:
     sample = some(lines)
     if len(sample) < 3 or share(_PATH, sample) < 0.9:
         return None
-    first, last = ends(lines)
     count = sum(1 for line in lines if line.strip())
-    return Shape(
-        kind="paths", what="list of paths", counts=(number(count, "path"),), first=first, last=last
-    )
+    return shape_of_lines("paths", "list of paths", lines, number(count, "path"))
 
 
 def _plain(text: str, lines: Sequence[str]) -> Shape:
-    first, last = ends(lines)
     inside = python_trace(text, lines)
     notes = (f"holds a Python traceback: {inside.first}",) if inside else ()
     looked = lines if len(lines) <= 2 * MOST_LINES else (*lines[:MOST_LINES], *lines[-MOST_LINES:])
@@ -590,37 +571,32 @@ def _plain(text: str, lines: Sequence[str]) -> Shape:
         notes = (*notes, f"first error: {flagged.strip()[:LINE_CHARACTERS]}")
     if len(lines) > 4:
         notes = (*notes, telling(lines[len(lines) // 2 :][:MOST_LINES]))
-    shape = Shape(kind="text", what="text", first=first, last=last, notes=notes[:2])
+    shape = replace(shape_of_lines("text", "text", lines), notes=notes[:2])
     return shape if len(lines) > 1 else replace(shape, reads=('range="0-2000"', 'grep="…"'))
 
 
 def _binary(data: bytes, media_type: str) -> Shape:
     found, name = sniff(data)
-    if found == "application/octet-stream":
-        named = next((n for prefix, n in _NAMED if media_type.startswith(prefix)), "")
-        if named:
-            return _media(data, media_type, named, number(len(data), "byte"))
+    if found == "application/octet-stream" and (named := _name_of(media_type)):
+        return _media(data, media_type, named, number(len(data), "byte"))
     if found.startswith(("image/", "audio/", "video/")):
         return _media(data, found, name, number(len(data), "byte"))
-    opening = data[:16].hex(" ")
+    first = f"begins with {data[:16].hex(' ')}" if data else ""
     return Shape(
-        kind="binary", what=name, counts=(number(len(data), "byte"),),
-        first=f"begins with {opening}" if data else "", reads=('range="0-500"',),
-    )  # fmt: skip
+        "binary", name, counts=(number(len(data), "byte"),), first=first, reads=('range="0-500"',)
+    )
 
 
 def _media(source: str | bytes, media_type: str, name: str, size: str) -> Shape:
-    named = name or next((n for prefix, n in _NAMED if media_type.startswith(prefix)), "media")
     counts: list[str] = []
     if media_type.startswith("image/"):
         pixels = image_size(source)
         counts = [f"{pixels[0]:,} x {pixels[1]:,} pixels"] if pixels else ["size in pixels unknown"]
     elif seconds := recording_seconds(source):
         counts = [f"{seconds:,.1f} seconds"]
-    return Shape(
-        kind="image" if media_type.startswith("image/") else "media",
-        what=named, counts=(*counts, size), first=media_type, reads=('range="0-500"',),
-    )  # fmt: skip
+    kind = "image" if media_type.startswith("image/") else "media"
+    named = name or _name_of(media_type) or "media"
+    return Shape(kind, named, counts=(*counts, size), first=media_type, reads=('range="0-500"',))
 
 
 def _line_count(text: str) -> int:

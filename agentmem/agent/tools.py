@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from agentmem.base.errors import AgentMemError, InvalidInput
 from agentmem.base.threads import is_async
 from agentmem.base.types import Hit, Scope, utc
+from agentmem.data import read_json
 from agentmem.text.clean import clean_line
 
 if TYPE_CHECKING:
@@ -378,39 +379,11 @@ MOST_HITS = 20
 MOST_LOOKED_AT = 200
 SHARE_WORDS = "Nothing in memory clearly answers that. These share words with it:"
 _HIT_CHARACTERS = 500
-_SAVED_KINDS = ("fact", "episode", "task", "workflow")
 
-_READ = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "description": "The id of a stored result or memory."},
-        "range": {"type": "string", "description": 'Characters "0-500", "500-", or "-200" (last).'},
-        "lines": {"type": "string", "description": 'Lines "10-20", "10", or "-5" (last five).'},
-        "grep": {"type": "string", "description": "Lines that match a pattern or hold a text."},
-        "json_path": {"type": "string", "description": 'Values in JSON: "$.items[0].name".'},
-        "offset": {"type": "integer", "minimum": 0, "description": "Where the next page begins."},
-    },
-    "required": ["id"],
-    "additionalProperties": False,
-}  # fmt: skip
-_SEARCH = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "What to look for, in plain words."},
-        "top_k": {"type": "integer", "minimum": 1, "maximum": MOST_HITS},
-    },
-    "required": ["query"],
-    "additionalProperties": False,
-}  # fmt: skip
-_SAVE = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string", "description": "One fact in one or two sentences."},
-        "kind": {"type": "string", "enum": list(_SAVED_KINDS), "description": "fact if left out."},
-    },
-    "required": ["text"],
-    "additionalProperties": False,
-}  # fmt: skip
+
+def own_tool(name: str, call: Callable[..., Any], **how: Any) -> Tool:
+    """One of our own tools: what a model is told of it stands in `data/tools.json`."""
+    return Tool(name=name, **read_json("tools.json")[name], call=call, **how)
 
 
 def memory_tools(manager: Calls, working: WorkingMemory, *, save: bool = False) -> tuple[Tool, ...]:
@@ -446,27 +419,11 @@ def memory_tools(manager: Calls, working: WorkingMemory, *, save: bool = False) 
         return f"Saved as {memory.id}." if new else f"Already known as {memory.id}."
 
     found = [
-        Tool(
-            name="memory_read",
-            description="Read a stored result by id: whole, or by range, lines, grep or json_path "
-            "(one of them). Long answers come in pages.",
-            parameters=_READ, call=read, read_only=True, keep=False,
-        ),
-        Tool(
-            name="memory_search",
-            description="Search memory: earlier conversations, pages, facts and tool results.",
-            parameters=_SEARCH, call=search, read_only=True, keep=False,
-        ),
-    ]  # fmt: skip
+        own_tool("memory_read", read, read_only=True, keep=False),
+        own_tool("memory_search", search, read_only=True, keep=False),
+    ]
     if save:
-        found.append(
-            Tool(
-                name="memory_save",
-                description="Keep a fact for later conversations. Not for secrets or for what the "
-                "user prefers.",
-                parameters=_SAVE, call=remember, keep=False,
-            )
-        )  # fmt: skip
+        found.append(own_tool("memory_save", remember, keep=False))
     return tuple(found)
 
 

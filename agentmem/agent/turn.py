@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from agentmem.agent.context import (
-    Accounts,
     Ask,
     Choice,
     Context,
@@ -46,12 +45,13 @@ from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
 from agentmem.prompt.build import BuiltBlock, Chosen, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.fill import ContextPlan
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation, read_conversation
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
+from agentmem.prompt.trim import ContextPlan
+from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
 
@@ -78,7 +78,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
     steps.note(*steps.run("readiness", runtime.readiness, nothing))
     ask = steps.run("messages", lambda: _without_old_blocks(ask), ask)
     queries = steps.run("query", lambda: read_queries(ask.messages), nothing)
-    if scale.window.open and runtime.first_assumed(scale.tokenizer):
+    if scale.open and runtime.first_assumed(scale.tokenizer):
         steps.note(window_not_known(scale.tokenizer))
     found = _search(runtime, ask, queries, steps)
     choice = _choose(runtime, ask, found, scale, steps)
@@ -102,7 +102,10 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         query=queries[0] if queries else "",
         snapshot_id=snapshot_id,
         message_id=message_id,
-        accounts=Accounts(steps=steps, built=filled.built, plan=plan, snapshot=Lazy(trace)),
+        steps=steps,
+        counted=filled.built,
+        planned=plan,
+        traced=Lazy(trace),
     )
 
 
@@ -156,8 +159,7 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
     if offer is None:
         return choice
     steps.note(*offer.degradations)
-    chosen, hits = offer.as_chosen(chosen, hits)
-    return replace(choice, chosen=chosen, hits=hits, reasons=offer.reasons)
+    return replace(choice, chosen=offer.chosen, hits=offer.hits, reasons=offer.reasons)
 
 
 def _fill_and_render(
@@ -167,7 +169,7 @@ def _fill_and_render(
     chosen, room, tokenizer = choice.chosen, choice.room, scale.tokenizer
     if room.limit_tokens <= 0 and (found.profile or chosen.candidates):
         steps.note(
-            f"the messages leave no room for memory in the window of {scale.window.tokens:,} tokens"
+            f"the messages leave no room for memory in the window of {scale.window_tokens:,} tokens"
         )
     if found.secret is None or room.limit_tokens <= 0:
         return Filled(text=None, shows_knowledge=False, built=Lazy(BuiltBlock))
@@ -217,18 +219,21 @@ def _inject(
     sent: Sequence[Mapping[str, Any]] = ask.messages
     if ask.trim and plan.value is not None:
         sent = plan.value.messages
-    messages: list[dict[str, Any]] | None = steps.run(
-        "inject",
-        lambda: inject(
-            sent,
-            filled.text,
-            framing=ask.config.framing,
-            role=ask.config.reference_role,
-            placement=ask.config.placement,
-        ),
-        None,
-    )
+    messages = steps.run("inject", lambda: _with_block(sent, filled.text, ask.config), None)
     return [dict(message) for message in sent] if messages is None else messages
+
+
+def _with_block(
+    messages: Sequence[Mapping[str, Any]], text: str | None, config: LoopConfig
+) -> list[dict[str, Any]]:
+    """The messages with the block where the settings want it."""
+    return inject(
+        messages,
+        text,
+        framing=config.framing,
+        role=config.reference_role,
+        placement=config.placement,
+    )
 
 
 def _without_old_blocks(ask: Ask) -> Ask:
@@ -322,18 +327,6 @@ def working_for(memory: Host, *, scope: Scope, model: str, config: LoopConfig) -
     )
 
 
-def again(kept: Context, given: Conversation, config: LoopConfig) -> Context:
-    """The context of a later step: `given` with the block that the turn has already."""
-    messages = inject(
-        given,
-        kept.text,
-        framing=config.framing,
-        role=config.reference_role,
-        placement=config.placement,
-    )
-    return replace(kept, messages=messages)
-
-
 # ----------------------------------------------------------------------------
 # Around the model: `messages` go to it, `done` takes its reply, the background keeps the turn.
 
@@ -368,7 +361,7 @@ class Turn:
     ) -> None:
         require_config(config)
         require_text(message_id, "message_id")
-        self.memory = memory
+        self.memory = memory = memory_of(memory)
         self.scope = scope or Scope()
         self.config = config or memory.settings.loop
         require_named(memory, self.scope, self.config)
@@ -426,7 +419,7 @@ class Turn:
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        return self._context.citations
+        return self._context.citations_for("")
 
     def citations_for(self, answer: str) -> tuple[Citation, ...]:
         """The citations, each with the sentence that this answer takes from its source."""
@@ -466,7 +459,7 @@ class Turn:
                 told.add(problem)
                 tell(problem)
 
-        self._context.tell_degradations(once)
+        self._context.steps.tell_to(once)
         for problem in self._extra:
             once(problem)
 
@@ -485,13 +478,14 @@ class Turn:
             return
         if self.config.learn.preferences and not self.dry:
             self._learn(runtime)
+        wanted = self.config.budget.working
         ask = Ask(
             messages=given,
             scope=self.scope,
             config=self.config,
             model=self.model,
             tools=tools,
-            pointers=self._pointers(),
+            pointers=self._try("working memory", self._pointers) or () if wanted else (),
             trim=trim,
             message_id=message_id,
             heard=frozenset(preference.id for preference in self.preferences),
@@ -502,7 +496,9 @@ class Turn:
         if known is not None and known[0][: at + 1] == given[: at + 1]:
             # A later step of a turn: the same block again, byte for byte.
             self._repeated = True
-            self._context = again(known[1], given, self.config)
+            kept = known[1]
+            messages = _with_block(given, kept.text, self.config)
+            self._context = replace(kept, messages=messages)
             return
         self._context = build_context(runtime, ask)
         if self.dry:
@@ -511,14 +507,11 @@ class Turn:
         context = self._context
         if self.injected:
             runtime.remember_shown(self.scope, context)
-        if context.accounts is not None:
-            size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
-            late = Lazy(lambda: context.snapshot, characters=size)
-            self._try(
-                "trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope)
-            )
-            if contexts_log.isEnabledFor(logging.INFO) and self.snapshot is not None:
-                log_context(self.snapshot)
+        size = sum(len(hit.memory.text) for hit in context.hits) + len(self.block_text)
+        late = Lazy(lambda: context.snapshot, characters=size)
+        self._try("trace", lambda: runtime.trace.record_late(context.snapshot_id, late, self.scope))
+        if contexts_log.isEnabledFor(logging.INFO) and self.snapshot is not None:
+            log_context(self.snapshot)
 
     def _read_signals(self, runtime: Runtime) -> tuple[Signal, ...]:
         """What is going on; learned from only where somebody says so or the tiers need it."""
@@ -546,11 +539,6 @@ class Turn:
                 self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
-        if not self.config.budget.working:
-            return ()
-        return self._try("working memory", self._read_pointers) or ()
-
-    def _read_pointers(self) -> tuple[Pointer, ...]:
         if self._working is None:  # most turns have no results to point at, and need not open it
             runtime = self.memory.runtime
             if not runtime.has_results(self.scope, session_of(self.scope, runtime.now())):
@@ -729,7 +717,7 @@ class Turn:
             texts = {hit.memory.id: served_text(hit.memory) for hit in context.hits}
             return [
                 Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
-                for c in context.citations
+                for c in context.citations_for("")
                 if c.memory_id
             ]
 

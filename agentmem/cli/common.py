@@ -503,9 +503,9 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     return open_store(path or elsewhere, embedder=embedder, **settings)
 
 
-def ask_for_folder(ctx: click.Context, folder: Path, *, name: str) -> None:
+def ask_for_folder(ctx: click.Context, folder: Path, *, name: str, yes: bool = False) -> None:
     """Ask whether a folder that is not there may be made: its name may be misspelt."""
-    if folder.exists() or common_of(ctx).yes:
+    if folder.exists() or yes or common_of(ctx).yes:
         return
     shown = one_line(str(folder))
     if not screen_of(ctx).talks:

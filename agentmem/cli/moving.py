@@ -217,6 +217,7 @@ def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
         raise InvalidInput(
             "--store", "memory", "is not kept in a file", remedy="Name a file with --store."
         )
+    ask_for_folder(ctx, path.parent, name="--store", yes=yes)
     if path.exists():
         confirm(at, f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
     done = put_in_place(file, path)
@@ -271,6 +272,8 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
     at = screen_of(ctx)
     if not is_dsn(source) and not Path(source).expanduser().is_file():
         raise FileUnreadable(source, "is no store that is there", remedy="Name a store's file.")
+    if not is_dsn(target):
+        ask_for_folder(ctx, Path(target).expanduser().parent, name="TO")
 
     def told(part: str, done: int, total: int) -> None:
         at.note(f"{part}: {done:,} of {total:,}")

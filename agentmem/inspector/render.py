@@ -500,7 +500,7 @@ def render_fates(
     """
     require_count(columns, "columns", least=LEAST_COLUMNS)
     pen = Pen(ascii_only=ascii_only)
-    shown = [f for f in fates if kept_too or f.outcome in ("cut", "dropped")]
+    shown = [f for f in fates if kept_too or f.outcome == "dropped"]
     if not shown:
         return "Nothing was cut or left out."
     rows = [("Type", "Id", "Tokens", "Why")]

@@ -15,14 +15,12 @@ from agentmem.prompt.block import BlockSource
 from agentmem.prompt.budget import PREFERENCE_TOKENS, calculate_knowledge_budget
 from agentmem.prompt.build import (
     OfferedSource,
-    Truncate,
     content_key,
     fill_knowledge,
     rank_key,
     sort_ranked,
 )
 from agentmem.prompt.snapshot import ERASED_TEXT, Decision, Looked, Snapshot
-from agentmem.text.sentences import truncate_at_sentence
 
 _COMPARED = (
     "model", "query", "window_tokens", "reserve_tokens", "estimated_tokens", "cached",
@@ -283,7 +281,7 @@ def replay(
     wanted = {name: read_setting(name, value) for name, value in (changes or {}).items()}
     settings = {name: wanted.get(name, _setting(snapshot, name)) for name in REPLAYED}
     profile = _replay_profile(snapshot, settings, count)
-    knowledge, tokens = _replay_knowledge(snapshot, settings, count, truncate_at_sentence)
+    knowledge, tokens = _replay_knowledge(snapshot, settings, count)
     again = {id(before): after for before, after in (*profile, *knowledge)}
     looked_at = tuple(again.get(id(looked), looked) for looked in snapshot.looked_at)
     return Replay(
@@ -333,7 +331,7 @@ def is_fixed(looked: Looked) -> bool:
 
 
 def _replay_knowledge(
-    snapshot: Snapshot, settings: Mapping[str, Any], count: TokenCounter, truncate: Truncate
+    snapshot: Snapshot, settings: Mapping[str, Any], count: TokenCounter
 ) -> tuple[list[tuple[Looked, Looked]], int]:
     found = sort_ranked(
         (seen for seen in snapshot.looked_at if seen.section in ("knowledge", "working")),
@@ -359,7 +357,6 @@ def _replay_knowledge(
         [candidate_of(seen, snapshot) for seen in chosen],
         min(settings["knowledge_budget"], knowledge_room(snapshot)),
         count=count,
-        truncate=truncate,
         total_found=snapshot.total_found
         or sum(seen.section == "knowledge" for seen in snapshot.looked_at),
     )

@@ -8,6 +8,7 @@ everywhere stays.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -244,7 +245,7 @@ def _skeletons(modules: Mapping[str, ast.Module], least: int) -> Iterator[Recurr
     for path, node in _nodes(modules, _FUNCTIONS):
         size = sum(1 for _ in ast.walk(node))
         if LEAST_NODES <= size <= MOST_NODES and not _TEST.match(node.name):
-            seen[_shape(node)].append((path, node))
+            seen[_shape(_without_docstring(node))].append((path, node))
     for places in seen.values():
         names = {node.name for _, node in places}
         if len(names) < least:
@@ -278,7 +279,7 @@ def _shape(node: ast.AST) -> str:
                 walk(value)
             elif isinstance(value, list):
                 parts.append(f"{name}[")
-                for item in _told(at, name, value):
+                for item in value:
                     if isinstance(item, ast.AST):
                         walk(item)
                 parts.append("]")
@@ -286,13 +287,6 @@ def _shape(node: ast.AST) -> str:
 
     walk(node)
     return " ".join(parts)
-
-
-def _told(node: ast.AST, name: str, value: Sequence[object]) -> Sequence[object]:
-    """The statements of a body without the docstring: it is not part of a shape."""
-    if name == "body" and isinstance(node, _FUNCTIONS) and ast.get_docstring(node, clean=False):
-        return value[1:]
-    return value
 
 
 def _without_docstring(node: Function) -> Function:
@@ -313,18 +307,30 @@ def _template(nodes: Sequence[ast.AST]) -> str:
     if any(len(column) != len(first) for column in columns):
         return ast.unparse(nodes[0])[:TEMPLATE_CHARACTERS]
     names: dict[tuple[object, ...], str] = {}
-    replaced: dict[tuple[int, str], str] = {}
-    for at, (owner, field, value) in enumerate(first):
+    shown = copy.deepcopy(nodes[0])
+    for at, (owner, field, value) in enumerate(list(_leaves(shown))):
         values = tuple(repr(column[at][2]) for column in columns)
+        constant = isinstance(owner, ast.Constant)
         if len(set(values)) > 1:
-            sort = "VALUE" if isinstance(owner, ast.Constant) else "NAME"
+            sort = "VALUE" if constant else "NAME"
             if (sort, *values) not in names:
                 number = sum(name.startswith(sort) for name in names.values()) + 1
                 names[(sort, *values)] = f"{sort}_{number}"
-            replaced[id(owner), field] = names[(sort, *values)]
+            name = names[(sort, *values)]
         elif isinstance(value, str) and len(value) > 80:
-            replaced[id(owner), field] = "TEXT"
-    return ast.unparse(_copy(nodes[0], replaced))[:TEMPLATE_CHARACTERS]
+            name = "TEXT"
+        else:
+            continue
+        quoted = f"<{name}>" if isinstance(value, str) else _Bare(name)
+        setattr(owner, field, quoted if constant else name)
+    return ast.unparse(ast.fix_missing_locations(shown))[:TEMPLATE_CHARACTERS]
+
+
+class _Bare(str):
+    """A placeholder that is written without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _leaves(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
@@ -340,33 +346,6 @@ def _leaves(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
             yield node, name, value
 
 
-def _copy(node: ast.AST, replaced: Mapping[tuple[int, str], str]) -> ast.AST:
-    """A copy of a tree in which the given names and values are placeholders."""
-    if isinstance(node, ast.Constant):
-        placeholder = replaced.get((id(node), "value"))
-        if placeholder is None:
-            return node
-        return (
-            ast.Constant(value=f"<{placeholder}>")
-            if isinstance(node.value, str)
-            else ast.Name(id=placeholder, ctx=ast.Load())
-        )
-    fields: dict[str, object] = {}
-    for name, value in ast.iter_fields(node):
-        if (id(node), name) in replaced:
-            fields[name] = replaced[id(node), name]
-        elif isinstance(value, ast.AST):
-            fields[name] = _copy(value, replaced)
-        elif isinstance(value, list):
-            fields[name] = [
-                _copy(item, replaced) if isinstance(item, ast.AST) else item for item in value
-            ]
-        else:
-            fields[name] = value
-    made = type(node)(**fields)
-    return ast.fix_missing_locations(made)
-
-
 # -- inside ----------------------------------------------------------------------------
 
 
@@ -380,7 +359,7 @@ def _nodes(
 
 
 def _recurring(
-    sort: str, trigger: str, template: str, paths: Sequence[str], hint: str
+    sort: str, trigger: str, template: str, paths: Sequence[str], hint: str = ""
 ) -> Recurring:
     files = tuple(dict.fromkeys(paths))
     where = ", ".join(files[:EXAMPLES])
@@ -388,7 +367,7 @@ def _recurring(
         pattern=Pattern(
             trigger=trigger,
             template=template[:TEMPLATE_CHARACTERS],
-            hint=f"{hint}; {len(paths)} times in {len(files)} files ({where}).",
+            hint=f"{hint}{'; ' if hint else ''}{len(paths)} times in {len(files)} files ({where}).",
         ),
         sort=sort,
         times=len(paths),
@@ -410,7 +389,7 @@ LANGUAGES: Mapping[str, str] = {
     ".rb": "ruby", ".rs": "rust", ".scala": "scala", ".swift": "swift", ".ts": "typescript",
     ".tsx": "tsx",
 }  # fmt: skip
-_SYNTAX_PATTERNS_FUNCTIONS = frozenset(
+_SYNTAX_FUNCTIONS = frozenset(
     {
         "arrow_function", "constructor_declaration", "function_declaration",
         "function_definition", "function_item", "generator_function_declaration", "method",
@@ -443,9 +422,7 @@ def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurri
         for node in walk(tree):
             if node.sort in _ERRORS:
                 errors[language, shape(node)].append((path, node))
-            elif (
-                node.sort in _SYNTAX_PATTERNS_FUNCTIONS and LEAST_NODES <= _size(node) <= MOST_NODES
-            ):
+            elif node.sort in _SYNTAX_FUNCTIONS and LEAST_NODES <= _size(node) <= MOST_NODES:
                 functions[language, shape(node)].append((path, node))
     found: list[Recurring] = []
     for sort, seen in (("error", errors), ("function", functions)):
@@ -456,7 +433,9 @@ def find_syntax_patterns(files: Mapping[str, tuple[str, Node]]) -> tuple[Recurri
                 continue
             what = "throwing an error" if sort == "error" else "writing a function"
             like = f" like {', '.join(filter(None, names[:EXAMPLES]))}" if any(names) else ""
-            of_sort.append(_syntax_patterns_recurring(sort, f"{what} in {language}{like}", places))
+            template = _syntax_template([node for _, node in places])
+            paths = [path for path, _ in places]
+            of_sort.append(_recurring(sort, f"{what} in {language}{like}", template, paths))
         of_sort.sort(key=lambda one: (-one.times, one.pattern.trigger))
         found += of_sort[:MOST_OF_A_SORT]
     return tuple(found)
@@ -488,40 +467,22 @@ def _varies(leaf: Node) -> bool:
     return leaf.sort != leaf.text and bool(leaf.text) and any(map(str.isalnum, leaf.text))
 
 
-def _syntax_patterns_leaves(node: Node) -> Iterator[Node]:
+def _syntax_leaves(node: Node) -> Iterator[Node]:
     for at in walk(node):
         if not at.children and "comment" not in at.sort:
             yield at
 
 
 def _name(node: Node) -> str:
-    return next(
-        (leaf.text for leaf in _syntax_patterns_leaves(node) if "identifier" in leaf.sort), ""
-    )
+    return next((leaf.text for leaf in _syntax_leaves(node) if "identifier" in leaf.sort), "")
 
 
-def _syntax_patterns_recurring(
-    sort: str, trigger: str, places: Sequence[tuple[str, Node]]
-) -> Recurring:
-    files = tuple(dict.fromkeys(path for path, _ in places))
-    return Recurring(
-        pattern=Pattern(
-            trigger=trigger,
-            template=_syntax_patterns_template([node for _, node in places]),
-            hint=f"{len(places)} times in {len(files)} files ({', '.join(files[:EXAMPLES])}).",
-        ),
-        sort=sort,
-        times=len(places),
-        files=files[:EXAMPLES],
-    )
-
-
-def _syntax_patterns_template(nodes: Sequence[Node]) -> str:
+def _syntax_template(nodes: Sequence[Node]) -> str:
     """The first of the nodes with placeholders where the others differ from it.
 
     Spaces between words are as they were written, as far as positions tell.
     """
-    columns = [list(_syntax_patterns_leaves(node)) for node in nodes]
+    columns = [list(_syntax_leaves(node)) for node in nodes]
     if any(len(column) != len(columns[0]) for column in columns):
         columns = columns[:1]
     names: dict[tuple[str, ...], str] = {}

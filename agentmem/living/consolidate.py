@@ -5,7 +5,6 @@ read what the reader sees ─▶ pairs that are alike ─▶ core plans ─▶ o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -13,11 +12,12 @@ import threading
 import time
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentmem.base.errors import AgentMemError, ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
@@ -32,6 +32,7 @@ from agentmem.base.types import (
     audience,
     cognitive_type,
     is_cold,
+    is_forgotten,
     is_pinned,
     require_instant,
     same_audience,
@@ -67,7 +68,8 @@ from agentmem.living.plans import (
     Supersede,
     apply_plan,
     is_active,
-    is_forgotten,
+    judged_pairs,
+    mark_of,
     of_two_days,
     opened,
     pair_of,
@@ -189,7 +191,7 @@ class Planner:
             best[pair] = max(best.get(pair, -1.0), found.similarity)
         for (first, second), similarity in sorted(best.items(), key=lambda p: (-p[1], p[0])):
             one, other = self.rows.get(first), self.rows.get(second)
-            if one is None or other is None or similarity < self.settings.merge_similarity:
+            if similarity < self.settings.merge_similarity or one is None or other is None:
                 continue
             if not self._may_merge(one, other):
                 continue
@@ -311,15 +313,8 @@ class Planner:
                 short.add(memory.id)
             for word in words:
                 holders[word].append(memory.id)
-        shared: Counter[Pair] = Counter()
-        for ids in holders.values():
-            if 1 < len(ids) <= _RARE_WORD_ROWS:
-                ids.sort()
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        shared[first, second] += 1
-        for pair, times in shared.items():
-            if times >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
+        for pair, weights in _sharing(holders, _RARE_WORD_ROWS).items():
+            if len(weights) >= _SHARED_RARE_WORDS or not short.isdisjoint(pair):
                 yield pair
 
     def forget(self) -> None:
@@ -457,17 +452,20 @@ class Planner:
             )
             for name in found.names:
                 holders[name].append(memory.id)
-        weights: dict[Pair, list[float]] = defaultdict(list)
-        for _, ids in sorted(holders.items()):
-            if 1 < len(ids) <= self.settings.rare_entity_rows:
-                weight = 1.0 / math.log2(1 + len(ids))
-                for place, first in enumerate(ids):
-                    for second in ids[place + 1 :]:
-                        weights[pair_of(first, second)].append(weight)
-        for pair, found_weights in weights.items():
-            total = math.fsum(found_weights)
-            if len(found_weights) > 1 or total >= 0.5:
+        for pair, weights in _sharing(holders, self.settings.rare_entity_rows).items():
+            total = math.fsum(weights)
+            if len(weights) > 1 or total >= 0.5:
                 yield pair, total
+
+
+def _sharing(holders: Mapping[str, Sequence[str]], most_rows: int) -> dict[Pair, list[float]]:
+    """Pairs that share what at most so many rows have, and how telling each such thing is."""
+    weights: dict[Pair, list[float]] = defaultdict(list)
+    for _, ids in sorted(holders.items()):
+        if 1 < len(ids) <= most_rows:
+            for first, second in combinations(sorted(ids), 2):
+                weights[first, second].append(1.0 / math.log2(1 + len(ids)))
+    return weights
 
 
 def importance_after_use(memory: Memory, *, base: float, now: datetime) -> float:
@@ -508,8 +506,7 @@ def _stated_keys(memory: Memory) -> frozenset[str]:
 def _neighbours(ids: list[str]) -> Iterator[Pair]:
     ordered = sorted(ids)
     for place, first in enumerate(ordered):
-        for second in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS]:
-            yield first, second
+        yield from ((first, other) for other in ordered[place + 1 : place + 1 + _RARE_WORD_ROWS])
 
 
 # ----------------------------------------------------------------------------
@@ -562,12 +559,6 @@ class ConsolidationReport:
         return {**plain, "notes": list(self.notes), "operations": operations}
 
 
-def report_of(plan: ConsolidationPlan, **more: Any) -> ConsolidationReport:
-    """The report of a plan."""
-    told: dict[str, Any] = {**plan.counts(), **more}
-    return ConsolidationReport(operations=plan.operations, **told)
-
-
 def operation_fields(operation: Operation) -> dict[str, Any]:
     """An operation as JSON values."""
     fields: dict[str, Any] = {"operation": type(operation).__name__}
@@ -604,8 +595,8 @@ WHOLE_ROWS = 50_000
 MOST_ALIKE = 16
 """So many neighbours of one memory are looked at."""
 ALIKE_WORDS = 0.92
-HASHES, BAND, BESIDE = 48, 6, 8
-"""Min-wise hashes of a row's terms, how far apart the sortings begin, and who is looked at."""
+BESIDE = 32
+"""So many rows that share a rare term with one are compared with it."""
 
 Row = int
 Audience = tuple[Any, ...]
@@ -751,56 +742,31 @@ def _by_words(
 ) -> None:
     """Adds pairs whose sets of terms are alike: the shared ones over the root of both counts.
 
-    Which pairs to look at is told by min-wise hashes: sets that are alike have
-    most of them in common, so they stand beside each other when rows are
-    sorted by them, beginning at one of several places. A few pairs are missed.
+    Two sets that are at least `least` alike share one of their rarest terms: of a
+    set of n, one of the first n − least² n + 1. Of many rows that have such a term
+    each is compared with those right before it.
     """
-    import numpy as np
-
     if len(members) < 2:
         return
     indexed = memory.store.feed.index_rows(rows=members)
-    sizes = np.diff(indexed.term_offsets)
-    keys = [int(row) for row in indexed.rows[sizes > 0]]
-    if len(keys) < 2:
-        return
-    starts = indexed.term_offsets[:-1][sizes > 0]
-    ends = (starts + sizes[sizes > 0]).tolist()
-    marks = _signatures(indexed.terms, starts)
-    terms = [
-        frozenset(indexed.terms[start:end].tolist())
-        for start, end in zip(starts.tolist(), ends, strict=True)
-    ]
-    for first in range(0, HASHES, BAND):
-        columns = [marks[(first + place) % HASHES] for place in range(2 * BAND)]
-        order = np.lexsort(columns[::-1]).tolist()
-        for place, one in enumerate(order):
-            for other in order[place + 1 : place + 1 + BESIDE]:
-                pair = (min(keys[one], keys[other]), max(keys[one], keys[other]))
+    places = indexed.term_offsets.tolist()
+    terms: dict[Row, frozenset[int]] = {
+        int(row): frozenset(indexed.terms[start:end].tolist())
+        for row, start, end in zip(indexed.rows, places, places[1:], strict=False)
+    }
+    rows_with = Counter(term for held in terms.values() for term in held)
+    holders: dict[int, list[Row]] = defaultdict(list)
+    for row, held in sorted(terms.items()):
+        rarest = sorted(held, key=lambda term: (rows_with[term], term))
+        for term in rarest[: len(held) - math.ceil(least * least * len(held)) + 1]:
+            for other in holders[term][-BESIDE:]:
+                pair = (other, row)
                 if pair in found or (changed is not None and changed.isdisjoint(pair)):
                     continue
-                alike = _shared(terms[one], terms[other])
+                alike = len(held & terms[other]) / math.sqrt(len(held) * len(terms[other]))
                 if alike >= least:
                     found[pair] = alike
-
-
-def _signatures(terms: NDArray[np.uint64], starts: NDArray[np.int64]) -> list[NDArray[np.uint64]]:
-    """For each of `HASHES` ways to hash, the least hash of each row's terms."""
-    import numpy as np
-
-    numbers = np.random.default_rng(1)  # any fixed numbers will do
-    made = []
-    for _ in range(HASHES):
-        factor, mask = numbers.integers(1, 1 << 63, 2, dtype=np.uint64) * np.uint64(2) + np.uint64(
-            1
-        )
-        made.append(np.minimum.reduceat((terms ^ mask) * factor, starts))
-    return made
-
-
-def _shared(one: frozenset[int], other: frozenset[int]) -> float:
-    product = len(one) * len(other)
-    return 0.0 if not product else float(len(one & other) / product**0.5)
+            holders[term].append(row)
 
 
 _log = logging.getLogger(__name__)
@@ -810,10 +776,25 @@ COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a level saves."""
 RELATED = "related"
 """The relation of links that consolidation discovers."""
-TRIES = 3
 MARKS = frozenset({FORGOTTEN_AT, COLD_AT, "forgotten_because"})
 CONTRADICTION_SIMILARITY = 0.75
 """Pairs at least so alike are looked at for contradictions, though not merged."""
+
+
+TRIES = 3
+T = TypeVar("T")
+
+
+def plan_again(once: Callable[[], T], what: str) -> T:
+    """What `once` gives, which plans and applies; planned anew where somebody wrote meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            return once()
+        except ChangedMeanwhile as error:
+            if not left:
+                raise
+            _log.info("Planning %s again: %s", what, error)
+    raise AssertionError("unreachable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -852,32 +833,21 @@ class Consolidator:
         if not isinstance(chosen, ConsolidationSettings):
             raise InvalidInput("settings", chosen, "are no ConsolidationSettings")
         began = time.perf_counter()
-        for attempt in range(TRIES):
-            try:
-                help_ = None
-                if model is not None and not dry_run:
-                    help_ = ModelHelp(
-                        model,
-                        spend=spend or Spend(),
-                        count=tokenizer_for(COUNTED_FOR),
-                        kept=self._memory.store.settings,
-                    )
-                with span(
-                    "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
-                ) as told:
-                    report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
-                    told.found(len(report.operations))
-            except ChangedMeanwhile as error:
-                if attempt == TRIES - 1:
-                    raise
-                _log.info("Planning the consolidation again: %s", error)
-            else:
-                return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
-        raise AssertionError("unreachable")
 
-    def undo(self, scope: Scope, journal_id: str) -> Undone:
-        """Take a run back; what somebody changed since stays as it is."""
-        return self._memory.store.journal.undo(scope, journal_id, at=self._memory.clock.now())
+        def once() -> ConsolidationReport:
+            help_ = None
+            if model is not None and not dry_run:
+                count, kept = tokenizer_for(COUNTED_FOR), self._memory.store.settings
+                help_ = ModelHelp(model, spend=spend or Spend(), count=count, kept=kept)
+            with span(
+                "update_memory", store_id=self._memory.telemetry_id, step=KIND, dry_run=dry_run
+            ) as told:
+                report = self._once(scope, chosen, dry_run=dry_run, full=full, help_=help_)
+                told.found(len(report.operations))
+            return report
+
+        report = plan_again(once, "the consolidation")
+        return replace(report, duration_seconds=round(time.perf_counter() - began, 3))
 
     def _once(
         self,
@@ -889,7 +859,7 @@ class Consolidator:
         help_: ModelHelp | None = None,
     ) -> ConsolidationReport:
         memory, now = self._memory, self._memory.clock.now()
-        mark = mark_of(scope, settings)
+        mark = mark_of("consolidated", (scope, settings))
         loaded = self._load(scope, mark, full=full)
         notes: tuple[str, ...] = ()
         if not _is_used(loaded.state.memories):
@@ -900,24 +870,23 @@ class Consolidator:
             plan = help_.improve(plan, loaded.state, similar=similar, settings=settings, now=now)
             notes += tuple(help_.asker.notes)
         looked = loaded.rows if loaded.changed is None else loaded.changed
-        report = report_of(plan, memories=len(loaded.rows), looked_at=len(looked), dry_run=dry_run)
-        report = replace(report, notes=notes)
-        if help_ is not None:
-            asker = help_.asker
-            report = replace(report, model_calls=asker.calls, model_tokens=asker.tokens)
+        report = ConsolidationReport(
+            operations=plan.operations,
+            memories=len(loaded.rows),
+            looked_at=len(looked),
+            dry_run=dry_run,
+            notes=notes,
+            model_calls=0 if help_ is None else help_.asker.calls,
+            model_tokens=0 if help_ is None else help_.asker.tokens,
+            **cast(dict[str, Any], plan.counts()),
+        )
         if dry_run:
             return report
         if plan.empty:
             if loaded.rows and memory.store.settings.get(mark) != str(loaded.seq):
                 memory.store.settings.set(mark, str(loaded.seq))
             return report
-        revision = revision_of(
-            plan,
-            loaded.state,
-            revision_id=memory.ids.new(),
-            now=now,
-            mark=mark,
-        )
+        revision = revision_of(plan, loaded.state, revision_id=memory.ids.new(), now=now, mark=mark)
         entry = memory.store.journal.apply(scope, revision, at=now)
         return replace(report, journal_id=entry.id)
 
@@ -933,14 +902,14 @@ class Consolidator:
             or one.scope == scope  # everybody's are not ours to change
         }
         links = store.links.all(scope)
-        known = store.contradictions.all(scope)
+        contested, settled = judged_pairs(store.contradictions.all(scope))
         state = LivingState(
             memories=tuple(rows.values()),
             links=frozenset(
                 pair_of(link.first_id, link.second_id) for link in links if link.relation == RELATED
             ),
-            contested=frozenset(_pair(link) for link in known if link.settled_at is None),
-            settled=frozenset(_pair(link) for link in known if link.settled_at is not None),
+            contested=contested,
+            settled=settled,
             co_cited=co_cited(links),
         )
         touched = None if changed is None else frozenset(changed & rows.keys())
@@ -1036,12 +1005,6 @@ def read_rows(memory: Parts, scope: Scope, selection: Selection) -> dict[int, Me
     return found
 
 
-def mark_of(scope: Scope, settings: ConsolidationSettings) -> str:
-    """The setting that keeps how far the runs of this reader have looked; names nobody."""
-    written = ascii((scope, settings)).encode("ascii")
-    return f"consolidated {hashlib.blake2b(written, digest_size=12).hexdigest()}"
-
-
 def _is_used(memories: Iterable[Memory]) -> bool:
     """Whether use is counted here at all: who searches without a loop counts none."""
     return any(one.usage.retrieved or one.usage.cited or one.usage.ignored for one in memories)
@@ -1055,10 +1018,6 @@ def _changed_since(memory: Parts, mark: str) -> set[int] | None:
     if not changes.complete:
         return None
     return {row for change in changes.items for row in range(change.first, change.last + 1)}
-
-
-def _pair(link: Link) -> Pair:
-    return pair_of(link.first_id, link.second_id)
 
 
 # ----------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from agentmem.text.regions import (
     quoted_line_spans,
 )
 from agentmem.text.sentences import sentences
+from agentmem.text.statements import orders
 
 P = patterns_of("facts.json")
 """The patterns, words and rules by which facts are read."""
@@ -1299,12 +1300,15 @@ def extract(text: str) -> Extracted:
     """The facts, decisions and fixed errors that `text` states, in order.
 
     Any text may be given; the same text always gives the same. A fact's `text`
-    is the sentence it stands in, `start` and `end` are that sentence's place.
+    is the sentence it stands in, `start` and `end` are that sentence's place. In a text
+    that asks for something only what is said of its author or their project is a fact:
+    the rest is what the request is about ("the tank is 2 m long, how much …").
     """
     require_text(text, "text")
     read = text[:MAX_CHARACTERS]
     own = own_words(read)
     spans = list(statements(own))
+    asked = any(_asks(own[slice(*span)]) for span in spans)
     facts: list[Fact] = []
     decisions: list[Decision] = []
     fixes: list[ErrorFix] = []
@@ -1319,9 +1323,14 @@ def extract(text: str) -> Extracted:
             decisions.append(decision)
             used = used_too
         if fix is None:
-            facts += _facts(own, *spans[place], text)
+            stated = _facts(own, *spans[place], text)
+            facts += [fact for fact in stated if fact.scope or not asked]
         place += used
     return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
+
+
+def _asks(sentence: str) -> bool:
+    return is_question(sentence) or orders(sentence)
 
 
 def own_words(text: str) -> str:

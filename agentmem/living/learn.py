@@ -9,8 +9,6 @@ place, and its history stays (P38).
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +22,7 @@ from agentmem.base.filters import Compare, Selection
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Origin, Scope, Visibility, content_hash
+from agentmem.living.consolidate import plan_again
 from agentmem.living.facts import (
     MAX_CHARACTERS,
     RECORD,
@@ -81,15 +80,6 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedFrom:
-    """That a message states a memory."""
-
-    memory_id: str
-    source_id: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LearningPlan:
     """What is to be written, all of it together.
 
@@ -102,8 +92,8 @@ class LearningPlan:
     added: tuple[Memory, ...] = ()
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
-    links: tuple[LearnedFrom, ...] = ()
-    restated: tuple[LearnedFrom, ...] = ()
+    links: tuple[Link, ...] = ()
+    restated: tuple[Link, ...] = ()
     superseded: tuple[str, ...] = ()
     known: int = 0
 
@@ -151,13 +141,17 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
                 stated += [(held.id, candidate.source_id)] if held is not None else []
                 continue
             line.append(made.id)
-            state |= {one.id: one for one in (placed.new, *placed.after)}
-            if placed.new.supersedes is not None:
-                superseded.append(placed.new.supersedes)
+            state |= {one.id: one for one in placed}
+            superseded += filter(None, [placed[0].supersedes])
         added[made.id] = None
         stated.append((made.id, candidate.source_id))
     links = tuple(
-        LearnedFrom(memory_id=one, source_id=source, at=state[one].created_at)
+        Link(
+            first_id=one,
+            second_id=source,
+            relation=LEARNED_FROM,
+            created_at=state[one].created_at,
+        )
         for one, source in dict.fromkeys(stated)
         if source
     )
@@ -166,8 +160,8 @@ def plan_learning(candidates: Sequence[NewMemory], there: Iterable[Memory]) -> L
         added=tuple(state[one] for one in added),
         before=tuple(changed),
         after=tuple(state[one.id] for one in changed),
-        links=tuple(link for link in links if link.memory_id in added),
-        restated=tuple(link for link in links if link.memory_id not in added),
+        links=tuple(link for link in links if link.first_id in added),
+        restated=tuple(link for link in links if link.first_id not in added),
         superseded=tuple(superseded),
         known=known,
     )
@@ -249,6 +243,7 @@ Reply with JSON and nothing else: {"records": [{"sort": ..., "turn": ..., "evide
 passwords and keys. No statement: {"records": []}.
 """
 _LISTS: tuple[tuple[str, str], ...] = (
+    ("records", ""),
     ("facts", "fact"),
     ("decisions", "decision"),
     ("errors", "error"),
@@ -271,47 +266,24 @@ class Proposal:
     confidence: float | None = None
 
 
-def request_records(turns: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
-    """The messages that ask what these numbered turns state."""
-    told = {"turns": [{"turn": number, "text": text} for number, text in turns]}
-    return [
-        {"role": "system", "content": _SYSTEM},
-        {"role": "user", "content": json.dumps(told, ensure_ascii=False)},
-    ]
-
-
 def read_proposals(reply: str) -> tuple[Proposal, ...] | None:
     """The proposals in a reply, or None when it is no answer; never raises (L12)."""
-    found = find_json(reply, _is_answer)
-    if found is None:
+    found = find_json(reply, lambda value: _items(value) is not None)
+    items = None if found is None else _items(found)
+    if items is None:
         return None
-    return tuple(
-        _proposal(item, sort) for item, sort in _items(found)[:MOST_PROPOSALS]
-    )  # fmt: skip
+    return tuple(_proposal(item, sort) for item, sort in items[:MOST_PROPOSALS])
 
 
-def _is_answer(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        names = {"records", *(name for name, _ in _LISTS)}
-        return _is_record(value) or any(isinstance(value.get(name), list) for name in names)
-    return isinstance(value, list) and bool(value) and all(map(_is_record, value))
-
-
-def _is_record(value: Any) -> bool:
-    return isinstance(value, Mapping) and "value" in value
-
-
-def _items(found: Any) -> list[tuple[Mapping[str, Any], str]]:
-    if isinstance(found, Mapping) and not _is_record(found):
-        lists: Sequence[tuple[str, str]] = (("records", ""), *_LISTS)
-        return [
-            (item, sort)
-            for name, sort in lists
-            if isinstance(found.get(name), list)
-            for item in found[name]
-            if isinstance(item, Mapping)
-        ]
-    return [(item, "") for item in (found if isinstance(found, list) else [found])]
+def _items(found: Any) -> list[tuple[Mapping[str, Any], str]] | None:
+    """The records in a value, each with the sort its list is named by; None if it is no answer."""
+    if isinstance(found, Mapping) and "value" not in found:
+        lists = [(found[name], sort) for name, sort in _LISTS if isinstance(found.get(name), list)]
+        named = [(item, sort) for listed, sort in lists for item in listed]
+        return [one for one in named if isinstance(one[0], Mapping)] if lists else None
+    items = found if isinstance(found, list) else [found]
+    records = all(isinstance(item, Mapping) and "value" in item for item in items)
+    return [(item, "") for item in items] if items and records else None
 
 
 def _proposal(item: Mapping[str, Any], sort: str) -> Proposal:
@@ -475,16 +447,13 @@ def merge_found(rules: Extracted, proposed: Sequence[Statement]) -> Extracted:
         if isinstance(one, Fact):
             if not any(_same_fact(one, fact) for fact in facts):
                 facts.append(one)
-        elif isinstance(one, Decision):
-            if not any(_overlap(one, other) for other in decisions):
-                decisions.append(one)
-        elif not any(_overlap(one, other) for other in fixes):
-            fixes.append(one)
-    return Extracted(
-        facts=tuple(sorted(facts, key=lambda fact: fact.start)),
-        decisions=tuple(sorted(decisions, key=lambda decision: decision.start)),
-        fixes=tuple(sorted(fixes, key=lambda fix: fix.start)),
-    )
+            continue
+        same: list[Any] = decisions if isinstance(one, Decision) else fixes
+        if not any(_overlap(one, other) for other in same):
+            same.append(one)
+    for found in (facts, decisions, fixes):
+        found.sort(key=lambda one: one.start)
+    return Extracted(facts=tuple(facts), decisions=tuple(decisions), fixes=tuple(fixes))
 
 
 def without_secrets(found: Extracted) -> tuple[Extracted, int]:
@@ -494,11 +463,11 @@ def without_secrets(found: Extracted) -> tuple[Extracted, int]:
         decisions=tuple(one for one in found.decisions if not holds_secret(one.narrative)),
         fixes=tuple(one for one in found.fixes if not holds_secret(one.narrative)),
     )
-    return kept, _count(found) - _count(kept)
-
-
-def _count(found: Extracted) -> int:
-    return len(found.facts) + len(found.decisions) + len(found.fixes)
+    hidden = sum(
+        len(getattr(found, name)) - len(getattr(kept, name))
+        for name in ("facts", "decisions", "fixes")
+    )
+    return kept, hidden
 
 
 def _malformed(proposal: Proposal) -> str:
@@ -623,9 +592,7 @@ def _denied(said: str, place: Span) -> bool:
     before, after = said[start : place[0]], said[place[1] : end]
     before = _ANSWERED.sub("", before)
     after = _CONTRAST.sub("", after)
-    if _NEGATION.search(before) or _NEGATION.search(after):
-        return True
-    if _ENDING.search(before) or _ENDING.search(after):
+    if any(said.search(part) for said in (_NEGATION, _ENDING) for part in (before, after)):
         return True
     if _TURNED_DOWN.search(before):
         return True
@@ -662,15 +629,12 @@ def _overlap(one: Statement, other: Statement) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-_log = logging.getLogger(__name__)
-
 LEARN = "learn"
 HEARD = "heard"
 """In the report of a run: the ids of what it wrote to the profile."""
 IMPORTANCE = 0.8
 COUNTED_FOR = "gpt-4o"
 """Whose tokens are counted to know what a model was asked."""
-TRIES = 3
 _ASKED_AT_ONCE = 500
 
 
@@ -753,15 +717,11 @@ class Learner:
         found, report = self._find(ordered, model, spend)
         heard = self._listen(scope, ordered) if listen and not dry_run else ()
         report = replace(report, dry_run=dry_run, heard=heard)
-        for attempt in range(TRIES):
-            try:
-                learned = self._once(scope, ordered, found, report)
-                break
-            except ChangedMeanwhile as error:
-                if attempt == TRIES - 1:
-                    take_back(self._memory, scope, heard)
-                    raise
-                _log.info("Planning what to learn again: %s", error)
+        try:
+            learned = plan_again(lambda: self._once(scope, ordered, found, report), "what to learn")
+        except ChangedMeanwhile:
+            take_back(self._memory, scope, heard)
+            raise
         if learned.journal_id:
             self._memory.judge_later(scope)
         return learned
@@ -789,11 +749,8 @@ class Learner:
 
             count, limit = tokenizer_for(COUNTED_FOR), spend or Spend()
             asker = Asker(model, spend=limit, count=count)
-            more = find_more(texts, found, asker, count=count, tokens=limit.tokens)
-            found = more.found
-            report = Learned(
-                rejected=more.rejected, model_calls=asker.calls, model_tokens=asker.tokens
-            )
+            found, refused = find_more(texts, found, asker, count=count, tokens=limit.tokens)
+            report = Learned(rejected=refused, model_calls=asker.calls, model_tokens=asker.tokens)
             notes = (*notes, *asker.notes)
         kept = [without_secrets(one) for one in found]
         if hidden := sum(count for _, count in kept):
@@ -815,7 +772,7 @@ class Learner:
                 journal_id = self._apply(scope, plan, report.heard)
                 told.found(len(plan.added))
         if not report.dry_run:
-            for link in _links(plan.restated):
+            for link in plan.restated:
                 with suppress(RecordNotFound):  # erased meanwhile
                     self._memory.store.links.put(scope, link)
         added = plan.added
@@ -866,7 +823,7 @@ class Learner:
             before=plan.before,
             after=plan.after,
             added=tuple(prepare_all(plan.added, memory.embedding.embed(plan.added))),
-            relations=tuple(Relation(family="link", link=link) for link in _links(plan.links)),
+            relations=tuple(Relation(family="link", link=link) for link in plan.links),
             report={
                 "added": len(plan.added),
                 "superseded": len(plan.superseded),
@@ -963,18 +920,6 @@ def records_of(found: Extracted) -> list[Record]:
     ]
 
 
-def _links(stated: Iterable[LearnedFrom]) -> list[Link]:
-    return [
-        Link(
-            first_id=one.memory_id,
-            second_id=one.source_id,
-            relation=LEARNED_FROM,
-            created_at=one.at,
-        )
-        for one in stated
-    ]
-
-
 def _unread(texts: Sequence[str]) -> tuple[str, ...]:
     beyond = sum(max(0, len(text) - MAX_CHARACTERS) for text in texts)
     return (f"{beyond:,} characters at the end of long texts were not read",) if beyond else ()
@@ -1008,50 +953,36 @@ def cut_pieces(
     by itself is cut within, between words if it has some.
     """
     require_count(limit_tokens, "limit_tokens", least=1)
-    pieces: list[Piece] = []
-    piece: list[tuple[int, str]] = []
-    used = 0
+    pieces: list[dict[int, Span]] = []
+
+    def told(piece: Mapping[int, Span]) -> Piece:
+        return tuple((number, texts[number - 1][slice(*at)]) for number, at in piece.items())
+
     for number, text in enumerate(texts, 1):
-        for part in _pieces_parts(text, limit_tokens, count):
-            cost = count(part)
-            if piece and used + cost > limit_tokens:
-                pieces.append(tuple(piece))
-                piece, used = [], 0
-            piece.append((number, part))
-            used += cost
-    return (*pieces, tuple(piece)) if piece else tuple(pieces)
+        for place in _short_spans(text, limit_tokens, count):
+            last = pieces[-1] if pieces else {}
+            joined = {**last, number: (last.get(number, place)[0], place[1])}
+            if last and sum(count(part) for _, part in told(joined)) <= limit_tokens:
+                pieces[-1] = joined
+            else:
+                pieces.append({number: place})
+    return tuple(map(told, pieces))
 
 
-def _pieces_parts(text: str, limit_tokens: int, count: TokenCounter) -> Iterator[str]:
-    """One text in parts of whole sentences, each within the limit."""
-    begin = last = None
-    for start, end in sentences(text):
-        if begin is not None and last is not None:
-            if count(text[begin:end]) <= limit_tokens:
-                last = end
+def _short_spans(text: str, limit_tokens: int, count: TokenCounter) -> Iterator[Span]:
+    """Where the sentences of a text stand; an overlong one is halved at a word until it fits."""
+    for sentence in sentences(text):
+        waiting = [sentence]
+        while waiting:
+            start, end = waiting.pop()
+            if end - start < 2 or count(text[start:end]) <= limit_tokens:
+                if text[start:end].strip():
+                    yield start, end
                 continue
-            yield text[begin:last]
-        begin, last = start, end
-        if count(text[start:end]) > limit_tokens:
-            yield from _shorter(text[start:end], limit_tokens, count)
-            begin = last = None
-    if begin is not None and last is not None:
-        yield text[begin:last]
-
-
-def _shorter(sentence: str, limit_tokens: int, count: TokenCounter) -> Iterator[str]:
-    """An overlong sentence, halved at a word until its parts fit."""
-    waiting = [sentence]
-    while waiting:
-        part = waiting.pop()
-        if len(part) < 2 or count(part) <= limit_tokens:
-            if part.strip():
-                yield part.strip()
-            continue
-        middle = len(part) // 2
-        cut = part.rfind(" ", 1, middle + 1)
-        cut = cut if cut > 0 else middle
-        waiting += [part[cut:], part[:cut]]
+            middle = (start + end) // 2
+            cut = text.rfind(" ", start + 1, middle + 1)
+            cut = cut if cut > 0 else middle
+            waiting += [(cut, end), (start, cut)]
 
 
 # ----------------------------------------------------------------------------
@@ -1065,14 +996,6 @@ GIVEN_UP_AFTER = 2
 """So many failures in a row, and the rest is left to the rules."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedThings:
-    """What texts state by rules and model together, and how many proposals were refused."""
-
-    found: tuple[Extracted, ...]
-    rejected: int = 0
-
-
 def find_more(
     texts: Sequence[str],
     rules: Sequence[Extracted],
@@ -1080,10 +1003,10 @@ def find_more(
     *,
     count: TokenCounter,
     tokens: int,
-) -> StatedThings:
-    """What the rules found in each text, with what a model found too; `tokens` is its limit.
+) -> tuple[tuple[Extracted, ...], int]:
+    """What each text states by rules and model together, and how many proposals were refused.
 
-    Whatever the model does, what the rules found is there.
+    Whatever the model does, what the rules found is there; `tokens` is its limit.
     """
     turns = [GroundTurn(text[:MAX_CHARACTERS]) for text in texts]
     limit = max(LEAST_PIECE_TOKENS, min(PIECE_TOKENS, tokens // 4))
@@ -1101,15 +1024,15 @@ def find_more(
         asker.say(f"{len(pieces) - read} of {len(pieces)} pieces were left to the rules alone")
     if rejected:
         asker.say(f"{rejected} proposals of the model were refused: the text does not say them")
-    merged = tuple(map(merge_found, rules, accepted))
-    return StatedThings(found=merged, rejected=rejected)
+    return tuple(map(merge_found, rules, accepted)), rejected
 
 
 def _read_piece(
     piece: Piece, turns: Sequence[GroundTurn], asker: Asker, accepted: list[list[Statement]]
 ) -> int | None:
     """Ask about one piece; how many proposals were refused, or None when it was not read."""
-    reply = asker.ask(request_records(piece), RECORDS_FORMAT)
+    told = {"turns": [{"turn": number, "text": text} for number, text in piece]}
+    reply = asker.ask(_SYSTEM, told, RECORDS_FORMAT)
     if not reply:
         return None
     proposals = read_proposals(reply)

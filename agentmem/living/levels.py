@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from agentmem.base.checks import require_number, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
-from agentmem.base.types import Level
 from agentmem.living.conflicts import FILLERS, NEGATORS, SCALES, SMALL_NUMBERS, stem_word
 from agentmem.text.regions import all_code_spans
 from agentmem.text.sentences import sentences
@@ -108,16 +108,12 @@ def _read(text: str) -> Essentials:
         previous_number = 1.0 if base == "one" else 0.0  # a number only before "thousand"
         if _is_name(piece, base, first):
             names.add(base)
-    code = (
-        tuple(text[start:end] for start, end in all_code_spans(text))
-        if _may_have_code(text)
-        else ()
-    )
+    spans = all_code_spans(text) if _may_have_code(text) else ()
     return Essentials(
         numbers=frozenset(numbers),
         names=frozenset(names),
         negations=negations,
-        code=code,
+        code=tuple(text[start:end] for start, end in spans),
         words=frozenset(words),
     )
 
@@ -129,27 +125,17 @@ _read_again = lru_cache(maxsize=32)(_read)
 
 def missing_essentials(original: Essentials, shorter: Essentials) -> tuple[str, ...]:
     """What `shorter` lost or made up, in words; empty when it may stand for `original`."""
-    missing = [f"number {number}" for number in sorted(original.numbers - shorter.numbers)]
-    missing += [
-        f"name {name}"
-        for name in sorted(original.names - shorter.names)
-        if not has_word(shorter, name)
-    ]
-    if original.negated and not shorter.negated:
-        missing.append("negation")
-    if shorter.negated and not original.negated:
-        missing.append("negation that was not there")
-    missing += [f"code {code}" for code in original.code if code not in shorter.code]
-    missing += [
-        f"number that was not there {number}"
-        for number in sorted(shorter.numbers - original.numbers)
-    ]
-    missing += [
-        f"name that was not there {name}"
-        for name in sorted(shorter.names - original.names)
-        if not has_word(original, name)
-    ]
-    return tuple(missing)
+    lost = _beyond(original, shorter, "")
+    code = [f"code {code}" for code in original.code if code not in shorter.code]
+    return (*lost, *code, *_beyond(shorter, original, " that was not there"))
+
+
+def _beyond(one: Essentials, other: Essentials, how: str) -> list[str]:
+    """The numbers, names and negation that `one` has and `other` has not."""
+    numbers = [f"number{how} {number}" for number in sorted(one.numbers - other.numbers)]
+    names = [name for name in sorted(one.names - other.names) if not has_word(other, name)]
+    denied = [f"negation{how}"] if one.negated and not other.negated else []
+    return [*numbers, *(f"name{how} {name}" for name in names), *denied]
 
 
 def has_word(essentials: Essentials, name: str) -> bool:
@@ -225,10 +211,6 @@ class Levels:
     summary_tokens: int
     compressed_tokens: int
     index_tokens: int
-
-    def at(self, level: Level) -> str:
-        """The text at `level`."""
-        return str(getattr(self, level))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,23 +399,16 @@ def index_line(text: str, *, title: str = "") -> str:
 
 def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
     """The line of `index_line` with at most so many words, for each of `sizes`."""
-    first = ""
-    for start, end in sentences(text):
-        first = first or text[start:end]
-        if not _PLEASANTRY.match(text, start, end):
-            first = text[start:end]
-            break
-    head = _within(" ".join((title or first).split()[:_TITLE_WORDS])).strip(" .,:;")
+    said = [text[slice(*span)] for span in islice(sentences(text), MAX_SENTENCES)]
+    first = title or next((one for one in said if not _PLEASANTRY.match(one)), "".join(said[:1]))
+    head = _within(" ".join(first.split()[:_TITLE_WORDS])).strip(" .,:;")
     found = read_essentials(text)
     shown = set(analyse(head)) if head else set()
     frequency = Counter(analyse(text))
     order = {term: place for place, term in enumerate(frequency)}
     ranked = sorted(
         (term for term in frequency if term not in shown and len(term) > 2),
-        key=lambda term: (
-            -(frequency[term] + 2 * (term in found.names)),
-            order[term],
-        ),
+        key=lambda term: (-(frequency[term] + 2 * (term in found.names)), order[term]),
     )
     surfaces = _surfaces(text, ranked[: max(sizes)])
     for most_words in sizes:
@@ -469,13 +444,10 @@ def accept_model_text(original: str, proposed: str, count: TokenCounter) -> Mode
 
 def code_across(text: str, spans: list[tuple[int, int]]) -> bool:
     """Whether a piece of code runs over the end of a sentence, so that no selection keeps it."""
-    inner = dict(spans)
-    starts = sorted(inner)
-    for start, end in all_code_spans(text):
-        place = next((s for s in reversed(starts) if s <= start), None)
-        if place is None or inner[place] < end:
-            return True
-    return False
+    return not all(
+        any(first <= start and end <= last for first, last in spans)
+        for start, end in all_code_spans(text)
+    )
 
 
 def _cheaper(candidate: str, above: str, count: TokenCounter) -> tuple[str, int]:
@@ -502,16 +474,9 @@ def _telegram(text: str) -> str:
             continue
         match = _CORE.match(piece)
         word = match[1].lower().replace("’", "'") if match else ""
-        droppable = (
-            word in _DROPPED
-            and match is not None
-            and (
-                match[1].islower()
-                or (starts_sentence and match[1][1:].islower())
-                or (starts_sentence and len(match[1]) == 1)
-            )
-        )
-        tail = match[2] if match else ""
+        core, tail = (match[1], match[2]) if match else ("", "")
+        opens = starts_sentence and (core[1:].islower() or len(core) == 1)
+        droppable = word in _DROPPED and (core.islower() or opens)
         ends = bool(tail) and tail[-1] in ".!?…"
         if droppable:
             if ends and kept and not kept[-1].endswith((".", "!", "?", "…", "\n")):

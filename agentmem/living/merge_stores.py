@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput
 from agentmem.base.filters import Selection
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory, Scope, is_forgotten
-from agentmem.living.plans import OpenContradiction, Supersede, may_state
+from agentmem.base.types import Memory, Scope
+from agentmem.living.plans import OpenContradiction, Supersede, is_active, may_state
 from agentmem.living.settle import AT_ONCE, Settler
-from agentmem.search.intake import prepare, same_message
+from agentmem.search.intake import prepare
 from agentmem.stores.protocol import Links, Store
-from agentmem.stores.rules import Family, Relation, Revision
+from agentmem.stores.rules import Family, Relation, Revision, what_is_same
 from agentmem.stores.values import ERASED, Entry, Link, Source
 
 if TYPE_CHECKING:
@@ -300,8 +300,7 @@ class StoreMerger:
         settler = Settler(self._memory)
         by_scope: dict[Scope, list[Memory]] = {}
         for one in new:
-            told = may_state(one) and one.superseded_by is None
-            if told and one.deleted_at is None and not is_forgotten(one):
+            if may_state(one) and is_active(one):
                 by_scope.setdefault(one.scope, []).append(one)
         count = 0
         for scope, told_by in by_scope.items():
@@ -323,11 +322,8 @@ class StoreMerger:
 
 def _content(one: Memory) -> tuple[Any, ...]:
     """What makes two memories of one owner the same."""
-    said = same_message(one) if one.kind == "message" else (one.content_hash, one.kind)
-    return (
-        one.visibility, one.scope, one.source_url, one.position, one.text,
-        *said,
-    )  # fmt: skip
+    said = what_is_same(one, "message" if one.kind == "message" else "text")
+    return one.visibility, one.scope, one.source_url, one.position, one.text, said
 
 
 def _vectors(store: Store, embedder: Any, rows: Sequence[int]) -> dict[int, bytes]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import TokenCounter
-from agentmem.base.types import Memory
+from agentmem.base.types import Memory, same_audience
 from agentmem.living.conflicts import Verdict
 from agentmem.living.levels import accept_model_text
 from agentmem.living.plans import (
@@ -65,25 +67,27 @@ class Asker:
         self.failures = 0
         self.notes: list[str] = []
 
-    def ask(
-        self, messages: Sequence[Mapping[str, Any]], form: Mapping[str, Any] | None = None
-    ) -> str:
+    def ask(self, system: str, data: Mapping[str, Any], form: Mapping[str, Any]) -> str:
         """The reply, or "" once the limit is reached or when the model fails.
 
-        A model that refuses the `form` (a `response_format`) is asked once
-        more without, and from then on without.
+        The `data` stand in JSON, so that nothing in them can pass for an
+        instruction of ours. A model that refuses the `form` (a
+        `response_format`) is asked once more without, and from then on without.
         """
-        asked = form if self._structured else None
-        try:
-            return self._answer(messages, asked)
-        except Exception as error:  # noqa: BLE001 - the rules' own work stands without a model
-            if asked is None or not refuses_parameter(error, "response_format"):
-                return self._failed(error)
-        self._structured = False
-        try:
-            return self._answer(messages, None)
-        except Exception as error:  # noqa: BLE001 - as above
-            return self._failed(error)
+        messages = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
+        ]
+        while True:
+            asked = form if self._structured else None
+            try:
+                return self._answer(messages, asked)
+            except Exception as error:  # noqa: BLE001 - the rules' own work stands without a model
+                if asked is None or not refuses_parameter(error, "response_format"):
+                    self.failures += 1
+                    self.say(f"the model failed: {type(error).__name__}: {error}")
+                    return ""
+            self._structured = False
 
     def say(self, note: str) -> None:
         """Keep a note for the report, once."""
@@ -112,11 +116,6 @@ class Asker:
         self.failures = 0
         self.tokens += self._count(text)
         return text
-
-    def _failed(self, error: Exception) -> str:
-        self.failures += 1
-        self.say(f"the model failed: {type(error).__name__}: {error}")
-        return ""
 
 
 # ----------------------------------------------------------------------------
@@ -159,23 +158,13 @@ def find_json(reply: str, wanted: Callable[[Any], bool]) -> Any:
     Of a value that was cut off, the part before its last complete piece.
     """
     text = reply[:LONGEST_REPLY]
-    starts = list(_starts(text))
+    starts = [m.start() for m in islice(re.finditer(r"[{[]", text), _STARTS_TRIED)]
     for read, tried in ((_whole, starts), (_cut_off, starts[:_MENDED])):
         for start in tried:
             value = read(text, start)
             if value is not None and wanted(value):
                 return value
     return None
-
-
-def _starts(text: str) -> Iterator[int]:
-    found = 0
-    for place, character in enumerate(text):
-        if character in _CLOSING:
-            yield place
-            found += 1
-            if found == _STARTS_TRIED:
-                return
 
 
 def _whole(text: str, start: int) -> Any:
@@ -223,10 +212,9 @@ def _cuts(text: str, start: int) -> Iterator[tuple[int, str]]:
 # ----------------------------------------------------------------------------
 # What a model is asked when memory is put in order, and how its replies are read.
 #
-# The texts stand in JSON, so that nothing in them can pass for an instruction of
-# ours, and JSON of a strict shape is asked for; a model that knows no such shapes
-# may answer in plain words. Whatever it says, a shorter text is checked before it
-# is used and a judgement is yes, no or nothing.
+# JSON of a strict shape is asked for; a model that knows no such shapes may answer
+# in plain words. Whatever it says, a shorter text is checked before it is used and
+# a judgement is yes, no or nothing.
 
 
 Judgement = Literal["yes", "no", ""]
@@ -248,11 +236,6 @@ JUDGEMENT_FORMAT = json_format(
 )
 
 
-def request_shorter(text: str) -> list[dict[str, Any]]:
-    """The messages that ask for a shorter version of `text`."""
-    return _request(_SHORTEN, {"note": text})
-
-
 def read_shorter(reply: str) -> str:
     """The text of a reply, in JSON or plain, without quotes or a fence around it."""
     told = _named(reply, "note")
@@ -264,11 +247,6 @@ def read_shorter(reply: str) -> str:
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].strip()
     return text
-
-
-def request_judgement(first: str, second: str) -> list[dict[str, Any]]:
-    """The messages that ask whether two texts contradict each other."""
-    return _request(_JUDGE, {"first": first, "second": second})
 
 
 def read_judgement(reply: str) -> Judgement:
@@ -285,13 +263,6 @@ def read_judgement(reply: str) -> Judgement:
 def _named(reply: str, name: str) -> Any:
     found = find_json(reply, lambda value: isinstance(value, Mapping) and name in value)
     return None if found is None else found[name]
-
-
-def _request(system: str, data: dict[str, str]) -> list[dict[str, Any]]:
-    return [
-        {"role": "system", "content": system},
-        {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
-    ]
 
 
 # ----------------------------------------------------------------------------
@@ -324,24 +295,17 @@ class ModelHelp:
         """The plan with shorter summaries, and with contradictions as the model sees them."""
         memories = {one.id: one for one in state.memories}
         after = {one.id: one for one in apply_plan(state, plan, now=now).memories}
-        judged = self._judged(plan.operations, memories)
+        judged: list[Operation] = [
+            one
+            for one in plan.operations
+            if not isinstance(one, OpenContradiction)
+            or one.verdict.confidence >= SURE
+            or self._judge(memories[one.first].text, memories[one.second].text) != "no"
+        ]
         judged += self._found(judged, after, similar, settings, state)
-        shortened = self._shortened(judged, memories)
-        return ConsolidationPlan(operations=tuple(shortened))
+        return ConsolidationPlan(operations=tuple(self._shortened(judged, memories)))
 
     # -- contradictions ---------------------------------------------------------------------
-
-    def _judged(
-        self, operations: Iterable[Operation], memories: Mapping[str, Memory]
-    ) -> list[Operation]:
-        kept: list[Operation] = []
-        for one in operations:
-            if isinstance(one, OpenContradiction) and one.verdict.confidence < SURE:
-                said = self._judge(memories[one.first].text, memories[one.second].text)
-                if said == "no":
-                    continue
-            kept.append(one)
-        return kept
 
     def _found(
         self,
@@ -366,10 +330,7 @@ class ModelHelp:
             kinds = {first.kind, second.kind} <= settings.contradiction_kinds
             if not kinds or not (is_active(first) and is_active(second)):
                 continue
-            if first.text == second.text or (first.scope, first.visibility) != (
-                second.scope,
-                second.visibility,
-            ):
+            if first.text == second.text or not same_audience(first, second):
                 continue
             if self._judge(first.text, second.text) == "yes":
                 verdict = Verdict(kind="contradicts", reason="value", confidence=0.7)
@@ -384,7 +345,8 @@ class ModelHelp:
         kept = self._kept.get(name)
         if kept is not None:
             return read_judgement(kept)
-        said = read_judgement(self.asker.ask(request_judgement(one, other), JUDGEMENT_FORMAT))
+        told = {"first": one, "second": other}
+        said = read_judgement(self.asker.ask(_JUDGE, told, JUDGEMENT_FORMAT))
         if said:
             self._kept.set(name, said)
         return said
@@ -398,7 +360,7 @@ class ModelHelp:
         wanted = [one for one in operations if isinstance(one, Summarise)]
         for one in sorted(wanted, key=lambda o: (-self._count(memories[o.id].text), o.id)):
             text = memories[one.id].text
-            proposed = read_shorter(self.asker.ask(request_shorter(text), SHORTER_FORMAT))
+            proposed = read_shorter(self.asker.ask(_SHORTEN, {"note": text}, SHORTER_FORMAT))
             shorter = proposed and self._count(proposed) < self._count(one.summary)
             if shorter and accept_model_text(text, proposed, self._count).accepted:
                 made[one.id] = proposed

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
-from agentmem.base.types import COLD_AT, Memory, Usage
+from agentmem.base.types import COLD_AT, Memory, Usage, is_forgotten
 from agentmem.living.conflicts import Verdict
 from agentmem.stores.values import Link
 
@@ -28,6 +28,19 @@ Pair = tuple[str, str]
 def pair_of(first: str, second: str) -> Pair:
     """The two ids in their order."""
     return (first, second) if first <= second else (second, first)
+
+
+def mark_of(name: str, looked_at: object) -> str:
+    """The setting that keeps how far somebody looked; names nobody."""
+    written = ascii(looked_at).encode("ascii")
+    return f"{name} {hashlib.blake2b(written, digest_size=12).hexdigest()}"
+
+
+def judged_pairs(links: Iterable[Link]) -> tuple[frozenset[Pair], frozenset[Pair]]:
+    """The pairs whose contradictions are open, and those whose were resolved."""
+    pairs = [(pair_of(one.first_id, one.second_id), one.settled_at) for one in links]
+    contested = frozenset(pair for pair, settled_at in pairs if settled_at is None)
+    return contested, frozenset(pair for pair, settled_at in pairs if settled_at is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +77,9 @@ class ConsolidationSettings:
                 raise InvalidInput(name, value, "is no length of time", remedy="Use a timedelta.")
         for name in ("merge_similarity", "contradiction_confidence", "keep_importance"):
             require_unit(getattr(self, name), name)
-        for name in (
-            "most_links",
-            "rare_entity_rows",
-            "least_co_citations",
-            "keep_words",
-            "hot_memories",
-        ):
+        for name in ("most_links", "rare_entity_rows", "least_co_citations", "keep_words"):
             require_count(getattr(self, name), name)
+        require_count(self.hot_memories, "hot_memories")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,11 +228,6 @@ class LivingState:
     co_cited: Mapping[Pair, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def is_forgotten(memory: Memory) -> bool:
-    """Whether an earlier consolidation took it out of search."""
-    return "forgotten_at" in memory.metadata
-
-
 def is_active(memory: Memory) -> bool:
     """Whether the memory is served: not deleted, forgotten or superseded."""
     return memory.deleted_at is None and memory.superseded_by is None and not is_forgotten(memory)
@@ -255,31 +258,27 @@ def apply_plan(state: LivingState, plan: ConsolidationPlan, *, now: datetime) ->
                     rows[operation.id], compressed=operation.compressed, index=operation.index
                 )
             case Forget():
-                memory = rows[operation.id]
                 marks = {"forgotten_at": now.isoformat(), "forgotten_because": operation.reason}
-                rows[memory.id] = replace(
-                    memory, metadata=MappingProxyType({**memory.metadata, **marks})
-                )
+                rows[operation.id] = _marked(rows[operation.id], marks)
             case Cool():
-                memory = rows[operation.id]
-                mark = {COLD_AT: now.isoformat()}
-                rows[memory.id] = replace(
-                    memory, metadata=MappingProxyType({**memory.metadata, **mark})
-                )
+                rows[operation.id] = _marked(rows[operation.id], {COLD_AT: now.isoformat()})
             case OpenContradiction():
                 contested.add(pair_of(operation.first, operation.second))
             case AddLink():
                 links.add(pair_of(operation.first, operation.second))
             case Rerank():
-                memory = rows[operation.id]
-                base = MappingProxyType({**memory.metadata, "base_importance": operation.base})
-                rows[memory.id] = replace(memory, importance=operation.importance, metadata=base)
+                memory = _marked(rows[operation.id], {"base_importance": operation.base})
+                rows[memory.id] = replace(memory, importance=operation.importance)
     return replace(
         state,
         memories=tuple(rows[memory.id] for memory in state.memories),
         links=frozenset(links),
         contested=frozenset(contested),
     )
+
+
+def _marked(memory: Memory, marks: Mapping[str, Any]) -> Memory:
+    return replace(memory, metadata=MappingProxyType({**memory.metadata, **marks}))
 
 
 # ----------------------------------------------------------------------------
@@ -432,14 +431,7 @@ def settled(link: Link, resolution: Resolution, *, at: datetime, note: str = "")
     """The same contradiction, resolved."""
     require_choice(resolution, get_args(Resolution), "resolution")
     fields = {**read_note(link.note), "resolution": resolution, "note": require_text(note, "note")}
-    return Link(
-        first_id=link.first_id,
-        second_id=link.second_id,
-        relation=link.relation,
-        created_at=link.created_at,
-        note=json.dumps(fields, ensure_ascii=False),
-        settled_at=at,
-    )
+    return replace(link, note=json.dumps(fields, ensure_ascii=False), settled_at=at)
 
 
 def read_note(note: str) -> Mapping[str, Any]:

@@ -1,10 +1,8 @@
 """Guess which memories the next answer will cite, from what is going on.
 
 Each signal ("this file is open", "that error was seen") becomes features; each
-feature remembers, with decay, which memories were cited while it was on. Every
-sort of feature is an expert whose say is how often its own ten best guesses
-came true, so a sort that tells nothing is soon ignored. How often and how
-lately a memory was cited are two more experts.
+feature counts, with decay, which memories were cited while it was on. A memory
+that names an open file needs no past to be guessed.
 """
 
 from __future__ import annotations
@@ -19,13 +17,15 @@ import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from agentmem.base.checks import require_choice, require_count, require_number, require_text
+from agentmem.base.checks import require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput
+from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.types import LEARN_CITED, Memory, Scope, require_instant
+from agentmem.base.types import LEARN_CITED, Memory, Scope
+from agentmem.text.terms import mentions
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
@@ -33,12 +33,17 @@ if TYPE_CHECKING:
 
 SignalKind = Literal["file", "branch", "error", "time", "collaborator", "tool", "task", "cited"]
 
-HALF_LIFE_DAYS = 21.0
 GUESSES = 10
-KEPT_PER_FEATURE = 64
-KEPT_FEATURES = 5_000
-_DOUBT = 1.0
+KEPT_PER_FEATURE = 32
+KEPT_FEATURES = 2_000
+FADE = 0.97
+"""What a feature has seen counts so much less each time it is seen again."""
+DOUBT = 1.0
 """How many sightings a feature must outweigh before it is believed."""
+ALWAYS = "always"
+"""The feature that is on in every situation: what is cited often is cited again."""
+NAMED = 0.5
+"""How sure it is that a memory which names an open file is needed."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]{2,}")
 _DAY_PARTS = ("night", "morning", "afternoon", "evening")
@@ -115,197 +120,107 @@ def _time_features(value: str) -> list[str]:
 
 
 class Predictor:
-    """Learns from what was cited under which signals; deterministic, and small enough to store."""
+    """Counts what was cited under which features; deterministic, and small enough to store."""
 
-    def __init__(self, *, half_life_days: float = HALF_LIFE_DAYS) -> None:
-        self.half_life_days = require_number(half_life_days, "half_life_days", low=1e-6)
-        self._seen: dict[str, dict[str, float]] = {}
-        self._times: dict[str, float] = {}
-        self._cited: dict[str, float] = {}
-        self._last: dict[str, float] = {}
-        self._skill: dict[str, tuple[float, float]] = {}
-        self._start: datetime | None = None
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, dict[str, float]]] = {}
+        """By feature, the one seen last at the end: how often it was on, and what was cited."""
 
-    def observe(self, features: Sequence[str], cited: Sequence[str], *, now: datetime) -> None:
+    def observe(self, features: Iterable[str], cited: Collection[str]) -> None:
         """Learn that `cited` were used while `features` were on."""
         if not cited:
             return
-        moment = self._days(now)
-        weight = 2.0 ** (moment / self.half_life_days)
-        if weight > 1e100:
-            self._rescale(moment)
-            moment, weight = 0.0, 1.0
-        self._judge(features, set(cited), moment)
-        for feature in features:
-            known = self._seen.setdefault(feature, {})
+        for feature in dict.fromkeys((*features, ALWAYS)):
+            times, before = self._seen.pop(feature, (0.0, {}))
+            known = {memory_id: FADE * seen for memory_id, seen in before.items()}
             for memory_id in cited:
-                known[memory_id] = known.get(memory_id, 0.0) + weight
-            self._times[feature] = self._times.get(feature, 0.0) + weight
+                known[memory_id] = known.get(memory_id, 0.0) + 1.0
             if len(known) > 2 * KEPT_PER_FEATURE:
-                self._seen[feature] = _best(known, KEPT_PER_FEATURE)
-        for memory_id in cited:
-            self._cited[memory_id] = self._cited.get(memory_id, 0.0) + weight
-            self._last[memory_id] = moment
-        if len(self._cited) > 2 * KEPT_FEATURES:
-            self._cited = _best(self._cited, KEPT_FEATURES)
-            self._last = {m: at for m, at in self._last.items() if m in self._cited}
-        if len(self._times) > 2 * KEPT_FEATURES:
-            kept = _best(self._times, KEPT_FEATURES)
-            self._times = kept
-            self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
+                kept = sorted(known, key=lambda one: (-known[one], one))[:KEPT_PER_FEATURE]
+                known = {memory_id: known[memory_id] for memory_id in kept}
+            self._seen[feature] = (FADE * times + 1.0, known)
+        if len(self._seen) > 2 * KEPT_FEATURES:
+            self._seen = dict(list(self._seen.items())[-KEPT_FEATURES:])
 
     def predict(
-        self, features: Sequence[str], *, now: datetime, limit: int = GUESSES
+        self,
+        features: Iterable[str],
+        *,
+        limit: int = GUESSES,
+        named: Mapping[str, str] | None = None,
     ) -> tuple[Predicted, ...]:
-        """The memories most probably cited next, best first; equal ones by id."""
+        """The memories most probably cited next, best first; equal ones by id.
+
+        `named` are memories that name what is open, each with the name.
+        """
         require_count(limit, "limit")
-        moment = self._days(now)
         doubt: dict[str, float] = {}
         because: dict[str, list[tuple[float, str]]] = {}
-        for sort, said in self._experts(features, moment):
-            trust = self._trust(sort)
-            for name, chances in said:
-                for memory_id, chance in chances.items():
-                    share = trust * chance
-                    doubt[memory_id] = doubt.get(memory_id, 1.0) * (1.0 - share)
-                    because.setdefault(memory_id, []).append((share, name))
+        said = [
+            (memory_id, min(1.0, seen / (times + DOUBT)), feature)
+            for feature in dict.fromkeys((*features, ALWAYS))
+            for times, known in [self._seen.get(feature, (0.0, {}))]
+            for memory_id, seen in known.items()
+        ]
+        said += [(memory_id, NAMED, f"names {name}") for memory_id, name in (named or {}).items()]
+        for memory_id, chance, reason in said:
+            doubt[memory_id] = doubt.get(memory_id, 1.0) * (1.0 - chance)
+            because.setdefault(memory_id, []).append((-chance, reason))
         ranked = sorted(doubt, key=lambda memory_id: (doubt[memory_id], memory_id))[:limit]
         return tuple(
             Predicted(
                 id=memory_id,
                 confidence=round(1.0 - doubt[memory_id], 6),
-                because=tuple(
-                    name for _, name in sorted(because[memory_id], key=lambda r: (-r[0], r[1]))[:3]
-                ),
+                because=tuple(reason for _, reason in sorted(because[memory_id])[:3]),
             )
             for memory_id in ranked
         )
 
-    def forget(self, memory_ids: Iterable[str]) -> None:
-        """Know these no more: they were erased."""
-        for memory_id in set(memory_ids):
-            self._cited.pop(memory_id, None)
-            self._last.pop(memory_id, None)
-            for known in self._seen.values():
-                known.pop(memory_id, None)
-            self._seen.pop(f"cited:{memory_id}", None)
-            self._times.pop(f"cited:{memory_id}", None)
-
-    def knows(self, memory_ids: Iterable[str]) -> bool:
-        """Whether anything was learned about one of these."""
-        known = set(memory_ids)
-        return (
-            not known.isdisjoint(self._cited)
-            or any(f"cited:{memory_id}" in self._times for memory_id in known)
-            or any(not known.isdisjoint(seen) for seen in self._seen.values())
-        )
-
-    # -- inside -----------------------------------------------------------------------
-
-    def _experts(
-        self, features: Sequence[str], moment: float
-    ) -> Iterable[tuple[str, list[tuple[str, dict[str, float]]]]]:
-        """Each sort of feature with what its features say, then how often and how lately."""
-        by_sort: dict[str, list[tuple[str, dict[str, float]]]] = {}
-        weight = 2.0 ** (moment / self.half_life_days)
-        for feature in dict.fromkeys(features):
-            known = self._seen.get(feature)
-            if known:
-                whole = self._times[feature] + _DOUBT * weight
-                chances = {memory_id: min(1.0, seen / whole) for memory_id, seen in known.items()}
-                by_sort.setdefault(feature.partition(":")[0], []).append((feature, chances))
-        yield from sorted(by_sort.items())
-        total = sum(self._cited.values())
-        if total:
-            often = {m: seen / total for m, seen in _best(self._cited, KEPT_PER_FEATURE).items()}
-            yield "often", [("cited often", often)]
-            last = _best(self._last, KEPT_PER_FEATURE)
-            lately = {m: 1.0 / (2.0 + place) for place, m in enumerate(last)}
-            yield "lately", [("cited lately", lately)]
-
-    def _judge(self, features: Sequence[str], cited: set[str], moment: float) -> None:
-        """Note for each sort whether its own best guesses were right."""
-        for sort, said in self._experts(features, moment):
-            best: dict[str, float] = {}
-            for _, chances in said:
-                for memory_id, chance in chances.items():
-                    best[memory_id] = max(best.get(memory_id, 0.0), chance)
-            guesses = set(_best(best, GUESSES))
-            right, asked = self._skill.get(sort, (0.0, 0.0))
-            fade = 0.99
-            self._skill[sort] = (
-                fade * right + len(guesses & cited) / len(cited),
-                fade * asked + 1.0,
-            )
-
-    def _trust(self, sort: str) -> float:
-        right, asked = self._skill.get(sort, (0.0, 0.0))
-        return (right + 1.0) / (asked + 2.0)
-
-    def _days(self, now: datetime) -> float:
-        require_instant(now, "now")
-        if self._start is None:
-            self._start = now
-        return (now - self._start).total_seconds() / 86_400
-
-    def _rescale(self, moment: float) -> None:
-        """Count from now, so that the weights of late days stay numbers."""
-        factor = 2.0 ** (-min(moment / self.half_life_days, 1_000.0))
-        for known in (*self._seen.values(), self._times, self._cited):
-            for name in known:
-                known[name] *= factor
-        self._last = {memory_id: at - moment for memory_id, at in self._last.items()}
-        if self._start is not None:
-            self._start += timedelta(days=moment)
-
-    # -- as JSON ------------------------------------------------------------------------
+    def forget(self, memory_ids: Iterable[str]) -> bool:
+        """Know these no more: they were erased. Whether anything was known of them."""
+        gone = set(memory_ids)
+        before = len(self._seen)
+        self._seen = {
+            feature: seen
+            for feature, seen in self._seen.items()
+            if feature.removeprefix("cited:") not in gone
+        }
+        found = len(self._seen) < before
+        for _, known in self._seen.values():
+            for memory_id in gone & known.keys():
+                del known[memory_id]
+                found = True
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Everything learned, as JSON values."""
-        return {
-            "half_life_days": self.half_life_days,
-            "start": None if self._start is None else self._start.isoformat(),
-            "seen": self._seen,
-            "times": self._times,
-            "cited": self._cited,
-            "last": self._last,
-            "skill": {name: list(pair) for name, pair in self._skill.items()},
-        }
+        return {"seen": [[name, times, known] for name, (times, known) in self._seen.items()]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Predictor:
-        """What `to_dict` gave; anything that does not fit is refused."""
+        """What `to_dict` gave, now or in an earlier version; anything else is refused."""
+        made = cls()
         try:
-            made = cls(half_life_days=float(data["half_life_days"]))
-            made._start = None if data["start"] is None else datetime.fromisoformat(data["start"])
-            made._seen = {
-                str(name): {str(m): _finite(w) for m, w in known.items()}
-                for name, known in data["seen"].items()
-            }
-            made._times = {str(name): _finite(w) for name, w in data["times"].items()}
-            made._cited = {str(name): _finite(w) for name, w in data["cited"].items()}
-            made._last = {str(name): _finite(w) for name, w in data["last"].items()}
-            made._skill = {
-                str(name): (_finite(pair[0]), _finite(pair[1]))
-                for name, pair in data["skill"].items()
-            }
-            if not set(made._seen) <= set(made._times):
-                raise ValueError("a feature without its count")
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            rows = data["seen"]
+            if isinstance(rows, Mapping):  # before: weights that grew with the days
+                rows = [
+                    (name, 1.0, {m: w / data["times"][name] for m, w in known.items()})
+                    for name, known in rows.items()
+                ]
+            for name, times, known in rows:
+                counts = {str(m): _finite(w) for m, w in known.items()}
+                made._seen[str(name)] = (_finite(times), counts)
+        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
             raise InvalidInput(
                 "data", str(error), "is no predictor", remedy="Start a new one; it learns again."
             ) from error
         return made
 
 
-def _best(weights: Mapping[str, float], limit: int) -> dict[str, float]:
-    return dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:limit])
-
-
 def _finite(value: Any) -> float:
     number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is not finite")
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{value!r} is no count")
     return number
 
 
@@ -331,9 +246,6 @@ GUESSED = 3
 SIGNAL_SECONDS = 7_200.0
 MOST_SIGNALS = 12
 REMEMBERED_CITED = 3
-SAVE_EVERY = 10
-SMALL_BYTES = 50_000
-"""A predictor up to this size is saved after every turn, a larger one after several."""
 LARGEST_BYTES = 64_000_000
 _OPEN_SORTS = ("cited", "time", "weekday")
 """Features whose values are ids or parts of the day; all others are kept as digests."""
@@ -348,24 +260,6 @@ class Prediction:
     because: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lesson:
-    """What was on and what was cited, once."""
-
-    features: tuple[str, ...]
-    cited: tuple[str, ...]
-    at: datetime
-    scope: Scope
-
-    def without(self, ids: Collection[str]) -> _Lesson:
-        """The same, as if these memories had never been."""
-        return replace(
-            self,
-            features=tuple(f for f in self.features if f.removeprefix("cited:") not in ids),
-            cited=tuple(memory_id for memory_id in self.cited if memory_id not in ids),
-        )
-
-
 class Predictions:
     """The predictors of one memory, read when they are needed."""
 
@@ -373,7 +267,6 @@ class Predictions:
         self._memory = memory
         self._lock = threading.RLock()
         self._known: dict[str, tuple[str | None, Predictor]] = {}
-        self._unsaved: dict[str, list[_Lesson]] = {}
         self._graph: tuple[str, dict[str, Any]] = ("", {})
         self.lessons = 0
         self._signals: TtlCache[tuple[Signal, ...]] = TtlCache(
@@ -410,12 +303,13 @@ class Predictions:
 
     def predict(self, signals: Iterable[Signal], scope: Scope, *, limit: int) -> list[Prediction]:
         """The memories most probably needed, that this reader may see, best first."""
-        features = self.features(signals, scope)
-        digests = self._digests(features)
-        now = self._memory.clock.now()
+        given = tuple(signals)
+        digests = self._digests(self.features(given, scope))
+        named = self._naming(given, scope)
         with self._lock:
-            guesses = self._load(_name(scope)).predict(
-                list(digests), now=now, limit=GUESSED * limit
+            raw = self._memory.store.settings.get(_name(scope))
+            guesses = self._read(_name(scope), raw).predict(
+                digests, limit=GUESSED * limit, named=named
             )
         seen = self._memory.store.get_many(scope, [guess.id for guess in guesses])
         memories = {memory.id: memory for memory in seen if memory.superseded_by is None}
@@ -429,48 +323,50 @@ class Predictions:
             if guess.id in memories
         ][:limit]
 
+    def _naming(self, signals: Iterable[Signal], scope: Scope) -> dict[str, str]:
+        """The memories that name a file of `signals`, such as a decision about it."""
+        from agentmem.search.retriever import Request, Retriever
+
+        retriever = Retriever(self._memory.store, self._memory.index, self._memory.embedding)
+        names = [plain_path(s.value).rpartition("/")[2] for s in signals if s.kind == "file"]
+        return {
+            hit.memory.id: name
+            for name in names
+            if name
+            for hit in retriever.search(
+                Request(query=name, selection=Selection(reader=scope), mode="fulltext")
+            )
+            if mentions(hit.memory.text, name)
+        }
+
     def remember(self, features: Sequence[str], cited: Sequence[str], scope: Scope) -> None:
         """Learn in the background that `cited` were used while `features` were on."""
         if not cited:
             return
         self._cited.put(_whose(scope), tuple(cited)[:REMEMBERED_CITED])
-        payload = {
-            "features": list(self._digests(features)),
-            "cited": list(cited),
-            "at": self._memory.clock.now().isoformat(),
-        }
+        payload = {"features": list(self._digests(features)), "cited": list(cited)}
         self._memory.worker.submit(LEARN_CITED, payload, scope=scope)
 
     def learn(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Do what `remember` asked for; what was erased since is not learned."""
-        now = datetime.fromisoformat(str(payload["at"]))
         name = _name(scope)
-        with self._lock:
-            there = {m.id for m in self._memory.store.get_many(scope, list(payload["cited"]))}
-            cited = [memory_id for memory_id in payload["cited"] if memory_id in there]
-            if not cited:
-                return
-            lesson = _Lesson(
-                features=tuple(map(str, payload["features"])),
-                cited=tuple(cited),
-                at=now,
-                scope=scope,
-            )
-            self._load(name).observe(lesson.features, lesson.cited, now=lesson.at)
-            unsaved = self._unsaved.setdefault(name, [])
-            unsaved.append(lesson)
-            self.lessons += 1
-            raw = self._known[name][0]
-            if raw is None or len(raw) <= SMALL_BYTES or len(unsaved) >= SAVE_EVERY:
-                self._save(name)
-                if raw is None:
-                    self._register(name, scope)
+        features, cited = list(payload["features"]), list(payload["cited"])
+        told = [f.removeprefix("cited:") for f in features if f.startswith("cited:")]
 
-    def save(self) -> None:
-        """Write what was learned and not written yet."""
+        def change(raw: str | None) -> str | None:
+            there = {m.id for m in self._memory.store.get_many(scope, [*cited, *told])}
+            still = [memory_id for memory_id in cited if memory_id in there]
+            if not still:
+                return raw
+            predictor = _parse(raw) or Predictor()
+            gone = {f"cited:{memory_id}" for memory_id in told if memory_id not in there}
+            predictor.observe([f for f in features if f not in gone], still)
+            return pack(predictor.to_dict())
+
         with self._lock:
-            for name in [name for name, lessons in self._unsaved.items() if lessons]:
-                self._save(name)
+            self._register(name, scope)
+            self._memory.store.settings.update(name, change)
+            self.lessons += 1
 
     # -- relations between files ---------------------------------------------------------
 
@@ -543,7 +439,6 @@ class Predictions:
         ids = {memory.id for memory in memories}
         if not ids:
             return
-        settings = self._memory.store.settings
         shared = any(memory.visibility != "private" for memory in memories)
         with self._lock:
             names: set[str] = set()
@@ -553,11 +448,8 @@ class Predictions:
             for user in {memory.scope.user_id for memory in memories}:
                 names |= set(self._registered(user))
             for name in sorted(names):
-                if name not in self._known and settings.get(name) is None:
-                    continue
-                self._unsaved[name] = [one.without(ids) for one in self._unsaved.get(name, ())]
-                if self._load(name).knows(ids):
-                    self._save(name, forgotten=ids)
+                self._memory.store.settings.update(name, lambda raw: _without(raw, ids))
+            self._known.clear()
             self._cited.clear()
 
     def _remove(self, name: str, user_id: str | None) -> None:
@@ -565,54 +457,16 @@ class Predictions:
         for sort in ("predictor", "relations", "runs"):
             settings.set(name.replace("predictor", sort, 1), None)
         self._known.pop(name, None)
-        self._unsaved.pop(name, None)
         self._change_shard(user_id, lambda known: known.pop(name, None))
 
     # -- in the store --------------------------------------------------------------------
 
-    def _load(self, name: str) -> Predictor:
-        """The predictor as the store has it, and what was learned here since."""
-        return self._current(name, self._memory.store.settings.get(name))
-
-    def _current(self, name: str, raw: str | None) -> Predictor:
+    def _read(self, name: str, raw: str | None) -> Predictor:
+        """The predictor as the store has it; one that cannot be read learns again."""
         known = self._known.get(name)
-        if known is not None and known[0] == raw:
-            return known[1]
-        predictor = Predictor()
-        if raw is not None:
-            try:
-                predictor = Predictor.from_dict(unpack(raw))
-            except InvalidInput:
-                predictor = Predictor()  # it learns again
-        for lesson in self._unsaved.get(name, ()):
-            predictor.observe(lesson.features, lesson.cited, now=lesson.at)
-        self._known[name] = (raw, predictor)
-        return predictor
-
-    def _save(self, name: str, *, forgotten: Collection[str] = ()) -> None:
-        """Write what was learned here to what others may have taught the predictor meanwhile."""
-
-        def change(raw: str | None) -> str:
-            unsaved = self._unsaved.get(name, [])
-            gone = self._erased(unsaved)
-            if gone:
-                self._unsaved[name] = [lesson.without(gone) for lesson in unsaved]
-                self._known.pop(name, None)
-            predictor = self._current(name, raw)
-            predictor.forget(forgotten)
-            return pack(predictor.to_dict())
-
-        raw = self._memory.store.settings.update(name, change)
-        self._known[name] = (raw, self._known[name][1])
-        self._unsaved[name] = []
-
-    def _erased(self, lessons: Iterable[_Lesson]) -> set[str]:
-        """The memories of lessons that are no longer there."""
-        gone: set[str] = set()
-        for lesson in lessons:
-            there = self._memory.store.get_many(lesson.scope, lesson.cited)
-            gone |= set(lesson.cited).difference(memory.id for memory in there)
-        return gone
+        if known is None or known[0] != raw:
+            known = self._known[name] = (raw, _parse(raw) or Predictor())
+        return known[1]
 
     def _register(self, name: str, scope: Scope) -> None:
         project = _digest(scope.project_id)
@@ -699,6 +553,22 @@ def unpack(raw: str) -> dict[str, Any]:
     except (ValueError, zlib.error, RecursionError) as error:
         raise InvalidInput("setting", raw[:20], f"cannot be read ({error})") from error
     return found
+
+
+def _parse(raw: str | None) -> Predictor | None:
+    """A predictor as it is kept; None where there is none, or none that can be read."""
+    try:
+        return None if raw is None else Predictor.from_dict(unpack(raw))
+    except InvalidInput:
+        return None
+
+
+def _without(raw: str | None, ids: Collection[str]) -> str | None:
+    """A predictor as it is kept, without these memories; one that cannot be read goes."""
+    predictor = _parse(raw)
+    if predictor is None:
+        return None
+    return pack(predictor.to_dict()) if predictor.forget(ids) else raw
 
 
 def _read_shard(raw: str | None) -> dict[str, str]:

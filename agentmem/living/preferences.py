@@ -33,6 +33,8 @@ MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
 RETRACTS = "retracts"
 """In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
+TAKES_BACK = "Taken back: "
+"""Begins the text of such a record, so that "I'm at Lidl now" can end one and stand as well."""
 ALIKE, ALIKE_CHANGED = 0.5, 0.55
 """So near must a taking back or a change be to the statement it ends, if no word is shared."""
 RECENT = timedelta(hours=12)
@@ -169,12 +171,14 @@ class PreferenceStore:
         for heard in hear_messages(
             said, embed=self._memory.embedding.sentence_vectors, strip=strip
         ):
-            stated = self._settled(heard, scope)
+            stated = [*self._settled(heard, scope)]
+            for retraction in heard.retracted:
+                record, old = self._take_back(retraction, scope)
+                by += record
+                ended += old
+                if retraction.otherwise and not old:
+                    stated.append(retraction.otherwise)
             states = states or bool(stated)
-            if heard.retracted:
-                for record, old in self._take_back(heard.retracted, scope):
-                    by.append(record)
-                    ended += old
             kept += self._keep(stated, scope)
             kept += self._renew(heard.text, kept, scope)
         if states:
@@ -408,39 +412,36 @@ class PreferenceStore:
         return [settled(new, said) for new in heard.stated]
 
     def _take_back(
-        self, retractions: Sequence[Retraction], scope: Scope
-    ) -> Iterator[tuple[str, list[Preference]]]:
-        """End what `retractions` speak of; gives the record of each and what it ended."""
+        self, retraction: Retraction, scope: Scope
+    ) -> tuple[Sequence[str], Sequence[Preference]]:
+        """End what `retraction` speaks of; gives the id of its record and what it ended, if any."""
         from agentmem.text.detect import matching
 
-        for retraction in retractions:
-            with self._keeping:
-                mine = self._own(scope)
-                if retraction.former:
-                    turned = retraction.former == "against"
-                    mine = tuple(m for m in mine if turned == (_polarity(m) == "against"))
-                now = self._memory.clock.now()
-                recent = sum(now - m.created_at <= RECENT for m in mine)
-                meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
-                meant = meant or (() if retraction.former else self._alike(retraction, mine))
-                if not meant:
-                    continue
-                owner = next(m.scope for m in mine if m.id in meant)
-                maker = Maker(
-                    scope=owner, visibility="private", now=now, new_ids=self._memory.ids.take
-                )
-                record = maker.memory(
-                    retraction.text,
-                    kind="preference",
-                    source_url=PREFERENCES_URL,
-                    origin="user",
-                    importance=0.1,
-                    metadata={"type": "custom", "key": "", RETRACTS: list(meant)},
-                )
-                self._memory.store.put([self._entry(record)])
-                for old_id in meant:
-                    self._end(scope, old_id, record)
-            yield record.id, [_preference(m) for m in mine if m.id in meant]
+        with self._keeping:
+            mine = self._own(scope)
+            if retraction.former:
+                turned = retraction.former == "against"
+                mine = tuple(m for m in mine if turned == (_polarity(m) == "against"))
+            now = self._memory.clock.now()
+            recent = sum(now - m.created_at <= RECENT for m in mine)
+            meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
+            meant = meant or (() if retraction.former else self._alike(retraction, mine))
+            if not meant:
+                return (), ()
+            owner = next(m.scope for m in mine if m.id in meant)
+            maker = Maker(scope=owner, visibility="private", now=now, new_ids=self._memory.ids.take)
+            record = maker.memory(
+                f"{TAKES_BACK}{retraction.text}",
+                kind="preference",
+                source_url=PREFERENCES_URL,
+                origin="user",
+                importance=0.1,
+                metadata={"type": "custom", "key": "", RETRACTS: list(meant)},
+            )
+            self._memory.store.put([self._entry(record)])
+            for old_id in meant:
+                self._end(scope, old_id, record)
+        return (record.id,), [_preference(m) for m in mine if m.id in meant]
 
     def _own(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's own, private statements, of everywhere and of the project they are in."""
@@ -452,7 +453,7 @@ class PreferenceStore:
         """Keep a statement, or give the one of the same words that another process just kept."""
         store = self._memory.store
         made = self._made(new, (), scope)
-        (there,) = store.put_new([self._entry(made)], same=_same_words)
+        (there,) = store.put_new([self._entry(made)], same="text")
         return _preference(made if there == made.id else store.get(scope, there))
 
     def _replace_with(
@@ -509,10 +510,6 @@ def _require_type(kind: PreferenceType | None) -> None:
         from agentmem.text.detect import PreferenceType
 
         require_choice(kind, get_args(PreferenceType), "type")
-
-
-def _same_words(memory: Memory) -> tuple[str, str]:
-    return memory.kind, memory.text
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from agentmem.base.checks import require_choice, require_text
-from agentmem.base.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
+from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
 from agentmem.base.types import Memory, Scope
-from agentmem.living.consolidate import TRIES, Planner, revision_of
+from agentmem.living.consolidate import Planner, plan_again, revision_of
 from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
 from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
@@ -27,6 +25,8 @@ from agentmem.living.plans import (
     SimilarPair,
     contradiction_id,
     is_active,
+    judged_pairs,
+    mark_of,
     may_state,
     pair_of,
     read_contradiction,
@@ -95,15 +95,6 @@ def start_of(memory: Memory) -> datetime:
 # begins; the last one holds now.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insertion:
-    """A new fact as it is to be stored, and the facts before and after it, changed."""
-
-    new: Memory
-    before: tuple[Memory, ...] = ()
-    after: tuple[Memory, ...] = ()
-
-
 def key_of(memory: Memory) -> str:
     """The key of the fact a memory holds, or ""."""
     record = from_memory(memory)
@@ -130,11 +121,13 @@ def already_said(known: Iterable[Memory], new: Memory) -> Memory | None:
     return held if held is not None and value_of(held) == value_of(new) else None
 
 
-def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
+def insert_fact(known: Sequence[Memory], new: Memory) -> list[Memory] | None:
     """What to write so that `new` has its place among the facts of its key.
 
-    None when the fact that held then says the same, or when `new` says that another
-    value held no longer: "we no longer use MySQL" ends no Postgres. A fact told late, about
+    The new fact as it is to be stored comes first, then those right before and
+    after it, changed. None when the fact that held then says the same, or when
+    `new` says that another value held no longer: "we no longer use MySQL" ends
+    no Postgres. A fact told late, about
     an earlier time, goes where it belongs; it does not become the current one.
     Facts that begin at the same moment take each other's place at once.
     """
@@ -153,16 +146,13 @@ def insert_fact(known: Sequence[Memory], new: Memory) -> Insertion | None:
         valid_from=start,
         valid_to=None if following is None else start_of(following),
     )
-    before: list[Memory] = []
-    after: list[Memory] = []
+    written = [placed]
     if held is not None:
-        before.append(held)
         ended = start if held.valid_to is None else min(held.valid_to, start)
-        after.append(replace(held, superseded_by=new.id, valid_to=ended))
+        written.append(replace(held, superseded_by=new.id, valid_to=ended))
     if following is not None:
-        before.append(following)
-        after.append(replace(following, supersedes=new.id))
-    return Insertion(new=placed, before=tuple(before), after=tuple(after))
+        written.append(replace(following, supersedes=new.id))
+    return written
 
 
 def _ended_before(held: Memory, new: Memory) -> bool:
@@ -177,8 +167,6 @@ def held_at(facts: Iterable[Memory], moment: datetime) -> Memory | None:
             return fact
     return None
 
-
-_log = logging.getLogger(__name__)
 
 JUDGE = "judge"
 RESOLVE = "resolve"
@@ -306,7 +294,7 @@ class Settler:
         ]
         if not links or len(given.strip()) < LEAST_OF_AN_ID:
             raise RecordNotFound(given, what="contradiction", seen_with="contradictions list")
-        if len({_pair(link) for link in links}) > 1:
+        if len({pair_of(link.first_id, link.second_id) for link in links}) > 1:
             raise InvalidInput(
                 "contradiction", given, "could be several", remedy="Give more of its id."
             )
@@ -321,7 +309,7 @@ class Settler:
         else writes meanwhile, they are read and compared anew.
         """
         store = self._memory.store
-        mark = mark_of(scope)
+        mark = mark_of("judged", scope)
         seen = store.settings.get(mark)
         now_at = store.feed.seq()
         changes = store.feed.changes(int(seen or 0))
@@ -331,14 +319,8 @@ class Settler:
             if change.operation in ("put", "update")
             for row in range(max(change.first, change.last - MOST_LOOKED_AT), change.last + 1)
         }
-        for attempt in range(TRIES):
-            try:
-                plan = self.judge(scope, self._new_ones(scope, sorted(rows, reverse=True)))
-                break
-            except ChangedMeanwhile as error:
-                if attempt == TRIES - 1:
-                    raise
-                _log.info("Comparing what is new again: %s", error)
+        newest = sorted(rows, reverse=True)
+        plan = plan_again(lambda: self.judge(scope, self._new_ones(scope, newest)), "what is new")
         if seen != str(now_at):
             store.settings.set(mark, str(now_at))
         return plan
@@ -365,10 +347,11 @@ class Settler:
                 if other.id != one.id:
                     similar.append(SimilarPair(first=one.id, second=other.id, similarity=alike))
         links = self._memory.store.contradictions.among(scope, rows)
+        contested, settled_pairs = judged_pairs(links)
         state = LivingState(
             memories=tuple(rows[name] for name in sorted(rows)),
-            contested=frozenset(_pair(link) for link in links if link.settled_at is None),
-            settled=frozenset(_pair(link) for link in links if link.settled_at is not None),
+            contested=contested,
+            settled=settled_pairs,
         )
         now = self._memory.clock.now()
         plan = plan_contradictions(
@@ -421,13 +404,3 @@ def _sides(known: Contradiction, resolution: Resolution) -> dict[str, Any]:
         after = settle_for(a, b) if resolution == "a_wins" else settle_for(b, a)
     by_id: Mapping[str, Memory] = {one.id: one for one in after}
     return {"before": (a, b), "after": (by_id[a.id], by_id[b.id])}
-
-
-def _pair(link: Link) -> tuple[str, str]:
-    return pair_of(link.first_id, link.second_id)
-
-
-def mark_of(scope: Scope) -> str:
-    """The setting that keeps how far the new memories of a reader were judged; names nobody."""
-    written = ascii(scope).encode("ascii")
-    return f"judged {hashlib.blake2b(written, digest_size=12).hexdigest()}"

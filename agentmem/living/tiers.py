@@ -1,22 +1,23 @@
-"""Divide a budget among four tiers and fill each at the level it affords (P36).
+"""Divide a budget among four tiers, each shown at the level it affords (P36).
 
     1 critical      what must be known now: in full
     2 relevant      what will probably be needed: summaries
     3 background    how things are done here: compressed
     4 index         what can be asked for: one line and an id
 
-What one tier leaves is the next one's to use.
+Tiers are an order of candidates with budgets; the one fill of `prompt/budget.py`
+fills them, and what one tier leaves is the next one's to use.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_text
 from agentmem.base.config import LoopConfig
@@ -26,11 +27,12 @@ from agentmem.base.guards import Lanes, TtlCache
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.telemetry import span
-from agentmem.base.types import EMPTY, Hit, Level, Memory, Scope, require_instant
+from agentmem.base.types import Hit, Level, Memory, Scope
 from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
 from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
 from agentmem.prompt.block import Pointer, source_of
+from agentmem.prompt.budget import BudgetGroup, ContentPackage, Fate, fill_groups
 from agentmem.prompt.build import Chosen, OfferedSource, memory_type
 from agentmem.text.clean import clean_line, clean_text
 from agentmem.text.terms import analyse_query, mentions
@@ -41,19 +43,17 @@ if TYPE_CHECKING:
 
 Tier = Literal[1, 2, 3, 4]
 Shares = tuple[float, float, float, float]
+Levels = tuple[str, str, str, str]
 Outcome = Literal["included", "lowered", "dropped"]
+T = TypeVar("T")
 
 TIERS: tuple[Tier, ...] = (1, 2, 3, 4)
 NAMES: Mapping[Tier, str] = MappingProxyType(
     {1: "Critical", 2: "Relevant", 3: "Background", 4: "Can be asked for"}
 )
+ALL_LEVELS: tuple[Level, ...] = get_args(Level)
 LEVELS: Mapping[Tier, tuple[Level, ...]] = MappingProxyType(
-    {
-        1: ("full", "summary", "compressed", "index"),
-        2: ("summary", "compressed", "index"),
-        3: ("compressed", "index"),
-        4: ("index",),
-    }
+    {tier: ALL_LEVELS[tier - 1 :] for tier in TIERS}
 )
 SHARES: Mapping[str, Shares] = MappingProxyType(
     {
@@ -66,28 +66,19 @@ SHARES: Mapping[str, Shares] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierItem:
-    """A memory that may be shown: its text at each level, and why it is here.
+class TierItem(NamedTuple):
+    """A memory that may be shown: its text at each level, full to index, and why it is here.
 
-    `levels` has the four texts from full to index; the nearest fuller one
-    stands where a level was not made. Items are tried in the order given.
+    The nearest fuller text stands where a level was not made. Items are tried in
+    the order given.
     """
 
     id: str
-    levels: tuple[str, str, str, str]
+    levels: Levels
     why: str = ""
-    kind: str = ""
-
-    def __post_init__(self) -> None:
-        require_text(self.id, "id")
-        if len(self.levels) != len(get_args(Level)):
-            raise InvalidInput("levels", self.levels, "are not four texts", remedy="Full to index.")
-        for text in (*self.levels, self.why, self.kind):
-            require_text(text, "levels")
 
     def at(self, level: Level) -> str:
-        return self.levels[get_args(Level).index(level)]
+        return self.levels[ALL_LEVELS.index(level)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,40 +148,35 @@ def assemble_tiers(
     never costs more than `total_tokens`, headings included.
     """
     budgets = split_budget(total_tokens, shares)
-    lines: dict[Tier, list[tuple[str, TierFate]]] = {tier: [] for tier in TIERS}
-    fates: list[TierFate] = []
-    shown: set[str] = set()
-    left = 0
-    for tier in TIERS:
-        left += budgets[tier]
-        for item in items.get(tier, ()):
-            if item.id in shown:
-                continue
-            heading = 0 if lines[tier] else count(_heading(tier))
-            line, fate = _fit(item, tier, left - heading, count)
-            fates.append(fate)
-            if fate.outcome != "dropped":
-                shown.add(item.id)
-                lines[tier].append((line, fate))
-                left -= fate.tokens + heading
-    text = _render(lines)
+    filled = fill_groups(
+        BudgetGroup(
+            tokens=budgets[tier],
+            candidates=(_forms(item, tier, count) for item in items.get(tier, ())),
+            heading_tokens=count(_heading(tier)),
+        )
+        for tier in TIERS
+    )
+    fates = [_told(fate) for fate in filled]
+    shown = [at for at, fate in enumerate(filled) if fate.sent]
+    text = _render(filled[at] for at in shown)
     # Counters may give a whole more than its parts: the last and least goes first.
     while count(text) > total_tokens:
-        tier = next(tier for tier in reversed(TIERS) if lines[tier])
-        _, fate = lines[tier].pop()
-        fates[fates.index(fate)] = TierFate(
-            id=fate.id, tier=tier, outcome="dropped", why="no room in the whole"
+        gone = fates[at := shown.pop()]
+        fates[at] = TierFate(
+            id=gone.id, tier=gone.tier, outcome="dropped", why="no room in the whole"
         )
-        text = _render(lines)
+        text = _render(filled[at] for at in shown)
+    used = dict.fromkeys(TIERS, 0)
+    for at in shown:
+        used[fates[at].tier] += fates[at].tokens
+    for tier in {fates[at].tier for at in shown}:
+        used[tier] += count(_heading(tier))
     return TieredContext(
         text=text,
         tokens=count(text) if text else 0,
         budget_tokens=total_tokens,
         tier_budgets={int(tier): tokens for tier, tokens in budgets.items()},
-        tier_tokens={
-            tier: sum(fate.tokens for _, fate in kept) + (count(_heading(tier)) if kept else 0)
-            for tier, kept in lines.items()
-        },
+        tier_tokens={int(tier): tokens for tier, tokens in used.items()},
         fates=tuple(fates),
     )
 
@@ -246,18 +232,33 @@ def _at_level(item: TierItem, tier: Tier, share_tokens: int, count: TokenCounter
     )
 
 
-def _fit(item: TierItem, tier: Tier, left_tokens: int, count: TokenCounter) -> tuple[str, TierFate]:
-    levels = LEVELS[tier]
-    for level in levels:
+def _forms(item: TierItem, tier: Tier, count: TokenCounter) -> Iterator[ContentPackage]:
+    """The line of an item at each level its tier may show it at, the fullest first."""
+    for level in LEVELS[tier]:
         line = _line(item, level, tier)
-        tokens = count(line)
-        if tokens <= left_tokens:
-            outcome: Outcome = "included" if level == levels[0] else "lowered"
-            return line, TierFate(
-                id=item.id, tier=tier, outcome=outcome, level=level, tokens=tokens, why=item.why
-            )
-    why = f"does not fit in the {max(0, left_tokens):,} tokens left"
-    return "", TierFate(id=item.id, tier=tier, outcome="dropped", why=why)
+        yield ContentPackage(
+            id=item.id,
+            type=f"tier-{tier}",
+            content=line,
+            tokens=count(line),
+            metadata={"tier": tier, "level": level, "why": item.why},
+        )
+
+
+def _told(fate: Fate) -> TierFate:
+    """What the fill decided, in the words of a tier."""
+    package = fate.sent or fate.package
+    tier: Tier = package.metadata["tier"]
+    if fate.sent is None:
+        return TierFate(id=package.id, tier=tier, outcome="dropped", why=fate.reason)
+    return TierFate(
+        id=package.id,
+        tier=tier,
+        outcome="included" if fate.outcome == "kept" else "lowered",
+        level=package.metadata["level"],
+        tokens=package.tokens,
+        why=package.metadata["why"],
+    )
 
 
 def _heading(tier: Tier) -> str:
@@ -273,20 +274,20 @@ def _line(item: TierItem, level: Level, tier: Tier) -> str:
     return f"- {body}{why}\n"
 
 
-def _render(lines: Mapping[Tier, Iterable[tuple[str, TierFate]]]) -> str:
-    parts: list[str] = []
-    for tier in TIERS:
-        kept = [line for line, _ in lines[tier]]
-        if kept:
-            parts += [_heading(tier), *kept]
-    return "".join(parts).strip("\n")
+def _render(fates: Iterable[Fate]) -> str:
+    lines: dict[Tier, list[str]] = {}
+    for fate in fates:
+        if fate.sent is not None:
+            lines.setdefault(fate.sent.metadata["tier"], []).append(str(fate.sent.content))
+    return "".join(_heading(tier) + "".join(lines[tier]) for tier in lines).strip("\n")
 
 
 # ----------------------------------------------------------------------------
 # Sort what a memory holds into the four tiers, for what is going on now.
 #
-# The shell fetches (`Fetched`); here is decided which of it is critical, relevant,
-# background, or only named. Nothing is dropped for its size: the budget does that.
+# The shell fetches (`TierMaterial`); here is decided which of it is critical,
+# relevant, background, or only named. Nothing is dropped for its size: the
+# budget does that.
 
 
 ERROR_AGE = timedelta(hours=24)
@@ -308,31 +309,6 @@ _PLACES = frozenset(_BEGINNINGS.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What is being worked on: the files open, the task in words, the errors seen, who is there.
-
-    `related` are files that import the open ones or are imported by them.
-    """
-
-    now: datetime
-    files: tuple[str, ...] = ()
-    related: tuple[str, ...] = ()
-    task: str = ""
-    errors: tuple[str, ...] = ()
-    people: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        require_instant(self.now, "now")
-        for text in (*self.files, *self.related, self.task, *self.errors, *self.people):
-            require_text(text, "situation")
-
-    @property
-    def told(self) -> bool:
-        """Whether anything is known of what is being worked on."""
-        return bool(self.files or self.task.strip() or self.errors)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TierMaterial:
     """What was fetched for a reader, each kind newest or best first.
 
@@ -351,31 +327,75 @@ class TierMaterial:
     recent: tuple[Memory, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(NamedTuple):
     """A memory in its tier, and why it is there."""
 
     memory: Memory
     why: str
 
 
-def read_situation(
-    signals: Iterable[Signal], *, now: datetime, task: str = "", related: Sequence[str] = ()
-) -> Situation:
-    """What signals and a task in words say is going on."""
-    said: dict[str, list[str]] = {}
-    for signal in signals:
-        if signal.value.strip():
-            said.setdefault(signal.kind, []).append(signal.value)
-    words = [task, *said.get("task", ()), *said.get("branch", ())]
-    return Situation(
-        now=now,
-        files=tuple(dict.fromkeys(map(plain_path, said.get("file", ())))),
-        related=tuple(dict.fromkeys(map(plain_path, related))),
-        task=" ".join(dict.fromkeys(filter(None, words)))[:READ_CHARACTERS],
-        errors=tuple(said.get("error", ())),
-        people=tuple(said.get("collaborator", ())),
-    )
+class Situation:
+    """What signals and a task say is going on, and whether a record is about it.
+
+    `related` are files that import the open ones or are imported by them.
+    """
+
+    def __init__(
+        self, signals: Iterable[Signal], *, now: datetime, task: str, related: Iterable[str]
+    ) -> None:
+        said: dict[str, list[str]] = {}
+        for signal in signals:
+            if signal.value.strip():
+                said.setdefault(signal.kind, []).append(signal.value)
+        words = filter(None, [task, *said.get("task", ()), *said.get("branch", ())])
+        told = " ".join(dict.fromkeys(words))[:READ_CHARACTERS]
+        errors = said.get("error", ())
+        self.now = now
+        self.people = frozenset(said.get("collaborator", ()))
+        self._files = {path: _name(path) for path in map(plain_path, said.get("file", ()))}
+        self._task = words_of(told)
+        self._errors = [words_of(error) for error in errors]
+        self._folders = {path.rpartition("/")[0] for path in self._files} - {""}
+        self._near = {_name(plain_path(path)).lower() for path in related}
+        self._shared: dict[str, int] = {}
+        self.told = bool(self._files or told.strip() or errors)
+
+    def decision(self, record: Episode) -> str:
+        """Why a decision holds for what is being done now; "" when it does not."""
+        named, text = _files(record), _text(record)
+        for path, name in self._files.items():
+            if any(_same_file(path, other) for other in named) or mentions(text, name):
+                return f"for {name}"
+        enough = max(min(SHARED_WORDS, len(self._task)), SHARED_PART * min(4, len(self._task)))
+        return "for this task" if self._task and self._shares(text) >= enough else ""
+
+    def touches(self, record: Episode) -> bool:
+        """Whether a decision is near: a word of the task, a file beside an open one."""
+        return any(
+            path.rpartition("/")[0] in self._folders or _name(path).lower() in self._near
+            for path in _files(record)
+        ) or bool(self._shares(_text(record)))
+
+    def _shares(self, text: str) -> int:
+        """How many words of the task are in a text."""
+        if self._task and text not in self._shared:
+            self._shared[text] = len(self._task & words_of(text))
+        return self._shared.get(text, 0)
+
+    def error(self, record: Episode) -> bool:
+        """Whether an error of the past is one that is seen now."""
+        told = words_of(f"{record.title} {record.error}") if self._errors else set()
+        return any(
+            seen and len(seen & told) >= max(1, round(SHARED_PART * len(seen)))
+            for seen in self._errors
+        )
+
+    def nearest(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Those that share the most words with what is going on first, then as they came."""
+        wanted = self._task.union(*self._errors, *map(words_of, self._files.values()))
+        if not wanted:
+            return list(memories)
+        return sorted(memories, key=lambda memory: -len(wanted & words_of(_trigger(memory))))
 
 
 def question_of(signal: Signal) -> str:
@@ -394,57 +414,65 @@ def question_of(signal: Signal) -> str:
 
 def sort_into_tiers(
     fetched: TierMaterial, situation: Situation, *, reader: Scope
-) -> dict[Tier, tuple[Placed, ...]]:
+) -> dict[Tier, list[Placed]]:
     """Each memory once, in the most urgent tier that wants it, the most telling first."""
-    placing = _Placing()
+    tiers: dict[Tier, list[Placed]] = {tier: [] for tier in TIERS}
+    there: set[str] = set()
+    for tier, memory, why in _wanted(fetched, situation, reader):
+        if memory.id not in there and len(tiers[tier]) < MOST[tier]:
+            there.add(memory.id)
+            tiers[tier].append(Placed(memory, why))
+    return tiers
+
+
+def _wanted(
+    fetched: TierMaterial, situation: Situation, reader: Scope
+) -> Iterator[tuple[Tier, Memory, str]]:
+    """Every tier that wants a memory, the most urgent first, and why."""
     decisions, errors, history = _by_sort(fetched.episodes)
-    about = _About(situation)
-    active = [(memory, why) for memory, record in decisions if (why := about.decision(record))]
-    for memory, why in active:
-        placing.put(1, memory, f"decision {why}")
+    for memory, record in decisions:
+        if why := situation.decision(record):
+            yield 1, memory, f"decision {why}"
     for first, second in fetched.contradictions:
-        placing.put(1, first, "contradicted, not settled: one of two")
-        placing.put(1, second, "contradicted, not settled: the other of two")
+        yield 1, first, "contradicted, not settled: one of two"
+        yield 1, second, "contradicted, not settled: the other of two"
     for memory, record in errors:
         if situation.now - memory.created_at <= ERROR_AGE:
             fixed = "and its fix" if record.fix else "no fix known"
-            placing.put(1, memory, f"error of the last 24 hours, {fixed}")
+            yield 1, memory, f"error of the last 24 hours, {fixed}"
     for memory, why in _failures(fetched.results, situation.now):
-        placing.put(1, memory, why)
+        yield 1, memory, why
 
     for hit in fetched.hits:
-        placing.put(2, hit.memory, f"found by what is asked ({hit.score:.2f})")
+        yield 2, hit.memory, f"found by what is asked ({hit.score:.2f})"
     for memory, guess in fetched.predicted:
         because = f": {guess.because[0].partition(':')[0]}" if guess.because else ""
-        placing.put(2, memory, f"needed before in this situation ({guess.confidence:.2f}{because})")
+        yield 2, memory, f"needed before in this situation ({guess.confidence:.2f}{because})"
     for memory, record in errors:
-        if about.error(record):
-            placing.put(2, memory, "the same error before")
+        if situation.error(record):
+            yield 2, memory, "the same error before"
     for memory, record in decisions:
-        if about.touches(record):
-            placing.put(2, memory, "related decision")
-    if not situation.told:
-        for memory, _ in decisions[:NEW_DECISIONS]:
-            placing.put(2, memory, "recent decision")
-    for memory in _others_first(fetched.preferences, situation, reader):
+        if situation.touches(record):
+            yield 2, memory, "related decision"
+    for memory, _ in () if situation.told else decisions[:NEW_DECISIONS]:
+        yield 2, memory, "recent decision"
+    for memory in _others_first(fetched.preferences, situation.people, reader):
         mine = memory.visibility == "private" and memory.scope.user_id == reader.user_id
-        placing.put(2, memory, "preference" if mine else _preferred_by(memory))
+        who = memory.speaker or memory.scope.user_id or "a collaborator"
+        yield 2, memory, "preference" if mine else f"preference of {who}"
 
-    for memory in about.nearest(fetched.patterns):
-        placing.put(3, memory, "convention")
+    for memory in situation.nearest(fetched.patterns):
+        yield 3, memory, "convention"
     for memory in history:
-        placing.put(3, memory, "history")
-    for memory in about.nearest(fetched.workflows):
-        placing.put(3, memory, "worked before")
+        yield 3, memory, "history"
+    for memory in situation.nearest(fetched.workflows):
+        yield 3, memory, "worked before"
 
     pages: set[str] = set()
     for memory in (*fetched.episodes, *fetched.patterns, *fetched.workflows, *fetched.recent):
-        if memory.source_url:
-            if memory.source_url in pages:
-                continue
+        if not memory.source_url or memory.source_url not in pages:
             pages.add(memory.source_url)
-        placing.put(4, memory, "a topic")
-    return {tier: tuple(placed) for tier, placed in placing.tiers.items()}
+            yield 4, memory, "a topic"
 
 
 def told_text(memory: Memory) -> str:
@@ -457,79 +485,6 @@ def told_text(memory: Memory) -> str:
         if said and said.lower() not in memory.text.lower():
             parts.append(f"{name}: {said}")
     return "\n".join(parts)
-
-
-class _Placing:
-    def __init__(self) -> None:
-        self.tiers: dict[Tier, list[Placed]] = {1: [], 2: [], 3: [], 4: []}
-        self._there: set[str] = set()
-
-    def put(self, tier: Tier, memory: Memory, why: str) -> None:
-        if memory.id in self._there or len(self.tiers[tier]) >= MOST[tier]:
-            return
-        self._there.add(memory.id)
-        self.tiers[tier].append(Placed(memory=memory, why=why))
-
-
-class _About:
-    """Whether a record is about the files, the task or the errors of a situation."""
-
-    def __init__(self, situation: Situation) -> None:
-        self._situation = situation
-        self._task = words_of(situation.task)
-        self._errors = [words_of(error) for error in situation.errors]
-        self._names = [_name(path) for path in situation.files]
-        self._folders = {path.rpartition("/")[0] for path in situation.files} - {""}
-        self._near = {_name(path).lower() for path in situation.related}
-        self._words: dict[str, set[str]] = {}
-
-    def decision(self, record: Episode) -> str:
-        """Why a decision holds for what is being done now; "" when it does not."""
-        named = _files(record)
-        text = _told(record)
-        for path, name in zip(self._situation.files, self._names, strict=True):
-            if any(_same_file(path, other) for other in named) or mentions(text, name):
-                return f"for {name}"
-        shared = self._task & self._words_of(text)
-        enough = min(SHARED_WORDS, len(self._task)) if self._task else 0
-        if (
-            enough
-            and len(shared) >= enough
-            and len(shared) >= SHARED_PART * min(4, len(self._task))
-        ):
-            return "for this task"
-        return ""
-
-    def touches(self, record: Episode) -> bool:
-        """Whether a decision is near: a word of the task, a file beside an open one."""
-        named = _files(record)
-        if any(path.rpartition("/")[0] in self._folders for path in named):
-            return True
-        if any(_name(path).lower() in self._near for path in named):
-            return True
-        return bool(self._task & self._words_of(_told(record)))
-
-    def _words_of(self, text: str) -> set[str]:
-        if not self._task:
-            return set()
-        if text not in self._words:
-            self._words[text] = words_of(text)
-        return self._words[text]
-
-    def error(self, record: Episode) -> bool:
-        told = words_of(f"{record.title} {record.error}")
-        return any(
-            seen and len(seen & told) >= max(1, round(SHARED_PART * len(seen)))
-            for seen in self._errors
-        )
-
-    def nearest(self, memories: Sequence[Memory]) -> list[Memory]:
-        """Those that share the most words with what is going on first, then as they came."""
-        wanted = self._task.union(*self._errors, *(words_of(name) for name in self._names))
-        if not wanted:
-            return list(memories)
-        shared = {memory.id: len(wanted & words_of(_trigger(memory))) for memory in memories}
-        return sorted(memories, key=lambda memory: -shared[memory.id])
 
 
 def words_of(text: str) -> set[str]:
@@ -546,10 +501,8 @@ def _by_sort(
     rest: list[Memory] = []
     for memory in episodes:
         record = from_memory(memory)
-        if isinstance(record, Episode) and record.sort == "decision":
-            decisions.append((memory, record))
-        elif isinstance(record, Episode) and record.sort == "error":
-            errors.append((memory, record))
+        if isinstance(record, Episode) and record.sort in ("decision", "error"):
+            (decisions if record.sort == "decision" else errors).append((memory, record))
         else:
             rest.append(memory)
     return decisions, errors, rest
@@ -564,11 +517,8 @@ def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, st
         if memory.metadata.get("success") is not False:
             continue
         tool = memory.metadata.get("name")
-        after = recent[at + 1 :]
-        fix = next(
-            (m for m in after if m.metadata.get("name") == tool and m.metadata.get("success")),
-            None,
-        )
+        worked = (m for m in recent[at + 1 :] if m.metadata.get("success"))
+        fix = next((m for m in worked if m.metadata.get("name") == tool), None)
         if fix is not None:
             found.append((fix, "worked after the call that failed"))
         found.append((memory, "call that failed in the last 24 hours"))
@@ -576,10 +526,9 @@ def _failures(results: Sequence[Memory], now: datetime) -> list[tuple[Memory, st
 
 
 def _others_first(
-    preferences: Sequence[Memory], situation: Situation, reader: Scope
+    preferences: Sequence[Memory], here: frozenset[str], reader: Scope
 ) -> list[Memory]:
     """Preferences of the people who are here, then of others, then the reader's own."""
-    here = set(situation.people)
 
     def place(memory: Memory) -> int:
         owner = memory.scope.user_id
@@ -590,10 +539,6 @@ def _others_first(
     return sorted(preferences, key=place)
 
 
-def _preferred_by(memory: Memory) -> str:
-    return f"preference of {memory.speaker or memory.scope.user_id or 'a collaborator'}"
-
-
 def _trigger(memory: Memory) -> str:
     record = from_memory(memory)
     if isinstance(record, Workflow):
@@ -601,7 +546,7 @@ def _trigger(memory: Memory) -> str:
     return memory.text
 
 
-def _told(record: Episode) -> str:
+def _text(record: Episode) -> str:
     return f"{record.title}\n{record.narrative}\n{record.reason}"[:READ_CHARACTERS]
 
 
@@ -625,9 +570,6 @@ def _same_file(one: str, other: str) -> bool:
 # because memory failed (P30).
 
 
-T = TypeVar("T")
-Levels = tuple[str, str, str, str]
-
 EPISODES = 300
 RULES = 100
 RESULTS = 50
@@ -638,37 +580,21 @@ LEVEL_CHARACTERS = 6_000
 """Shorter forms are made of so much of a text; a long one is cut before it is shortened."""
 SOURCE_TOKENS = 45
 """About what the frame of one source costs inside the block."""
-BUDGET_TOKENS = 8_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What the tiers offer to the block of a turn: sources best first, and pointers to the rest.
+    """What the tiers offer to a turn in place of what search chose.
 
-    `hits` are the memories as they are offered, at the level their tier affords;
-    `reasons` say what tier each is in and why.
+    `hits` are the memories as they are offered, at the level their tier affords,
+    and behind them what search found beside; `reasons` say what tier each is in
+    and why.
     """
 
-    candidates: tuple[OfferedSource, ...] = ()
-    pointers: tuple[Pointer, ...] = ()
-    hits: tuple[Hit, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    chosen: Chosen
+    hits: tuple[Hit, ...]
+    reasons: Mapping[str, str]
     degradations: tuple[str, ...] = ()
-
-    def as_chosen(self, chosen: Chosen, hits: Sequence[Hit]) -> tuple[Chosen, tuple[Hit, ...]]:
-        """What is offered in place of what search chose; what it passed over stays so."""
-        mine = {hit.memory.id for hit in self.hits}
-        rest = tuple(hit for hit in hits if hit.memory.id not in mine)
-        left = {hit.memory.id for hit in rest}
-        passed_over = tuple((hit, why) for hit, why in chosen.passed_over if hit.memory.id in left)
-        made = Chosen(
-            candidates=self.candidates,
-            pointers=(*chosen.pointers, *self.pointers),
-            passed_over=passed_over,
-            related=len(self.candidates),
-            merits={hit.memory.id: hit.score for hit in self.hits},
-        )
-        return made, (*self.hits, *rest)
 
 
 class Tiers:
@@ -687,11 +613,11 @@ class Tiers:
         self,
         scope: Scope,
         *,
-        budget_tokens: int = BUDGET_TOKENS,
-        signals: Sequence[Signal] = (),
-        activity: str = "general",
-        task: str = "",
-        table: Mapping[str, Shares] | None = None,
+        budget_tokens: int,
+        signals: Sequence[Signal],
+        activity: str,
+        task: str,
+        table: Mapping[str, Shares] | None,
         count: TokenCounter,
     ) -> TieredContext:
         """What is worth knowing now, within `budget_tokens`, headings included (P36)."""
@@ -699,31 +625,16 @@ class Tiers:
         require_text(task, "task")
         shares = shares_for(activity, SHARES if table is None else table)
         with span("search_memory", store_id=self._memory.telemetry_id, step="assemble") as told:
-            context = self._assemble(
-                scope, budget_tokens, signals=signals, task=task, shares=shares, count=count
-            )
-            told.found(sum(fate.outcome != "dropped" for fate in context.fates))
-        return context
-
-    def _assemble(
-        self,
-        scope: Scope,
-        budget_tokens: int,
-        *,
-        signals: Sequence[Signal],
-        task: str,
-        shares: Shares,
-        count: TokenCounter,
-    ) -> TieredContext:
-        given = self.signals_for(signals, scope)
-        parts = Attempts()
-        fetched = self.fetch(scope, given, parts)
-        if task.strip():
-            hits = parts.read("search", lambda: self._search(task, scope)) or ()
-            fetched = replace(fetched, hits=hits)
-        placed = self._sort(fetched, given, task, scope, parts)
-        items = {tier: [self._item(p, tier, count) for p in placed[tier]] for tier in TIERS}
-        context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
+            given = self.signals_for(signals, scope)
+            parts = Attempts()
+            fetched = self.fetch(scope, given, parts)
+            if task.strip():
+                hits = parts.read("search", lambda: self._search(task, scope)) or ()
+                fetched = replace(fetched, hits=hits)
+            placed = self._sort(fetched, given, task, scope, parts)
+            items = {tier: [self._item(p, tier, count) for p in placed[tier]] for tier in TIERS}
+            context = assemble_tiers(items, budget_tokens, count=count, shares=shares)
+            told.found(len(context.ids))
         return replace(context, degradations=tuple(parts.problems))
 
     def offer(
@@ -747,11 +658,10 @@ class Tiers:
         parts = Attempts()
         fetched = self.fetch(scope, signals, parts)
         by_id = {hit.memory.id: hit for hit in hits}
-        wanted = [by_id[candidate.id] for candidate in chosen.candidates]
         told = {memory.id for memory in profile} | {hit.memory.id for hit, _ in chosen.passed_over}
         fetched = replace(
             fetched,
-            hits=tuple(wanted),
+            hits=tuple(by_id[candidate.id] for candidate in chosen.candidates),
             preferences=tuple(m for m in fetched.preferences if m.id not in told),
         )
         placed = self._sort(fetched, signals, task, scope, parts)
@@ -761,7 +671,6 @@ class Tiers:
             if why.startswith(("already", "a question", "a preference"))
         }
         tiers: tuple[Tier, ...] = TIERS if config.memory_tools else TIERS[:3]
-        known = {p.memory.id: p for tier in tiers for p in placed[tier]}
         items = {
             tier: [self._item(p, tier, count) for p in placed[tier] if p.memory.id not in said]
             for tier in tiers
@@ -772,10 +681,42 @@ class Tiers:
             count=lambda text: count(text) + SOURCE_TOKENS,
             shares=shares_for(config.recall.activity),
         )
-        made = _Offering(known, {i.id: i for tier in tiers for i in items[tier]}, by_id)
-        for fate in order:
-            made.take(fate)
-        return replace(made.offer(), degradations=tuple(parts.problems))
+        memories = {p.memory.id: p.memory for tier in tiers for p in placed[tier]}
+        texts = {item.id: item for tier in tiers for item in items[tier]}
+        candidates: list[OfferedSource] = []
+        pointers = list(chosen.pointers)
+        offered: list[Hit] = []
+        for at, fate in enumerate(order):
+            memory = _shown(memories[fate.id], texts[fate.id], fate)
+            score = max(0.0, 1.0 - at / 1_000)
+            known = by_id.pop(fate.id, Hit(memory=memory, score=score))
+            offered.append(replace(known, memory=memory, score=score))
+            if fate.tier == 4:
+                pointers.append(Pointer(id=fate.id, summary=memory.text, tool="memory_read"))
+                continue
+            candidates.append(
+                OfferedSource(
+                    id=fate.id,
+                    source=source_of(memory),
+                    score=score,
+                    merit=score,
+                    type=memory_type(memory),
+                    importance=memory.importance,
+                    timestamp=memory.created_at,
+                )
+            )
+        return Offer(
+            chosen=Chosen(
+                candidates=tuple(candidates),
+                pointers=tuple(pointers),
+                passed_over=tuple(one for one in chosen.passed_over if one[0].memory.id in by_id),
+                related=len(candidates),
+                merits={hit.memory.id: hit.score for hit in offered},
+            ),
+            hits=(*offered, *by_id.values()),
+            reasons={fate.id: _reason(fate) for fate in order},
+            degradations=tuple(parts.problems),
+        )
 
     # -- fetching ------------------------------------------------------------------------
 
@@ -826,9 +767,11 @@ class Tiers:
 
     def _contradictions(self, scope: Scope) -> tuple[tuple[Memory, Memory], ...]:
         store = self._memory.store
-        links = store.contradictions.all(scope, open_only=True)
-        links = tuple(sorted(links, key=lambda link: link.created_at, reverse=True))
-        links = links[:CONTRADICTIONS]
+        links = sorted(
+            store.contradictions.all(scope, open_only=True),
+            key=lambda link: link.created_at,
+            reverse=True,
+        )[:CONTRADICTIONS]
         ids = list(dict.fromkeys(i for link in links for i in (link.first_id, link.second_id)))
         known = {memory.id: memory for memory in store.get_many(scope, ids)}
         return tuple(
@@ -837,7 +780,9 @@ class Tiers:
             if link.first_id in known and link.second_id in known
         )
 
-    def _predicted(self, signals: Sequence[Signal], scope: Scope) -> tuple[tuple[Memory, Any], ...]:
+    def _predicted(
+        self, signals: Sequence[Signal], scope: Scope
+    ) -> tuple[tuple[Memory, Predicted], ...]:
         found = self._predictions.predict(signals, scope, limit=GUESSES)
         return tuple((prediction.memory, as_guess(prediction)) for prediction in found)
 
@@ -854,13 +799,13 @@ class Tiers:
         task: str,
         scope: Scope,
         parts: Attempts,
-    ) -> dict[Tier, tuple[Placed, ...]]:
+    ) -> Mapping[Tier, Sequence[Placed]]:
         related = parts.read("relations", lambda: self._predictions.related(signals, scope)) or {}
-        near = [path for paths in related.values() for path in paths]
 
-        def sort() -> dict[Tier, tuple[Placed, ...]]:
+        def sort() -> Mapping[Tier, Sequence[Placed]]:
+            near = [path for paths in related.values() for path in paths]
             now = self._memory.clock.now()
-            situation = read_situation(signals, now=now, task=task, related=near)
+            situation = Situation(signals, now=now, task=task, related=near)
             return sort_into_tiers(fetched, situation, reader=scope)
 
         return parts.read("sorting", sort) or dict.fromkeys(TIERS, ())
@@ -874,11 +819,8 @@ class Tiers:
             self._levels_of(memory, 2, count)
 
     def _item(self, placed: Placed, tier: Tier, count: TokenCounter) -> TierItem:
-        memory = placed.memory
-        return TierItem(
-            id=memory.id, levels=self._levels_of(memory, tier, count), why=placed.why,
-            kind=memory.kind,
-        )  # fmt: skip
+        memory, why = placed
+        return TierItem(memory.id, self._levels_of(memory, tier, count), why)
 
     def _levels_of(self, memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
         """The four texts of a memory: those it has, the others made of it as far as needed."""
@@ -892,64 +834,14 @@ class Tiers:
         return kept
 
 
-class _Offering:
-    """Makes an offer of the fates the tiers decided."""
+def _shown(memory: Memory, item: TierItem, fate: TierFate) -> Memory:
+    """A memory as its tier offers it: the text of its level, under the tier and the reason."""
+    text = memory.text if fate.level is None else item.at(fate.level)
+    return replace(memory, text=text, heading_path=(f"{NAMES[fate.tier]}: {fate.why}",))
 
-    def __init__(
-        self,
-        placed: Mapping[str, Placed],
-        items: Mapping[str, TierItem],
-        found: Mapping[str, Hit],
-    ) -> None:
-        self._placed = placed
-        self._items = items
-        self._found = found
-        self._candidates: list[OfferedSource] = []
-        self._pointers: list[Pointer] = []
-        self._hits: list[Hit] = []
-        self._reasons: dict[str, str] = {}
 
-    def take(self, fate: TierFate) -> None:
-        placed = self._placed[fate.id]
-        score = max(0.0, 1.0 - len(self._hits) / 1_000)
-        name = f"tier {fate.tier}, {NAMES[fate.tier].lower()}: {placed.why}"
-        shown = replace(placed.memory, heading_path=(f"{NAMES[fate.tier]}: {placed.why}",))
-        if fate.level is not None:
-            shown = replace(shown, text=self._items[fate.id].at(fate.level))
-        known = self._found.get(fate.id)
-        hit = Hit(
-            memory=shown,
-            score=score,
-            lexical=known.lexical if known else None,
-            vector=known.vector if known else None,
-            lexical_rank=known.lexical_rank if known else None,
-            vector_rank=known.vector_rank if known else None,
-        )
-        self._hits.append(hit)
-        self._reasons[fate.id] = f"{name}; as {fate.level}"
-        if fate.tier == 4:
-            pointer = Pointer(id=fate.id, summary=shown.text, tool="memory_read")
-            self._pointers.append(pointer)
-            return
-        self._candidates.append(
-            OfferedSource(
-                id=fate.id,
-                source=source_of(shown),
-                score=score,
-                merit=score,
-                type=memory_type(shown),
-                importance=shown.importance,
-                timestamp=shown.created_at,
-            )
-        )
-
-    def offer(self) -> Offer:
-        return Offer(
-            candidates=tuple(self._candidates),
-            pointers=tuple(self._pointers),
-            hits=tuple(self._hits),
-            reasons=self._reasons,
-        )
+def _reason(fate: TierFate) -> str:
+    return f"tier {fate.tier}, {NAMES[fate.tier].lower()}: {fate.why}; as {fate.level}"
 
 
 def _make_levels(memory: Memory, tier: Tier, count: TokenCounter) -> Levels:
@@ -1059,7 +951,10 @@ class Prefetcher:
         until = time.perf_counter() + budget_ms / 1000
         parts = Attempts()
         given = self._tiers.signals_for(signals, scope)
-        fetched = self._try(PREDICTED, partial(self._fetch, scope, given, parts), until, parts)
+        fetch = partial(self._tiers.fetch, scope, given, parts)
+        fetched = self._try(PREDICTED, fetch, until, parts)
+        predicted = [memory for memory, _ in fetched.predicted] if fetched else []
+        least, most = config.recall.similarity_threshold, config.recall.turn_top_k
         answered: list[str] = []
         found: dict[str, None] = {}
         skipped = [] if fetched is not None else [PREDICTED]
@@ -1074,10 +969,11 @@ class Prefetcher:
                 continue
             if signal.kind in ASKED:
                 answered.append(signal.value)
-            found |= dict.fromkeys(_relevant(recalled, config))
-        self._try("counting", partial(self._prepare, fetched), until, parts)
+            shown = [hit.memory.id for hit in recalled.hits if hit.score >= least]
+            found |= dict.fromkeys(shown[:most])
+        self._try("counting", partial(self._tiers.prepare, predicted), until, parts)
         return Prefetched(
-            predicted=tuple(memory.id for memory, _ in fetched.predicted) if fetched else (),
+            predicted=tuple(memory.id for memory in predicted),
             questions=tuple(answered),
             found=tuple(found),
             skipped=tuple(skipped),
@@ -1098,15 +994,3 @@ class Prefetcher:
             return parts.read(name, partial(self._lanes.run, call, left), but=(TimedOut,))
         except TimedOut:
             return None
-
-    def _fetch(self, scope: Scope, signals: Sequence[Signal], parts: Attempts) -> TierMaterial:
-        return self._tiers.fetch(scope, signals, parts)
-
-    def _prepare(self, fetched: TierMaterial | None) -> None:
-        self._tiers.prepare([memory for memory, _ in fetched.predicted] if fetched else [])
-
-
-def _relevant(recalled: Expected, config: LoopConfig) -> list[str]:
-    """The ids that a turn would be shown."""
-    least, most = config.recall.similarity_threshold, config.recall.turn_top_k
-    return [hit.memory.id for hit in recalled.hits if hit.score >= least][:most]

@@ -8,7 +8,7 @@ argument that was the same each time stays, one that differed is a placeholder.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -74,14 +74,6 @@ class Run:
             require_text(word, "words")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedWorkflow:
-    """A workflow, and how many runs it was made of."""
-
-    workflow: Workflow
-    runs: int
-
-
 Digest = Callable[[str], str]
 """Gives the same digest for the same text, and tells nothing else of it."""
 
@@ -123,12 +115,7 @@ def hide(run: Run, digest: Digest) -> Run:
 
 def alike(one: Run, other: Run) -> bool:
     """Whether two hidden runs are of the same sort: goals that share words, the same tools."""
-    if not one.words or not other.words:
-        return False
-    shared = len(one.words & other.words) / min(len(one.words), len(other.words))
-    first, second = _tools(one), _tools(other)
-    steps = 2 * len(common(first, second)) / (len(first) + len(second))
-    return shared >= SAME_GOAL and steps >= SAME_STEPS
+    return _same_sort(one.words, _tools(one), other.words, _tools(other))
 
 
 def generalise(run: Run, others: Sequence[Run], *, digest: Digest) -> Workflow:
@@ -169,7 +156,7 @@ def generalise(run: Run, others: Sequence[Run], *, digest: Digest) -> Workflow:
 
 def learn(
     run: Run, before: Sequence[Run], *, digest: Digest
-) -> tuple[LearnedWorkflow | None, tuple[Run, ...]]:
+) -> tuple[Workflow | None, tuple[Run, ...]]:
     """What a new run teaches, and the hidden runs to keep from now on.
 
     When it is like others, the workflow of them all; the runs stay, so that the
@@ -181,18 +168,20 @@ def learn(
     if len(like) + 1 < LEAST_RUNS:
         return None, kept
     made = generalise(run, like, digest=digest)
-    if len(made.steps) < LEAST_CALLS:
-        return None, kept
-    return LearnedWorkflow(workflow=made, runs=len(like) + 1), kept
+    return (None if len(made.steps) < LEAST_CALLS else made), kept
 
 
 def same_workflow(one: Workflow, other: Workflow) -> bool:
     """Whether one takes the other's place: the same tools for the same sort of goal."""
-    ours, theirs = words_of(one.trigger), words_of(other.trigger)
-    shared = len(ours & theirs) / max(1, min(len(ours), len(theirs)))
-    first = [step.partition("(")[0] for step in one.steps]
-    second = [step.partition("(")[0] for step in other.steps]
-    steps = 2 * len(common(first, second)) / max(1, len(first) + len(second))
+    tools = ([step.partition("(")[0] for step in flow.steps] for flow in (one, other))
+    return _same_sort(words_of(one.trigger), next(tools), words_of(other.trigger), next(tools))
+
+
+def _same_sort(
+    words: Set[str], tools: Sequence[str], other_words: Set[str], other_tools: Sequence[str]
+) -> bool:
+    shared = len(words & other_words) / max(1, min(len(words), len(other_words)))
+    steps = 2 * len(common(tools, other_tools)) / max(1, len(tools) + len(other_tools))
     return shared >= SAME_GOAL and steps >= SAME_STEPS
 
 
@@ -214,25 +203,13 @@ def run_from_json(data: Any) -> Run | None:
 
 def common(first: Sequence[str], second: Sequence[str]) -> list[str]:
     """The longest sequence both have, in order."""
-    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
-    for i in range(len(first) - 1, -1, -1):
-        for j in range(len(second) - 1, -1, -1):
-            lengths[i][j] = (
-                lengths[i + 1][j + 1] + 1
-                if first[i] == second[j]
-                else max(lengths[i + 1][j], lengths[i][j + 1])
-            )
-    found: list[str] = []
-    i = j = 0
-    while i < len(first) and j < len(second):
-        if first[i] == second[j]:
-            found.append(first[i])
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return found
+    best: list[list[str]] = [[] for _ in range(len(second) + 1)]
+    for one in first:
+        row: list[list[str]] = [[]]
+        for at, other in enumerate(second):
+            row.append([*best[at], one] if one == other else max(best[at + 1], row[at], key=len))
+        best = row
+    return best[-1]
 
 
 def _tools(run: Run) -> list[str]:
@@ -328,14 +305,14 @@ class Workflows:
             if self._predictions.replace_kept("runs", raw, pack(value), scope):
                 return  # nobody else learned meanwhile
 
-    def _keep(self, learned: LearnedWorkflow, scope: Scope) -> str:
+    def _keep(self, learned: Workflow, scope: Scope) -> str:
         """Remember a workflow, in place of the one it makes more general; gives its id."""
-        fields = to_memory_fields(learned.workflow)
+        fields = to_memory_fields(learned)
         whose: dict[str, Any] = {"user_id": scope.user_id, "project_id": scope.project_id}
         metadata = {**fields.metadata, "learned": True}
         known = self._memory.get_all(kinds=["workflow"], limit=MOST_WORKFLOWS, **whose)
         for memory in known:
-            if self._is_older(memory, learned.workflow, whose):
+            if self._is_older(memory, learned, whose):
                 self._memory.update(memory.id, fields.text, metadata=metadata, **whose)
                 return memory.id
         added = self._memory.add_text(fields.text, kind="workflow", metadata=metadata, **whose)

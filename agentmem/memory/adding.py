@@ -33,8 +33,6 @@ from agentmem.search.intake import (
     instant,
     prepare_all,
     require_something,
-    same_message,
-    same_words,
     scope_of,
 )
 from agentmem.search.results import Added, AddResult
@@ -119,7 +117,7 @@ class Adding(Base):
             source_url=source_url,
         )
         if id is None:
-            result = self._put_new(maker, [memory], same=lambda m: (m.content_hash, m.kind))
+            result = self._put_new(maker, [memory], same="text")
         else:
             result = self._put_named(memory)
         from agentmem.text.detect import in_first_person
@@ -159,15 +157,10 @@ class Adding(Base):
         memory = from_text(
             maker, fields.text, kind=fields.kind, title=fields.title, importance=importance
         )
-        kept = fields.metadata
         return self._put_new(
             maker,
             [memory],
-            same=lambda m: (
-                m.content_hash,
-                m.kind,
-                all(m.metadata.get(n) == kept[n] for n in kept),
-            ),
+            same="record",
         )
 
     def add_messages(
@@ -190,8 +183,7 @@ class Adding(Base):
         require_text(session, "session")
         maker = self._maker(whose, visibility, metadata)
         memories = from_messages(maker, messages, session=session)
-        same = same_words if once else same_message
-        result = self._put_new(maker, memories, same=same)
+        result = self._put_new(maker, memories, same="words" if once else "message")
         if listen:
             new = {item.id for item in result.items if item.event == "ADD"}
             self._listen([memory for memory in memories if memory.id in new], maker.scope)
@@ -291,7 +283,7 @@ class Adding(Base):
         if self._is_there(memory):
             return unchanged
         try:
-            _, degradations = self._put([memory], same=lambda m: m.id)
+            _, degradations = self._put([memory])
         except DuplicateRecord:
             if self._is_there(memory):
                 return unchanged
@@ -312,14 +304,21 @@ class Adding(Base):
         return list(self.store.scan(Selection(reader=scope, where=where, kinds=kinds)))
 
     def _put(
-        self, memories: Sequence[Memory], *, same: Sameness
+        self, memories: Sequence[Memory], *, same: Sameness | None = None
     ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Store what nobody added meanwhile: the id that each has, and what went wrong."""
+        """Store what nobody added meanwhile: the id that each has, and what went wrong.
+
+        Without `same` each is new, or its id is taken.
+        """
         if not memories:
             return {}, ()
         with span("create_memory", store_id=self.telemetry_id) as told:
             entries = self._entries(memories)
-            ids = self.store.put_new(entries, same=same)
+            if same is None:
+                self.store.put(entries)
+                ids = tuple(memory.id for memory in memories)
+            else:
+                ids = self.store.put_new(entries, same=same)
             told.found(len(entries))
         self._judge_later(memories)
         there = {memory.id: found for memory, found in zip(memories, ids, strict=True)}

@@ -48,6 +48,7 @@ class Reading(Base):
         explain: bool = False,
         cold: bool | None = None,
         questions: bool = False,
+        by_question: bool = True,
         limit: int | None = None,
         **whose: Unpack[Whose],
     ) -> SearchResults:
@@ -56,7 +57,9 @@ class Reading(Base):
         `limit` is another name for `top_k`. A query without words finds nothing.
         Memories that were put away are searched when the others do not answer
         well, always with `cold=True` and never with `cold=False`. What a user
-        only asked answers nothing and is found with `questions=True` alone.
+        only asked answers nothing and is found with `questions=True` alone. A
+        question about the user's own world raises what was told to at least what it
+        would be worth in a turn; `by_question=False` gives the ranking's own scores.
         """
         if top_k is not None and limit is not None:
             raise InvalidInput("limit", limit, "is top_k said twice", remedy="Give one of them.")
@@ -80,6 +83,7 @@ class Reading(Base):
             explain=explain,
             cold=cold,
             questions=questions,
+            by_question=by_question,
             now=self.clock.now(),
         )
         with span("search_memory", query=query, store_id=self.telemetry_id) as told:

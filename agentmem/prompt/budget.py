@@ -9,11 +9,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
-from agentmem.base.checks import require_count, require_number, require_text, require_unit
+from agentmem.base.checks import require_count, require_text, require_unit
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
-from agentmem.base.protocols import TokenCounter
-from agentmem.base.types import EMPTY, Hit, Level, Memory, Message, cognitive_type, require_instant
-from agentmem.text.messages import Part, media_kind
+from agentmem.base.types import EMPTY, Message, require_instant
 
 # ----------------------------------------------------------------------------
 # The content package: anything that may enter a prompt, counted once, and its score.
@@ -26,16 +24,13 @@ UNKNOWN = 0.5
 """Stands in for a relevance or a date nobody knows: neither good nor bad."""
 RECENCY_DAYS = 30.0
 _SECONDS_A_DAY = 86_400.0
-_LARGEST_WEIGHT = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentPackage:
     """One thing that may enter a prompt, with its tokens counted once.
 
-    `can_drop=False` makes it fixed: it is always sent, whole. `min_tokens`
-    allows a text to be cut down to that many tokens where the fill is given a
-    way to cut; `None` means all or nothing. Types are an open set of strings.
+    `can_drop=False` makes it fixed: it is always sent. Types are an open set of strings.
     """
 
     id: str
@@ -47,7 +42,6 @@ class ContentPackage:
     timestamp: datetime | None = None
     can_drop: bool = True
     priority: int = 5
-    min_tokens: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def __post_init__(self) -> None:
@@ -66,52 +60,6 @@ class ContentPackage:
             )
         if require_count(self.priority, "priority", least=1) > 10:
             raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
-        if self.min_tokens is not None and require_count(self.min_tokens, "min_tokens") > (
-            self.tokens
-        ):
-            raise InvalidNumber(
-                "min_tokens",
-                self.min_tokens,
-                f"is above the package's {self.tokens} tokens",
-                remedy="Use None for all or nothing.",
-            )
-        if not isinstance(self.metadata, Mapping):
-            raise InvalidInput("metadata", self.metadata, "is not a mapping", remedy="Pass a dict.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreWeights:
-    """How much each part counts towards the score; only the proportions matter."""
-
-    priority: float = 0.4
-    importance: float = 0.3
-    relevance: float = 0.2
-    recency: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("priority", "importance", "relevance", "recency"):
-            require_number(getattr(self, name), name, low=0.0, high=_LARGEST_WEIGHT)
-        if self.total == 0.0:
-            raise InvalidNumber(
-                "weights", 0, "are all zero", remedy="Give at least one part a weight above 0."
-            )
-
-    @property
-    def total(self) -> float:
-        return math.fsum((self.priority, self.importance, self.relevance, self.recency))
-
-
-DEFAULT_WEIGHTS = ScoreWeights()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreParts:
-    """What the score is made of, each from 0 to 1, before weighting."""
-
-    priority: float
-    importance: float
-    relevance: float
-    recency: float
 
 
 def recency(timestamp: datetime | None, *, now: datetime) -> float:
@@ -126,35 +74,31 @@ def recency(timestamp: datetime | None, *, now: datetime) -> float:
     return math.exp(-days / RECENCY_DAYS)
 
 
-def score_parts(package: ContentPackage, *, now: datetime) -> ScoreParts:
-    """The four parts: priority is divided by ten, an unknown relevance is 0.5."""
-    return ScoreParts(
-        priority=package.priority / 10,
-        importance=float(package.importance),
-        relevance=UNKNOWN if package.relevance is None else float(package.relevance),
-        recency=recency(package.timestamp, now=now),
-    )
-
-
-def score(
-    package: ContentPackage, *, now: datetime, weights: ScoreWeights = DEFAULT_WEIGHTS
+def composite(
+    *,
+    priority: int,
+    importance: float,
+    relevance: float | None,
+    timestamp: datetime | None,
+    now: datetime,
 ) -> float:
-    """The weighted mean of the package's parts, from 0 to 1 (P15)."""
-    return weigh(score_parts(package, now=now), weights)
-
-
-def weigh(parts: ScoreParts, weights: ScoreWeights = DEFAULT_WEIGHTS) -> float:
-    """The weighted mean of the parts."""
-    # fsum rounds once, so the sum can neither pass the total nor fall when a part grows.
-    weighted = math.fsum(
-        (
-            weights.priority * parts.priority,
-            weights.importance * parts.importance,
-            weights.relevance * parts.relevance,
-            weights.recency * parts.recency,
-        )
+    """The weighted mean of the four, from 0 to 1 (P15); an unknown relevance counts half."""
+    known = UNKNOWN if relevance is None else relevance
+    # fsum rounds once, so the sum can neither pass 1 nor fall when a part grows.
+    return math.fsum(
+        (0.4 * (priority / 10), 0.3 * importance, 0.2 * known, 0.1 * recency(timestamp, now=now))
     )
-    return weighted / weights.total
+
+
+def score(package: ContentPackage, *, now: datetime) -> float:
+    """The composite score of a package."""
+    return composite(
+        priority=package.priority,
+        importance=package.importance,
+        relevance=package.relevance,
+        timestamp=package.timestamp,
+        now=now,
+    )
 
 
 def require_now(now: object) -> datetime:
@@ -183,31 +127,23 @@ def _require_content(content: object) -> None:
 
 BASE_KNOWLEDGE_TOKENS = 2_000
 PREFERENCE_TOKENS = 500
-KNOWLEDGE_SHARE = 0.3
-_SHARE_UNITS = 1_000_000
+KNOWLEDGE_TENTHS = 3
+"""How many tenths of what is available knowledge may have."""
 
-Shrink = Callable[[str, int], str]
-"""Cuts a text to at most so many tokens, or to nothing; `truncate_at_sentence` fits."""
 Outcome = Literal["fixed", "kept", "cut", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBudgets:
-    """What each part may have, with every number on the way (P4).
+    """What each part may have (P4).
 
     `available_tokens` is negative when the window cannot hold system prompt,
     question and reserve; the budgets are then 0. `history_tokens` is what is
     left for the conversation when preferences and knowledge use all of theirs.
     """
 
-    window_tokens: int
-    system_tokens: int
-    query_tokens: int
-    reserve_tokens: int
     available_tokens: int
     preference_tokens: int
-    base_knowledge_tokens: int
-    knowledge_share: float
     knowledge_tokens: int
     history_tokens: int
 
@@ -220,7 +156,6 @@ def calculate_token_budgets(
     reserve_tokens: int,
     preference_tokens: int = PREFERENCE_TOKENS,
     base_knowledge_tokens: int = BASE_KNOWLEDGE_TOKENS,
-    knowledge_share: float = KNOWLEDGE_SHARE,
 ) -> TokenBudgets:
     """The budgets for one request.
 
@@ -233,25 +168,17 @@ def calculate_token_budgets(
         ("system_tokens", system_tokens),
         ("query_tokens", query_tokens),
         ("reserve_tokens", reserve_tokens),
+        ("preference_tokens", preference_tokens),
     ):
         require_count(value, name)
     available = window_tokens - system_tokens - query_tokens - reserve_tokens
-    preference = min(require_count(preference_tokens, "preference_tokens"), max(0, available))
+    preference = min(preference_tokens, max(0, available))
     knowledge = calculate_knowledge_budget(
-        available,
-        base_tokens=base_knowledge_tokens,
-        preference_tokens=preference,
-        share=knowledge_share,
+        available, base_tokens=base_knowledge_tokens, preference_tokens=preference
     )
     return TokenBudgets(
-        window_tokens=window_tokens,
-        system_tokens=system_tokens,
-        query_tokens=query_tokens,
-        reserve_tokens=reserve_tokens,
         available_tokens=available,
         preference_tokens=preference,
-        base_knowledge_tokens=base_knowledge_tokens,
-        knowledge_share=knowledge_share,
         knowledge_tokens=knowledge,
         history_tokens=max(0, available - preference - knowledge),
     )
@@ -262,25 +189,23 @@ def calculate_knowledge_budget(
     *,
     base_tokens: int = BASE_KNOWLEDGE_TOKENS,
     preference_tokens: int = 0,
-    share: float = KNOWLEDGE_SHARE,
 ) -> int:
-    """min(base, share × (available − preference budget)), rounded down, never negative.
+    """min(base, 0.3 × (available − preference budget)), rounded down, never negative.
 
-    `available_tokens` may be negative, which gives 0. The share is read to six
-    decimals and applied in whole numbers, so no rounding error costs a token.
+    `available_tokens` may be negative, which gives 0. The share is applied in
+    whole numbers, so no rounding error costs a token.
     """
     require_count(base_tokens, "base_tokens")
     require_count(preference_tokens, "preference_tokens")
-    require_number(share, "share", low=0.0, high=1.0)
-    left = _whole_number(available_tokens, "available_tokens") - preference_tokens
-    return max(0, min(base_tokens, left * round(share * _SHARE_UNITS) // _SHARE_UNITS))
+    left = require_count(available_tokens, "available_tokens", least=-(10**30)) - preference_tokens
+    return max(0, min(base_tokens, left * KNOWLEDGE_TENTHS // 10))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
     """What became of a package, and why.
 
-    `sent` is the package as it goes out: the same, a cut one, or `None`.
+    `sent` is the package where it goes out, else `None`.
     """
 
     package: ContentPackage
@@ -320,32 +245,21 @@ class BudgetReport:
         return self.limit_tokens - self.used_tokens
 
 
-def fill(
-    packages: Iterable[ContentPackage],
-    limit_tokens: int,
-    *,
-    now: datetime,
-    weights: ScoreWeights = DEFAULT_WEIGHTS,
-    shrink: Shrink | None = None,
-    count: TokenCounter | None = None,
-) -> BudgetReport:
+def fill(packages: Iterable[ContentPackage], limit_tokens: int, *, now: datetime) -> BudgetReport:
     """Fixed packages, then the best-scored ones that fit in `limit_tokens` (P14).
 
     A package too large for what is left is dropped; smaller ones after it are
     still tried. Equal scores are tried in the order of their ids. If the fixed
     packages alone do not fit, `FixedContentTooLarge` is raised.
-
-    With `shrink` (and `count`, to know what the result costs), a text with
-    `min_tokens` that does not fit whole is cut to what is left, and dropped
-    only if that would leave fewer than `min_tokens`, or nothing. Without it,
-    and for content that is not text, it is all or nothing.
     """
     require_count(limit_tokens, "limit_tokens")
     require_now(now)
-    if shrink is not None and count is None:
-        raise InvalidInput("count", None, "is missing", remedy="Pass count= beside shrink=.")
     listed = list_packages(packages)
-    fixed = sorted((p for p in listed if not p.can_drop), key=_tie_key)
+    ids = {package.id for package in listed}
+    # Ids should differ; where they do not, the order must still not depend on the input's.
+    alike = len(ids) < len(listed)
+    listed.sort(key=lambda package: (package.id, package.tokens, repr(package) if alike else ""))
+    fixed = [package for package in listed if not package.can_drop]
     needed = sum(package.tokens for package in fixed)
     if needed > limit_tokens:
         raise FixedContentTooLarge(
@@ -355,11 +269,67 @@ def fill(
         )
     fates = [Fate(package=p, outcome="fixed", reason="fixed: always sent", sent=p) for p in fixed]
     left = limit_tokens - needed
-    for value, package in _ranked(listed, now=now, weights=weights):
-        fate = _try(package, left, value=value, shrink=shrink, count=count)
-        fates.append(fate)
-        left -= fate.tokens
+    scored = [(score(p, now=now), p) for p in listed if p.can_drop]
+    for value, package in sorted(scored, key=lambda pair: -pair[0]):
+        fates.append(_try(package, left, value=value))
+        left -= fates[-1].tokens
     return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))
+
+
+def _try(package: ContentPackage, left: int, *, value: float | None = None) -> Fate:
+    needs = f"needs {package.tokens:,}, {left:,} left"
+    if package.tokens <= left:
+        return Fate(
+            package=package, outcome="kept", reason=f"kept: {needs}", sent=package, score=value
+        )
+    return Fate(package=package, outcome="dropped", reason=f"did not fit: {needs}", score=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetGroup:
+    """Candidates tried in their own order, within tokens of their own.
+
+    Each candidate is one thing in ever shorter forms, made when they are asked
+    for. `heading_tokens` are paid with the first one that is kept.
+    """
+
+    tokens: int
+    candidates: Iterable[Iterable[ContentPackage]]
+    heading_tokens: int = 0
+
+
+def fill_groups(groups: Iterable[BudgetGroup]) -> tuple[Fate, ...]:
+    """Group by group, each with its own tokens and what those before it left (P36).
+
+    Of each candidate the first form that fits is kept, a later one counting as
+    cut; with none it is dropped and the next is still tried. What is in already,
+    by its id, is passed over.
+    """
+    fates: list[Fate] = []
+    kept: set[str] = set()
+    left = 0
+    for group in groups:
+        left += require_count(group.tokens, "tokens")
+        heading = group.heading_tokens
+        for forms in group.candidates:
+            fate: Fate | None = None
+            for form in forms:
+                if form.id in kept:
+                    break
+                tried = _try(form, left - heading)
+                whole = fate.package if fate else form
+                fate = replace(tried, package=whole)
+                if tried.sent:
+                    fate = replace(fate, outcome="kept" if form is whole else "cut")
+                    break
+            if fate is None:
+                continue
+            fates.append(fate)
+            if fate.sent:
+                kept.add(fate.package.id)
+                left -= fate.tokens + heading
+                heading = 0
+    return tuple(fates)
 
 
 def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
@@ -373,70 +343,9 @@ def list_packages(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     return listed
 
 
-def _try(
-    package: ContentPackage,
-    left: int,
-    *,
-    value: float,
-    shrink: Shrink | None,
-    count: TokenCounter | None,
-) -> Fate:
-    if package.tokens <= left:
-        reason = f"kept: needs {package.tokens:,}, {left:,} left"
-        return Fate(package=package, outcome="kept", reason=reason, sent=package, score=value)
-    reason = f"did not fit: needs {package.tokens:,}, {left:,} left"
-    if package.min_tokens is not None:
-        cut = _cut(package, left, shrink=shrink, count=count)
-        if cut:
-            reason = f"cut from {package.tokens:,} to {cut.tokens:,}: {left:,} left"
-            return Fate(package=package, outcome="cut", reason=reason, sent=cut, score=value)
-        reason = f"did not fit: needs {package.tokens:,}, at least {package.min_tokens:,}, "
-        reason += f"{left:,} left"
-    return Fate(package=package, outcome="dropped", reason=reason, score=value)
-
-
-def _cut(
-    package: ContentPackage, left: int, *, shrink: Shrink | None, count: TokenCounter | None
-) -> ContentPackage | None:
-    text, least = package.content, package.min_tokens
-    if shrink is None or count is None or not isinstance(text, str) or least is None:
-        return None
-    # What the package costs beyond its text (a wrapper) stays when the text is cut.
-    overhead = max(0, package.tokens - require_count(count(text), "count(text)"))
-    room = left - overhead
-    if room <= 0 or left < least:
-        return None
-    shorter = require_text(shrink(text, room), "shrink(text, limit)")
-    tokens = require_count(count(shorter), "count(text)") + overhead
-    if not shorter.strip() or not least <= tokens <= left:
-        return None
-    return replace(package, content=shorter, tokens=tokens)
-
-
-def _ranked(
-    packages: list[ContentPackage], *, now: datetime, weights: ScoreWeights
-) -> list[tuple[float, ContentPackage]]:
-    scored = [(score(p, now=now, weights=weights), p) for p in packages if p.can_drop]
-    ids = [package.id for _, package in scored]
-    if len(ids) == len(set(ids)):
-        return sorted(scored, key=lambda pair: (-pair[0], pair[1].id))
-    return sorted(scored, key=lambda pair: (-pair[0], *_tie_key(pair[1])))
-
-
-def _tie_key(package: ContentPackage) -> tuple[str, int, str]:
-    """Ids should differ; where they do not, the order must still not depend on the input's."""
-    return (package.id, package.tokens, repr(package))
-
-
-def _whole_number(value: object, name: str) -> int:
-    return require_count(value, name, least=-(10**30))
-
-
 # ----------------------------------------------------------------------------
-# Turn memories, messages, media, tool results and preferences into packages.
-#
-# What a type means is one row of a table, so a new type is a new row and the
-# fill stays as it is:
+# What a package's type means: one row of a table, so a new type is a new row and the
+# fill stays as it is.
 #
 #     type               priority  fixed  component
 #     system-prompt          10     yes   system_prompt
@@ -459,8 +368,6 @@ def _whole_number(value: object, name: str) -> int:
 
 MessageCounter = Callable[[Message], int]
 """The tokens of a whole message: role, names, calls and media included."""
-MediaCounter = Callable[[Part], int]
-"""The tokens of one media part."""
 
 COMPONENTS = (
     "system_prompt",
@@ -483,20 +390,8 @@ class TypeRule:
     priority: int = 5
     can_drop: bool = True
 
-    def __post_init__(self) -> None:
-        if not require_text(self.component, "component"):
-            raise InvalidText("component", "", "is empty", remedy="Name a component.")
-        if require_count(self.priority, "priority", least=1) > 10:
-            raise InvalidNumber("priority", self.priority, "is above 10", remedy="Use 1 to 10.")
-        if not isinstance(self.can_drop, bool):
-            raise InvalidInput(
-                "can_drop", self.can_drop, "is not a bool", remedy="Pass True or False."
-            )
 
-
-Types = Mapping[str, TypeRule]
-
-TYPES: Types = MappingProxyType(
+TYPES: Mapping[str, TypeRule] = MappingProxyType(
     {
         "system-prompt": TypeRule(component="system_prompt", priority=10, can_drop=False),
         "message-current": TypeRule(component="current_message", priority=10, can_drop=False),
@@ -514,32 +409,25 @@ TYPES: Types = MappingProxyType(
 _OTHER = TypeRule()
 
 
-def rule_for(type: str, types: Types = TYPES) -> TypeRule:  # noqa: A002  # the field's own name
+def rule_for(type: str) -> TypeRule:  # noqa: A002  # the field's own name
     """The rule of a type: its own row, else its family's (`memory-*`), else "other"."""
     family = type.split("-", 1)[0] + "-*"
-    return types.get(type) or types.get(family) or _OTHER
-
-
-def with_types(extra: Types, types: Types = TYPES) -> Types:
-    """A table that knows `extra` too; a row given again replaces the old one."""
-    return MappingProxyType({**types, **extra})
+    return TYPES.get(type) or TYPES.get(family) or _OTHER
 
 
 def make_package(
     type: str,  # noqa: A002  # the field's own name
-    content: Content,
+    content: Content = "",
     *,
     id: str,  # noqa: A002  # the field's own name
     tokens: int,
-    types: Types = TYPES,
+    can_drop: bool | None = None,
     importance: float = 0.5,
     relevance: float | None = None,
     timestamp: datetime | None = None,
-    min_tokens: int | None = None,
-    metadata: Mapping[str, Any] = EMPTY,
 ) -> ContentPackage:
-    """A package of any type, with the priority and firmness its type has in the table."""
-    rule = rule_for(require_text(type, "type"), types)
+    """A package with the priority its type has in the table, and with its firmness unless said."""
+    rule = rule_for(require_text(type, "type"))
     return ContentPackage(
         id=id,
         type=type,
@@ -548,137 +436,9 @@ def make_package(
         importance=importance,
         relevance=relevance,
         timestamp=timestamp,
-        can_drop=rule.can_drop,
+        can_drop=rule.can_drop if can_drop is None else can_drop,
         priority=rule.priority,
-        min_tokens=None if min_tokens is None else _at_most(min_tokens, tokens),
-        metadata=metadata,
     )
-
-
-def package_memory(
-    found: Hit | Memory,
-    *,
-    count: TokenCounter,
-    level: Level = "full",
-    overhead_tokens: int = 0,
-    min_tokens: int | None = None,
-    types: Types = TYPES,
-) -> ContentPackage:
-    """A memory as `memory-semantic`, `-procedural` or `-episodic`, by its kind.
-
-    A hit's score is its relevance; a bare memory has none. `overhead_tokens`
-    is what the wrapper around each memory costs. `min_tokens` is lowered to
-    the memory's own size where that is smaller.
-    """
-    memory, relevance = _memory_of(found)
-    text = memory.at_level(level)
-    return make_package(
-        f"memory-{cognitive_type(memory.kind)}",
-        text,
-        id=memory.id,
-        tokens=_counted(count, text) + require_count(overhead_tokens, "overhead_tokens"),
-        types=types,
-        importance=memory.importance,
-        relevance=relevance,
-        timestamp=memory.created_at,
-        min_tokens=min_tokens,
-        metadata={"kind": memory.kind, "source_url": memory.source_url, "title": memory.title},
-    )
-
-
-def package_preference(
-    preference: Hit | Memory,
-    *,
-    count: TokenCounter,
-    overhead_tokens: int = 0,
-    types: Types = TYPES,
-) -> ContentPackage:
-    """A stored preference. Its relevance is left unknown: it holds for every question."""
-    memory, _ = _memory_of(preference)
-    return make_package(
-        "preference",
-        memory.text,
-        id=memory.id,
-        tokens=_counted(count, memory.text) + require_count(overhead_tokens, "overhead_tokens"),
-        types=types,
-        importance=memory.importance,
-        timestamp=memory.created_at,
-        metadata={"kind": memory.kind},
-    )
-
-
-def package_tool_result(
-    text: str,
-    *,
-    id: str,  # noqa: A002  # the field's own name
-    count: TokenCounter,
-    importance: float = 0.5,
-    relevance: float | None = None,
-    timestamp: datetime | None = None,
-    min_tokens: int | None = None,
-    types: Types = TYPES,
-) -> ContentPackage:
-    """A stored tool result or its stand-in, by its text."""
-    return make_package(
-        "tool-result",
-        text,
-        id=id,
-        tokens=_counted(count, require_text(text, "text")),
-        types=types,
-        importance=importance,
-        relevance=relevance,
-        timestamp=timestamp,
-        min_tokens=min_tokens,
-    )
-
-
-def package_media(
-    part: Part,
-    *,
-    id: str,  # noqa: A002  # the field's own name
-    count_media: MediaCounter,
-    importance: float = 0.5,
-    relevance: float | None = None,
-    timestamp: datetime | None = None,
-    types: Types = TYPES,
-) -> ContentPackage:
-    """A media part as `media-image`, `-audio`, `-video` or `-file`."""
-    kind = media_kind(part)
-    if kind is None:
-        raise InvalidInput(
-            "part",
-            part,
-            "is not a media part",
-            remedy="Pass a content part such as {'type': 'image_url', 'image_url': {...}}.",
-        )
-    return make_package(
-        f"media-{kind}",
-        part,
-        id=id,
-        tokens=count_media(part),
-        types=types,
-        importance=importance,
-        relevance=relevance,
-        timestamp=timestamp,
-    )
-
-
-def _memory_of(found: Hit | Memory) -> tuple[Memory, float | None]:
-    if isinstance(found, Hit):
-        return found.memory, found.score
-    if isinstance(found, Memory):
-        return found, None
-    raise InvalidInput(
-        "memory", found, "is neither a Memory nor a Hit", remedy="Pass what a search returned."
-    )
-
-
-def _counted(count: TokenCounter, text: str) -> int:
-    return require_count(count(text), "count(text)")
-
-
-def _at_most(min_tokens: int, tokens: int) -> int:
-    return min(require_count(min_tokens, "min_tokens"), tokens)
 
 
 # ----------------------------------------------------------------------------
@@ -704,15 +464,9 @@ class ComponentUse:
     """One component of a prompt, with its types from the largest down."""
 
     name: str
+    tokens: int = 0
+    items: int = 0
     by_type: tuple[TypeUse, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        return sum(use.tokens for use in self.by_type)
-
-    @property
-    def items(self) -> int:
-        return sum(use.items for use in self.by_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -793,7 +547,6 @@ def tally(
     window_tokens: int,
     reserved_tokens: int,
     memories_asked: int = 0,
-    types: Types = TYPES,
 ) -> Budget:
     """The budget of these packages. A package of several messages counts as that many items.
 
@@ -804,7 +557,7 @@ def tally(
         name: {} for name in COMPONENTS if name != "other"
     }
     for package in packages:
-        component = used.setdefault(rule_for(package.type, types).component, {})
+        component = used.setdefault(rule_for(package.type).component, {})
         tokens, items = component.get(package.type, (0, 0))
         together = len(package.content) if isinstance(package.content, tuple) else 1
         component[package.type] = (tokens + package.tokens, items + together)
@@ -812,18 +565,17 @@ def tally(
         window_tokens=window_tokens,
         reserved_tokens=reserved_tokens,
         memories_asked=memories_asked,
-        components=tuple(
-            ComponentUse(
-                name=name,
-                by_type=tuple(
-                    TypeUse(type=kind, tokens=tokens, items=items)
-                    for kind, (tokens, items) in sorted(
-                        by_type.items(), key=lambda pair: (-pair[1][0], pair[0])
-                    )
-                ),
-            )
-            for name, by_type in used.items()
-        ),
+        components=tuple(_component(name, by_type) for name, by_type in used.items()),
+    )
+
+
+def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUse:
+    largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
+    return ComponentUse(
+        name=name,
+        tokens=sum(tokens for tokens, _ in by_type.values()),
+        items=sum(items for _, items in by_type.values()),
+        by_type=tuple(TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest),
     )
 
 

@@ -1,7 +1,7 @@
 """Build the block of one turn within a hard token limit (P16).
 
 The profile comes first and from its own budget, whatever the query (P11);
-then knowledge by strict score order, then pointers, then the summary. What is
+then knowledge by strict score order, then pointers. What is
 counted is the message pair as it will be sent.
 """
 
@@ -37,14 +37,7 @@ from agentmem.prompt.block import (
     source_of,
     speaker_label,
 )
-from agentmem.prompt.budget import (
-    ContentPackage,
-    ScoreParts,
-    calculate_token_budgets,
-    recency,
-    rule_for,
-    weigh,
-)
+from agentmem.prompt.budget import calculate_token_budgets, composite, rule_for
 from agentmem.prompt.cite import Citation
 from agentmem.prompt.inject import reference_messages
 from agentmem.prompt.messages import read_conversation
@@ -59,9 +52,6 @@ from agentmem.text.terms import STOP_WORDS, analyse
 # the last one may be cut, at a sentence end (P8). What is counted is the section
 # as it will be sent: heading, citations and escapes included.
 
-
-Truncate = Callable[[str, int, TokenCounter], str]
-"""`truncate_at_sentence(text, limit_tokens, count)`."""
 
 T = TypeVar("T")
 Rank = tuple[float, float, float]
@@ -106,6 +96,7 @@ class SourceFate:
     reason: str
     tokens: int = 0
     score: float = 0.0
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,16 +104,14 @@ class KnowledgeFill:
     """`sources` as they came, the last one perhaps cut; `shown` the same as they are rendered.
 
     Both are in the order they are shown in, and so are their `ids`. `fates` has
-    every candidate, best first; `packages` are those that are
-    shown, as the whole request accounts for them. `text` is the whole section as it
-    is sent, and `tokens` what it costs.
+    every candidate, best first. `text` is the whole section as it is sent, and
+    `tokens` what it costs.
     """
 
     ids: tuple[str, ...] = ()
     sources: tuple[BlockSource, ...] = ()
     shown: tuple[BlockSource, ...] = ()
     fates: tuple[SourceFate, ...] = ()
-    packages: tuple[ContentPackage, ...] = ()
     tokens: int = 0
     text: str = ""
 
@@ -132,7 +121,6 @@ def fill_knowledge(
     limit_tokens: int,
     *,
     count: TokenCounter,
-    truncate: Truncate,
     total_found: int = 0,
 ) -> KnowledgeFill:
     """The best candidates whose section has at most `limit_tokens` tokens.
@@ -146,7 +134,7 @@ def fill_knowledge(
     total = max(len(ordered), require_count(total_found, "total_found"))
     margin = 0
     while True:
-        fill = _fill(ordered, limit_tokens - margin, count, truncate, total)
+        fill = _fill(ordered, limit_tokens - margin, count, total)
         if not fill.sources:
             return fill
         tokens = count(fill.text)
@@ -234,7 +222,6 @@ def _fill(
     ordered: list[OfferedSource],
     limit_tokens: int,
     count: TokenCounter,
-    truncate: Truncate,
     total: int,
 ) -> KnowledgeFill:
     left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
@@ -242,7 +229,6 @@ def _fill(
     days: set[date] = set()
     kept: list[_Kept] = []
     fates: list[SourceFate] = []
-    packages: list[ContentPackage] = []
     for at, candidate in enumerate(ordered, start=1):
         whole = None
         tokens = 0
@@ -255,15 +241,13 @@ def _fill(
                 days.add(whole.retrieved)
             kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
-            packages.append(_package(candidate, tokens))
             continue
-        part, tokens_cut = _cut(candidate.source, widest, left, count, truncate)
+        part, tokens_cut = _cut(candidate.source, widest, left, count)
         if part is not None:
             kept.append(_Kept(candidate=candidate, source=part, shown=clean_source(part)))
             sentence = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
-            packages.append(_package(candidate, tokens_cut))
         else:
             reason = f"not even one sentence fits in the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "dropped", reason, tokens))
@@ -276,7 +260,6 @@ def _fill(
         sources=tuple(one.source for one in kept),
         shown=tuple(one.shown for one in kept),
         fates=tuple(fates),
-        packages=tuple(packages),
         text=render_knowledge([one.shown for one in kept], total),
     )
 
@@ -291,13 +274,15 @@ def render_piece(source: BlockSource, index: int, days: Collection[date]) -> str
 
 
 def _cut(
-    source: BlockSource, index: int, left: int, count: TokenCounter, truncate: Truncate
+    source: BlockSource, index: int, left: int, count: TokenCounter
 ) -> tuple[BlockSource | None, int]:
     """The longest part of whole sentences that fits with its citation, and its cost."""
     empty = clean_source(replace(source, text="", cut=True))
     room = left - count(f"{render_source(empty, index)}\n")
     while room > 0:
-        text = truncate(source.text, room, lambda part: count(escape_text(clean_text(part))))
+        text = truncate_at_sentence(
+            source.text, room, lambda part: count(escape_text(clean_text(part)))
+        )
         if not text:
             return None, 0
         if len(text) < len(source.text):
@@ -311,25 +296,11 @@ def _cut(
     return None, 0
 
 
-def _package(candidate: OfferedSource, tokens: int) -> ContentPackage:
-    """What is shown of a candidate, which was chosen already and cannot be dropped again."""
-    return ContentPackage(
-        id=candidate.id,
-        type=candidate.type,
-        content="",
-        tokens=tokens,
-        importance=candidate.importance,
-        relevance=min(max(candidate.score, 0.0), 1.0),
-        timestamp=candidate.timestamp,
-        can_drop=False,
-        priority=rule_for(candidate.type).priority,
-    )
-
-
 def _fate(candidate: OfferedSource, outcome: Outcome, reason: str, tokens: int) -> SourceFate:
     return SourceFate(
-        id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score
-    )
+        id=candidate.id, outcome=outcome, reason=reason, tokens=tokens, score=candidate.score,
+        type=candidate.type,
+    )  # fmt: skip
 
 
 Item = TypeVar("Item", str, Pointer)
@@ -337,6 +308,7 @@ MessageCounter = Callable[[Sequence[dict[str, Any]]], int]
 """What messages cost as they are sent, with whatever a provider adds to each."""
 
 MESSAGE_OVERHEAD_TOKENS = 4
+INVISIBLE = "nothing visible in it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,11 +338,9 @@ def build_block(
     knowledge_tokens: int | None = None,
     total_found: int = 0,
     working_memory: Sequence[Pointer] = (),
-    summary: str = "",
     framing: Framing = "pair",
     role: ReferenceRole = "assistant",
     count_messages: MessageCounter | None = None,
-    truncate: Truncate = truncate_at_sentence,
 ) -> BuiltBlock:
     """The best block whose messages have at most `limit_tokens` tokens, wrapper included.
 
@@ -382,7 +352,6 @@ def build_block(
     for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
         if value is not None:
             require_count(value, name)
-    require_text(summary, "summary")
     counted = remembering(count)
     cost = count_messages or (lambda messages: message_tokens(messages, counted))
     offered = tuple(candidates)
@@ -404,17 +373,15 @@ def build_block(
             count=counted,
             show=clean_profile_line,
             render=render_profile_line,
-            cut=lambda line, room: truncate(
+            cut=lambda line, room: truncate_at_sentence(
                 line, room, lambda part: counted(f"{render_profile_line(part)}\n")
             ),
         )
         left = max(0, left - spent - margin)
         most = left if knowledge_tokens is None else min(left, knowledge_tokens)
-        knowledge = fill_knowledge(
-            offered, most, count=counted, truncate=truncate, total_found=total_found
-        )
+        knowledge = fill_knowledge(offered, most, count=counted, total_found=total_found)
         left -= knowledge.tokens
-        kept, pointers, spent = _fill_section(
+        kept, pointers, _ = _fill_section(
             working_memory,
             left,
             "working_memory",
@@ -422,12 +389,10 @@ def build_block(
             show=clean_pointer,
             render=render_pointer,
         )
-        left -= spent
         block = ContextBlock(
             user_profile=lines,
             related_knowledge=knowledge.shown,
             working_memory=kept,
-            summary=_fit_summary(summary, left, counted, truncate),
             total_found=max(len(offered), total_found) if knowledge.shown else 0,
         )
         built = BuiltBlock(profile=profile, knowledge=knowledge, pointers=pointers)
@@ -441,7 +406,7 @@ def build_block(
         # The whole cost more than its parts with this counter: leave that much more room,
         # at the profile's expense only when nothing else is left.
         over = tokens - limit_tokens
-        if knowledge.shown or kept or block.summary:
+        if knowledge.shown or kept:
             margin = max(2 * margin, margin + over)
         else:
             profile_margin = max(2 * profile_margin, profile_margin + over)
@@ -497,7 +462,7 @@ def _fill_section(
         shown = show(item)
         tokens = count(f"{render(shown)}\n")
         if shown == "":
-            fates.append(SourceFate(id=name, outcome="dropped", reason="nothing visible in it"))
+            fates.append(SourceFate(id=name, outcome="dropped", reason=INVISIBLE))
         elif spent + tokens <= limit_tokens:
             spent += tokens
             kept.append(shown)
@@ -522,16 +487,6 @@ def _says_something(item: str | Pointer) -> bool:
     return isinstance(item, str) and any(map(str.isalnum, item))
 
 
-def _fit_summary(summary: str, limit_tokens: int, count: TokenCounter, truncate: Truncate) -> str:
-    if not summary:
-        return ""
-    tag = "conversation_summary"
-    left = limit_tokens - count(f"<{tag}>\n</{tag}>\n")
-    if left <= 0:
-        return ""
-    return clean_text(truncate(summary, left, lambda part: count(escape_text(clean_text(part)))))
-
-
 # ----------------------------------------------------------------------------
 # Write the block of a turn without counting a token, where all of it fits for certain.
 #
@@ -549,63 +504,31 @@ MESSAGE_TOKENS = 8
 
 def write_whole(
     *,
-    secret: bytes,
-    limit_tokens: int,
     at_most: AtMost,
-    user_profile: Sequence[str] = (),
-    profile_tokens: int,
-    candidates: Sequence[OfferedSource] = (),
+    limit_tokens: int,
     knowledge_tokens: int,
-    total_found: int = 0,
-    working_memory: Sequence[Pointer] = (),
-    framing: Framing = "pair",
-    role: ReferenceRole = "assistant",
+    candidates: Sequence[OfferedSource] = (),
+    **offered: Any,
 ) -> str | None:
     """The text that `build_block` gives for the same, or None where something might not fit."""
-    if sum(len(one.source.text) for one in candidates) > min(knowledge_tokens, limit_tokens):
+    known = sum(at_most(one.source.text) for one in candidates)
+    if known > min(knowledge_tokens, limit_tokens):
         return None  # seen at a glance, before anything is cleaned
-    lines = tuple(filter(None, map(clean_profile_line, user_profile)))
-    best = [(one, clean_source(one.source)) for one in in_order(candidates)]
-    shown = [best[at][1] for at in arrange(best)]
-    total = max(len(shown), total_found)
-    sources = [render_piece(source, len(shown), ()) for source in shown]
-    pointers = tuple(map(clean_pointer, working_memory))
-    block = ContextBlock(
-        user_profile=lines,
-        related_knowledge=tuple(shown),
-        working_memory=pointers,
-        total_found=total if shown else 0,
+
+    def cost(messages: Sequence[dict[str, Any]]) -> int:
+        return sum(at_most(m["content"]) + at_most(m["role"]) + MESSAGE_TOKENS for m in messages)
+
+    built = build_block(
+        count=at_most,
+        count_messages=cost,
+        limit_tokens=limit_tokens,
+        knowledge_tokens=knowledge_tokens,
+        candidates=candidates,
+        **offered,
     )
-    if block.empty:
-        return None
-    section = render_knowledge(shown, total) if shown else ""
-    text = seal(render_body(block, knowledge=section), secret=secret)
-    profile = _most("user_profile", map(render_profile_line, lines), at_most)
-    pointed = _most("working_memory", map(render_pointer, pointers), at_most)
-    knowledge = 0
-    if shown:
-        parts = at_most(render_knowledge((), total)) + sum(at_most(f"{one}\n") for one in sources)
-        knowledge = max(parts, at_most(section))
-
-    def cost(sent: str) -> int:
-        return sum(
-            at_most(message["content"]) + at_most(message["role"]) + MESSAGE_TOKENS
-            for message in reference_messages(sent, framing=framing, role=role)
-        )
-
-    fits = (
-        profile <= profile_tokens
-        and knowledge <= knowledge_tokens
-        and cost(empty_frame(secret)) + profile + knowledge + pointed <= limit_tokens
-        and cost(text) <= limit_tokens
-    )
-    return text if fits else None
-
-
-def _most(tag: str, rendered: Iterable[str], at_most: AtMost) -> int:
-    """What a section of these lines costs at most; nothing without any."""
-    lines = sum(at_most(f"{line}\n") for line in rendered)
-    return lines + at_most(f"<{tag}>\n</{tag}>\n") if lines else 0
+    fates = (*built.profile, *built.knowledge.fates, *built.pointers)
+    whole = all(fate.outcome == "included" or fate.reason == INVISIBLE for fate in fates)
+    return built.text if whole else None
 
 
 # ----------------------------------------------------------------------------
@@ -771,13 +694,12 @@ def choose(
 
 def merit_of(memory: Memory, relevance: float, *, now: datetime) -> float:
     """The composite score of a memory that is so relevant (P15)."""
-    return weigh(
-        ScoreParts(
-            priority=rule_for(memory_type(memory)).priority / 10,
-            importance=memory.importance,
-            relevance=min(max(relevance, 0.0), 1.0),
-            recency=recency(memory.created_at, now=now),
-        )
+    return composite(
+        priority=rule_for(memory_type(memory)).priority,
+        importance=memory.importance,
+        relevance=min(max(relevance, 0.0), 1.0),
+        timestamp=memory.created_at,
+        now=now,
     )
 
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import pairwise
 from typing import Literal, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.base.types import require_instant
-from agentmem.text.regions import Span, code_spans, cover
+from agentmem.text.regions import Span, code_spans, cover, replace_spans
+from agentmem.text.sentences import sentences
 
 SourceKind = Literal["web", "memory", "both"]
 CitationStyle = Literal["text", "markdown", "json"]
@@ -64,26 +66,17 @@ class FoundSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Citation:
+class Citation(FoundSource):
     """A numbered source; `more_memory_ids` are further memories of the same page."""
 
     index: int
-    source: SourceKind
-    url: str = ""
-    title: str = ""
-    quote: str = ""
-    date: date | None = None
-    memory_id: str = ""
     more_memory_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        FoundSource.__post_init__(self)
         require_count(self.index, "index", least=1)
-        require_choice(self.source, get_args(SourceKind), "source")
-        for name in ("url", "title", "quote", "memory_id"):
-            require_text(getattr(self, name), name)
         for memory_id in self.more_memory_ids:
             require_text(memory_id, "more_memory_ids")
-        _require_date(self.date)
 
     @property
     def label(self) -> str:
@@ -91,15 +84,14 @@ class Citation:
         return LABELS[self.source]
 
 
-def number_sources(found: Iterable[FoundSource], *, start: int = 1) -> tuple[Citation, ...]:
-    """One citation a page, numbered from `start` in the order of their first appearance.
+def number_sources(found: Iterable[FoundSource]) -> tuple[Citation, ...]:
+    """One citation a page, numbered from 1 in the order of their first appearance.
 
     Two sources are the same page when `page_key` of their urls agrees; where
     one has no url, when their memory ids do; with neither, when title and quote
     do. The first one's title, quote and date stand; what it left empty a later
     one fills.
     """
-    require_count(start, "start", least=1)
     numbered: list[Citation] = []
     places: dict[tuple[str, ...], int] = {}
     for source in found:
@@ -108,7 +100,9 @@ def number_sources(found: Iterable[FoundSource], *, start: int = 1) -> tuple[Cit
         place = _place(numbered, places, source)
         if place is None:
             place = len(numbered)
-            numbered.append(_cite(source, start + place))
+            given = {name: getattr(source, name) for name in FoundSource.__slots__}
+            given["url"] = source.url.strip()
+            numbered.append(Citation(index=place + 1, **given))
         else:
             numbered[place] = _join(numbered[place], source)
         for key in _keys(source):
@@ -227,18 +221,6 @@ def _place(
     return None
 
 
-def _cite(source: FoundSource, index: int) -> Citation:
-    return Citation(
-        index=index,
-        source=source.source,
-        url=source.url.strip(),
-        title=source.title,
-        quote=source.quote,
-        date=source.date,
-        memory_id=source.memory_id,
-    )
-
-
 def _join(known: Citation, source: FoundSource) -> Citation:
     ids = dict.fromkeys((known.memory_id, *known.more_memory_ids, source.memory_id))
     memory_id, *more = [memory_id for memory_id in ids if memory_id] or [""]
@@ -331,13 +313,9 @@ _MARK = compile_late(
     re.IGNORECASE,
 )
 _RANGE = compile_late(rf"({_NUMBER})(?:\s?[-–—‑]\s?({_NUMBER}))?")
-_SENTENCE_END = compile_late(r"[.!?…。！？।؟]+[\"'”’)\]»*_]*(?=\s|\Z|[\[【［])|[。！？।؟]+|\n+")
-_ABBREVIATION = compile_late(
-    r"(?:\b(?:e\.g|i\.e|dr|mr|mrs|ms|vs|etc|approx|no|fig|al|cf|st)|\b[a-z])\Z", re.IGNORECASE
-)
 _SPACE_BEFORE = compile_late(r"[ \t]+\Z")
 _NEEDS_NO_BLANK = compile_late(r"[\s.,;:!?)\]}»”。，、！？]|\Z")
-_NEAR = compile_late(r"[ \t]{0,3}")
+_LINE = compile_late(r"[^\n]+")
 _LISTED = compile_late(r"\s{0,6}(?:[-*]\s)?\[?(?P<number>\d{1,3})(?:\][:.]?|[.)])\s")
 _ADDRESS = compile_late(rf"https?://[^\s<>\"')\]]{{1,{LONGEST_URL}}}", re.IGNORECASE)
 _LISTED_WORD = compile_late(r"\w+")
@@ -358,16 +336,14 @@ class CitationMark:
 class ResolvedAnswer:
     """An answer in which every number cited exists.
 
-    `cited` are its sources in the order they are first cited, `unused` those
-    it never cites, `missing` the numbers that were removed because no source
-    has them, `wrong_links` the addresses that were taken off a number because
-    its source has another one. `uncited_sentences` are those without a number,
-    code and headings aside.
+    `cited` are its sources in the order they are first cited, `missing` the
+    numbers that were removed because no source has them, `wrong_links` the
+    addresses that were taken off a number because its source has another one.
+    `uncited_sentences` are those without a number, code and headings aside.
     """
 
     text: str
     cited: tuple[Citation, ...] = ()
-    unused: tuple[Citation, ...] = ()
     missing: tuple[int, ...] = ()
     wrong_links: tuple[str, ...] = ()
     marks: tuple[CitationMark, ...] = ()
@@ -401,7 +377,6 @@ def resolve_citations(answer: str, citations: Sequence[Citation]) -> ResolvedAns
     return ResolvedAnswer(
         text=text,
         cited=tuple(by_index[index] for index in cited),
-        unused=tuple(citation for citation in citations if citation.index not in cited),
         missing=tuple(missing),
         wrong_links=tuple(wrong),
         marks=tuple(written.marks),
@@ -413,13 +388,9 @@ def renumber(answer: str, numbers: Mapping[int, int]) -> str:
     """`answer` with every number it cites replaced by what `numbers` has for it; others go."""
     known = [Citation(index=index, source="web") for index in numbers]
     resolved = resolve_citations(answer, known)
-    parts: list[str] = []
-    at = 0
-    for mark in resolved.marks:
-        listed = ", ".join(str(numbers[index]) for index in mark.indexes)
-        parts += (resolved.text[at : mark.start], f"[{listed}]")
-        at = mark.end
-    return "".join((*parts, resolved.text[at:]))
+    written = iter([", ".join(str(numbers[i]) for i in mark.indexes) for mark in resolved.marks])
+    spans = [(mark.start, mark.end) for mark in resolved.marks]
+    return replace_spans(resolved.text, spans, lambda _: f"[{next(written)}]")
 
 
 def listed_sources(text: str) -> tuple[Citation, ...]:
@@ -471,15 +442,8 @@ def told_apart(
 
 def _around_number(answer: str, index: int) -> str:
     """The sentences that cite a number."""
-    found, at = [], 0
-    for end in (*(match.end() for match in _SENTENCE_END.finditer(answer)), len(answer)):
-        # A number after the full stop belongs to the sentence before it.
-        following = _MARK.match(answer, end) or _MARK.match(answer, end + 1)
-        last = end if following is None else following.end()
-        if index in cited_numbers(answer[at:last]):
-            found.append(answer[at:last])
-        at = last
-    return " ".join(found)
+    parts = (answer[start:end] for start, end in _sentences(answer, _marks(answer)))
+    return " ".join(part for part in parts if index in cited_numbers(part))
 
 
 def _words(text: str) -> set[str]:
@@ -558,13 +522,12 @@ def _rewrite(
 def _unbracketed(answer: str, by_index: dict[int, Citation]) -> str:
     """`answer` with round brackets around numbers that do not exist: no mark can come of them."""
     rounded = str.maketrans("[]［］【】", "()()()")
-    parts: list[str] = []
-    position = 0
-    for match in _marks(answer):
-        if _existing(match["list"] or match["lens"] or match["defined"], by_index)[1]:
-            parts += (answer[position : match.start()], match[0].translate(rounded))
-            position = match.end()
-    return "".join((*parts, answer[position:]))
+    wrong = [
+        match.span()
+        for match in _marks(answer)
+        if _existing(match["list"] or match["lens"] or match["defined"], by_index)[1]
+    ]
+    return replace_spans(answer, wrong, lambda mark: mark.translate(rounded))
 
 
 def _marks(answer: str) -> Iterator[re.Match[str]]:
@@ -604,35 +567,17 @@ def _existing(listed: str, by_index: dict[int, Citation]) -> tuple[list[int], li
 
 def _uncited(text: str, marks: Sequence[CitationMark]) -> Iterator[str]:
     prose = cover(text, code_spans(text), " ")
-    cursor = 0
-    for start, end in _sentences(text, marks):
-        while cursor < len(marks) and marks[cursor].end <= start:
-            cursor += 1
-        if cursor < len(marks) and marks[cursor].start < end:
-            continue
+    starts = [mark.start for mark in marks]
+    for start, end in _sentences(text, _marks(text)):
+        place = bisect_left(starts, start)
+        cited = place < len(starts) and starts[place] < end
         sentence = text[start:end].strip()
-        if _LETTER.search(prose, start, end) and not sentence.startswith("#"):
+        if not cited and _LETTER.search(prose, start, end) and not sentence.startswith("#"):
             yield sentence
 
 
-def _sentences(text: str, marks: Sequence[CitationMark]) -> Iterator[Span]:
-    """Sentences with the marks that directly follow their full stop."""
-    start = cursor = 0
-    for match in _SENTENCE_END.finditer(text):
-        if match.start() < start:
-            continue
-        if match[0] == "." and _ABBREVIATION.search(
-            text, max(start, match.start() - 8), match.start()
-        ):
-            continue
-        end = match.end()
-        while cursor < len(marks) and marks[cursor].start < end:
-            cursor += 1
-        following = cursor
-        while following < len(marks) and _NEAR.fullmatch(text, end, marks[following].start):
-            end = marks[following].end
-            following += 1
-        yield start, end
-        start = end
-    if start < len(text):
-        yield start, len(text)
+def _sentences(text: str, marks: Iterable[re.Match[str]]) -> Iterator[Span]:
+    """The sentences of each line, with the marks that stand in them and behind their full stop."""
+    for line in _LINE.finditer(cover(text, (mark.span() for mark in marks), " ")):
+        begins = [line.start() + start for start, _ in sentences(line[0])]
+        yield from pairwise((line.start(), *begins[1:], line.end()))

@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from agentmem.base.checks import require_choice
 from agentmem.base.config import Framing, Placement, ReferenceRole
-from agentmem.base.errors import InvalidInput, MalformedBlock, RoleRefused
-from agentmem.prompt.block import STUB, ContextBlock, is_rendered, render_context
+from agentmem.base.errors import MalformedBlock, RoleRefused
+from agentmem.prompt.block import STUB, is_rendered
 from agentmem.prompt.messages import read_conversation
 
 _FRAMINGS, _ROLES, _PLACEMENTS = map(get_args, (Framing, ReferenceRole, Placement))
@@ -35,29 +35,32 @@ def reference_messages(
 
 def inject(
     messages: Iterable[Any],
-    block: ContextBlock | str | None,
+    text: str | None,
     *,
-    secret: bytes | None = None,
     framing: Framing = "pair",
     role: ReferenceRole = "assistant",
     placement: Placement = "before_last_user",
 ) -> list[dict[str, Any]]:
     """A new list with the block before the last message in which the user speaks.
 
-    `block` is a rendered text, or a ContextBlock together with `secret`. A
-    block of this turn that is there already is replaced, so injecting twice is
-    injecting once. Blocks of earlier turns are taken out, or kept with
-    `placement="append"`. With `None` or an empty block only that removal is
-    done. Where no user speaks nothing is added: the reference would be last.
+    `text` is what `render_context` wrote. A block of this turn that is there
+    already is replaced, so injecting twice is injecting once. Blocks of earlier
+    turns are taken out, or kept with `placement="append"`. With `None` only that
+    removal is done. Where no user speaks nothing is added: the reference would be last.
 
     `role="user"` gives one message, since two user turns in a row get merged.
     Messages may be mappings or objects with `model_dump`; the input is not
     changed.
     """
     require_choice(placement, _PLACEMENTS, "placement")
-    text = _rendered(block, secret)
-    added = reference_messages(text or "", framing=framing, role=role) if text else []
-    reference_messages("", framing=framing, role=role)  # a refused role is refused without a block
+    if text is not None and not (isinstance(text, str) and is_rendered(text)):
+        raise MalformedBlock(
+            "Only a whole rendered block can be injected.",
+            remedy="Pass what render_context returned.",
+        )
+    # A refused role is refused without a block.
+    added = reference_messages(text or "", framing=framing, role=role)
+    added = [] if text is None else added
     conversation = read_conversation(messages)
     kept = conversation.copies()
     if conversation.asked is None:
@@ -69,23 +72,3 @@ def inject(
     before = [message for at, message in enumerate(kept[:place]) if at not in gone]
     after = [message for at, message in enumerate(kept[place:], start=place) if at not in gone]
     return before + added + after
-
-
-def _rendered(block: ContextBlock | str | None, secret: bytes | None) -> str | None:
-    if block is None:
-        return None
-    if isinstance(block, ContextBlock):
-        if secret is None:
-            raise InvalidInput(
-                "secret",
-                None,
-                "is missing",
-                remedy="Pass the store's secret, or a text from render_context.",
-            )
-        return None if block.empty else render_context(block, secret=secret)
-    if not isinstance(block, str) or not is_rendered(block):
-        raise MalformedBlock(
-            "Only a whole rendered block can be injected.",
-            remedy="Pass what render_context returned, or a ContextBlock and the secret.",
-        )
-    return block

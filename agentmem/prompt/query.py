@@ -7,7 +7,13 @@ from typing import Any
 
 from agentmem.prompt.messages import last_question, read_conversation
 from agentmem.prompt.strip import strip
-from agentmem.text.language import is_greeting
+from agentmem.text.language import (
+    goes_on,
+    is_greeting,
+    is_unspaced,
+    speaks_of_self,
+    telling_words,
+)
 from agentmem.text.messages import text_of
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import analyse_query
@@ -16,14 +22,17 @@ READ_CHARACTERS = 4_000
 """Of a longer message the beginning and the end are read: that is where people ask."""
 MOST_SENTENCES = 3
 FEW_WORDS = 3
-"""A question with fewer telling words leans on what was said before it."""
+FEW_CHARACTERS = 12
+"""A question with fewer telling words leans on what was said before it; where no spaces part
+the words, one with fewer characters."""
 
 
 def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     """The queries for the last thing the user said, the most important first.
 
-    The whole message; the one before and it, when it has too few words of its
-    own ("and why?"); and, when it has several sentences, the questions among
+    The whole message; the one before and it, when it goes on from it or has too
+    few words of its own ("and why?"), and those alone when it has none and is not about the
+    speaker; and, when it has several sentences, the questions among
     them or else the last ones: one half of a compound question must not hide
     what the other half finds. Nothing for a message without words, and for one
     that only greets, thanks or agrees (P44).
@@ -36,11 +45,17 @@ def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     if is_greeting(whole):
         return ()
     queries = [whole]
-    if len(analyse_query(whole)) < FEW_WORDS:
+    telling = telling_words(whole)
+    short = len(telling) < FEW_WORDS
+    if is_unspaced(whole):
+        short = sum(map(len, telling)) < FEW_CHARACTERS
+    if short or goes_on(whole):
         before = last_question(conversation[:asked])
         earlier = _read(conversation[before]) if before is not None else ""
         if earlier:
             queries.append(f"{earlier} {whole}")
+            if not telling and not speaks_of_self(whole):
+                del queries[0]
     parts = [whole[start:end].strip() for start, end in sentences(whole)]
     parts = [part for part in parts if analyse_query(part)]
     if len(parts) > 1:

@@ -6,16 +6,16 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text, utc
-from agentmem.prompt.budget import ContentPackage
+from agentmem.prompt.budget import ContentPackage, make_package
 from agentmem.prompt.build import BuiltBlock
-from agentmem.prompt.fill import ContextPlan
+from agentmem.prompt.trim import ContextPlan
 from agentmem.text.secrets import without_keys
 
 Decision = Literal["kept", "cut", "dropped"]
@@ -179,22 +179,19 @@ def packages_of(built: BuiltBlock) -> list[ContentPackage]:
     """
     if built.text is None:
         return []
+    sections = (
+        ("", built.knowledge.fates),
+        ("preference", built.profile),
+        ("tool-result", built.pointers),
+    )
     shown = [
-        *built.knowledge.packages,
-        *(
-            ContentPackage(id=fate.id, type=kind, content="", tokens=fate.tokens, can_drop=False)
-            for kind, fates in (("preference", built.profile), ("tool-result", built.pointers))
-            for fate in fates
-            if fate.outcome != "dropped"
-        ),
+        make_package(kind or fate.type, id=fate.id, tokens=fate.tokens, can_drop=False)
+        for kind, fates in sections
+        for fate in fates
+        if fate.outcome != "dropped"
     ]
     frame = built.tokens - sum(package.tokens for package in shown)
-    return [
-        *shown,
-        ContentPackage(
-            id="reference", type="overhead", content="", tokens=max(0, frame), can_drop=False
-        ),
-    ]
+    return [*shown, make_package("overhead", id="reference", tokens=max(0, frame))]
 
 
 def parts_of_request(plan: ContextPlan | None) -> tuple[Part, ...]:
@@ -338,38 +335,29 @@ class Packed:
 
 def to_fields(snapshot: Snapshot) -> dict[str, Any]:
     """`snapshot` as JSON values, every field; never raises for a Snapshot."""
-    written = {name: _plain(getattr(snapshot, name)) for name in _SIMPLE}
-    return {
-        "version": VERSION,
-        **written,
-        "created_at": utc(snapshot.created_at).isoformat(),
-        "scope": {name: _plain(getattr(snapshot.scope, name)) for name in Scope.__slots__},
-        "parts": [_fields_of(part) for part in snapshot.parts],
-        "looked_at": [_fields_of(looked) for looked in snapshot.looked_at],
-        "outcome": None if snapshot.outcome is None else _fields_of(snapshot.outcome),
-    }
+    return {"version": VERSION, **_fields_of(snapshot)}
 
 
 def from_fields(written: Mapping[str, Any]) -> Snapshot:
     """The snapshot `to_fields` wrote; fields of a newer version are left out, bad ones refused."""
     try:
-        values = {name: written[name] for name in _SIMPLE if name in written}
+        values = _known(Snapshot, written)
         for name in ("settings", "timings_ms"):
-            values[name] = _frozen(values.get(name) or {})
+            values[name] = _frozen(values.get(name))
         for name in ("warnings", "degradations"):
             values[name] = tuple(map(str, values.get(name) or ()))
         created_at = datetime.fromisoformat(written["created_at"])
         if created_at.utcoffset() is None:
             raise ValueError("created_at has no time zone")
         outcome = written.get("outcome")
-        return Snapshot(
-            created_at=created_at,
-            scope=Scope(**(written.get("scope") or {})),
-            parts=tuple(Part(**_known(Part, part)) for part in written.get("parts") or ()),
-            looked_at=tuple(map(_looked, written.get("looked_at") or ())),
-            outcome=None if outcome is None else outcome_from_fields(outcome),
-            **values,
-        )
+        made = {
+            "created_at": created_at,
+            "scope": Scope(**(written.get("scope") or {})),
+            "parts": tuple(Part(**_known(Part, part)) for part in written.get("parts") or ()),
+            "looked_at": tuple(map(_looked, written.get("looked_at") or ())),
+            "outcome": None if outcome is None else outcome_from_fields(outcome),
+        }
+        return Snapshot(**(values | made))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -384,7 +372,7 @@ def outcome_to_fields(outcome: Outcome) -> dict[str, Any]:
 def outcome_from_fields(written: Mapping[str, Any]) -> Outcome:
     """The outcome `outcome_to_fields` wrote."""
     values = _known(Outcome, written)
-    frozen = {name: _frozen(values.get(name) or {}) for name in ("usage", "calls")}
+    frozen = {name: _frozen(values.get(name)) for name in ("usage", "calls")}
     return Outcome(**(values | frozen))
 
 
@@ -394,22 +382,18 @@ def pack(snapshot: Snapshot) -> Packed:
     A shared text belongs to one user and one memory, so that it is erased with
     either and never shown to anybody else.
     """
-    data = to_fields(snapshot)
+    data = {"version": VERSION, **_fields_of(snapshot, sparse=True)}
     shared: dict[str, SharedText] = {}
-    for looked in data["looked_at"]:
-        text = looked["text"]
+    looked_at = data.get("looked_at", ())
+    for looked in looked_at:
+        text = looked.get("text", "")
         if len(text) < _SHARED_CHARACTERS:
             continue
-        key = _text_id(data["scope"]["user_id"], looked["id"], text)
+        key = _text_id(data["scope"].get("user_id"), looked["id"], text)
         shared[key] = SharedText(id=key, memory_id=looked["id"], text=text)
         del looked["text"]
         looked["text_id"] = key
-    for looked in data["looked_at"]:
-        for name in [
-            name for name, default in _LOOKED_DEFAULTS.items() if looked.get(name) == default
-        ]:
-            del looked[name]
-    ids = dict.fromkeys(looked["id"] for looked in data["looked_at"])
+    ids = dict.fromkeys(looked["id"] for looked in looked_at)
     message = [MESSAGE_PREFIX + data["message_id"]] if data["message_id"] else []
     return Packed(data=data, mentions=(*ids, *shared, *message), shared=tuple(shared.values()))
 
@@ -426,7 +410,7 @@ def unpack(data: Mapping[str, Any], texts: Mapping[str, str]) -> Snapshot:
             {**looked, "text": texts.get(looked["text_id"], ERASED_TEXT)}
             if "text_id" in looked
             else looked
-            for looked in data["looked_at"]
+            for looked in data.get("looked_at") or ()
         ]
     except (KeyError, TypeError) as error:
         raise InvalidInput("snapshot", str(error), "cannot be read") from None
@@ -465,38 +449,38 @@ def without_keys_of(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, **told, outcome=kept)  # type: ignore[arg-type]  # both are texts
 
 
-_SIMPLE = tuple(
-    field.name
-    for field in fields(Snapshot)
-    if field.name not in ("created_at", "scope", "parts", "looked_at", "outcome")
-)
-_LOOKED_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "kind": "", "title": "", "text": "", "tokens": 0, "rank": None, "score": None,
-        "lexical": None, "vector": None, "lexical_rank": None, "vector_rank": None, "boosts": {},
-        "url": "", "origin": "", "retrieved": "", "heading": "", "speaker": "",
-        "fixed": False,
-    }
-)  # fmt: skip
-_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in (Looked, Part, Outcome)}
+_FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {
+    kind: tuple(
+        (one.name, EMPTY if one.default_factory is not MISSING else one.default)
+        for one in fields(kind)
+    )
+    for kind in (Snapshot, Scope, Part, Looked, Outcome)
+}
+"""The names and the defaults of what a snapshot is made of."""
 
 
-def _fields_of(value: Looked | Part | Outcome) -> dict[str, Any]:
-    return {name: _plain(getattr(value, name)) for name in _NAMES[type(value)]}
+def _fields_of(value: Any, *, sparse: bool = False) -> dict[str, Any]:
+    """The fields of a value as JSON has them; a `sparse` one leaves out what is as by default."""
+    written = {}
+    for name, default in _FIELDS[type(value)]:
+        given = getattr(value, name)
+        if not sparse or (given is not default and given != default):
+            written[name] = given if type(given) in (int, bool) else _plain(given, sparse=sparse)
+    return written
 
 
-def _known(kind: type[Looked | Part | Outcome], written: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: written[name] for name in _NAMES[kind] if name in written}
+def _known(kind: type, written: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: written[name] for name, _ in _FIELDS[kind] if name in written}
 
 
 def _looked(written: Mapping[str, Any]) -> Looked:
     values = _known(Looked, written)
     if values["section"] not in get_args(Section) or values["decision"] not in get_args(Decision):
         raise ValueError("an unknown section or decision")
-    return Looked(**(values | {"boosts": _frozen(values.get("boosts") or {})}))
+    return Looked(**(values | {"boosts": _frozen(values.get("boosts"))}))
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
     """`value` as JSON has it, whatever it is."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
@@ -504,6 +488,10 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if type(value) in _FIELDS:
+        return _fields_of(value, sparse=sparse)
+    if isinstance(value, datetime):
+        return utc(value).isoformat()
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, Mapping):
@@ -512,11 +500,11 @@ def _plain(value: Any, depth: int = 0) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth + 1) for item in value]
+        return [_plain(item, depth + 1, sparse=sparse) for item in value]
     return _plain(str(value))
 
 
-def _frozen(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _frozen(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return MappingProxyType(dict(value)) if value else EMPTY
 
 

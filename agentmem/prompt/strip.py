@@ -28,6 +28,7 @@ from agentmem.prompt.block import STUB, ContextBlock
 from agentmem.prompt.messages import as_dict, is_reference, is_stub
 from agentmem.text.clean import Seen, see
 from agentmem.text.messages import makes_calls
+from agentmem.text.regions import join_spans
 
 # ----------------------------------------------------------------------------
 # How far the text around a place is one quotation: the most that a cut block can fill.
@@ -174,7 +175,7 @@ def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
         texts = (shown,) if isinstance(shown, str) else shown
     found: set[bytes] = set()
     for text in texts:
-        words = [word for word, _, _ in _words(see(text))]
+        words = list(map(str.casefold, _WORD.findall(see(text).text)))
         if len(words) < WORDS_IN_A_ROW:
             found |= {_hash(words, whole=True)} if words else set()
         else:
@@ -185,27 +186,27 @@ def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
 def echoes(text: str, known: Collection[bytes]) -> list[tuple[int, int]]:
     """The spans of `text` that repeat something known, in order."""
     spans: list[tuple[int, int]] = []
-    words = list(_words(see(text)))
+    seen = see(text)
+    found = list(_WORD.finditer(seen.text))
+    words = [match[0].casefold() for match in found]
     last = -1
-    for at in range(len(words) - WORDS_IN_A_ROW + 1):
-        row = words[at : at + WORDS_IN_A_ROW]
-        if _hash([word for word, _, _ in row]) not in known:
+    for at, row in enumerate(_rows(words)):
+        if _hash(row) not in known:
             continue
+        start, end = seen.span(found[at].start(), found[at + WORDS_IN_A_ROW - 1].end())
         if at <= last:
-            spans[-1] = (spans[-1][0], row[-1][2])
+            spans[-1] = (spans[-1][0], end)
         else:
-            spans.append((row[0][1], row[-1][2]))
+            spans.append((start, end))
         last = at + WORDS_IN_A_ROW
     for line in re.finditer(r"[^\n]+", text):
-        short = list(_words(see(line[0])))
-        if 0 < len(short) < WORDS_IN_A_ROW and _hash([w[0] for w in short], whole=True) in known:
-            spans.append((line.start() + short[0][1], line.start() + short[-1][2]))
+        seen = see(line[0])
+        found = list(_WORD.finditer(seen.text))
+        words = [match[0].casefold() for match in found]
+        if 0 < len(words) < WORDS_IN_A_ROW and _hash(words, whole=True) in known:
+            start, end = seen.span(found[0].start(), found[-1].end())
+            spans.append((line.start() + start, line.start() + end))
     return sorted(spans)
-
-
-def _words(seen: Seen) -> Iterator[tuple[str, int, int]]:
-    for match in _WORD.finditer(seen.text):
-        yield match[0].casefold(), *seen.span(*match.span())
 
 
 def _rows(words: list[str]) -> Iterator[list[str]]:
@@ -422,7 +423,7 @@ def _without(text: str, regions: list[tuple[int, int]]) -> str:
     """`text` without the regions, their line prefixes and the fence that held nothing else."""
     kept: list[str] = []
     done = 0
-    for start, end in _merged(regions):
+    for start, end in join_spans(regions):
         before = text[done : max(done, start)]
         done = max(done, end)
         line = before.rpartition("\n")[2]
@@ -436,16 +437,6 @@ def _without(text: str, regions: list[tuple[int, int]]) -> str:
                 before, done = before[:opening], closing.end()
         kept.append(before)
     return "".join((*kept, text[done:]))
-
-
-def _merged(regions: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(regions):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif start < end:
-            merged.append((start, end))
-    return merged
 
 
 # ----------------------------------------------------------------------------

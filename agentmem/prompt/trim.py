@@ -11,28 +11,27 @@ altogether.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from agentmem.base.checks import require_count
-from agentmem.base.errors import InvalidNumber
-from agentmem.base.protocols import TokenCounter
+from agentmem.base.errors import InvalidMessage, InvalidNumber
 from agentmem.base.types import Message
 from agentmem.prompt.budget import (
-    DEFAULT_WEIGHTS,
-    TYPES,
+    Budget,
     BudgetReport,
     ContentPackage,
     Fate,
     MessageCounter,
     Outcome,
-    ScoreWeights,
-    Shrink,
-    Types,
     fill,
     list_packages,
+    make_package,
     rule_for,
+    tally,
 )
+from agentmem.prompt.messages import Conversation, read_conversation
 from agentmem.text.messages import (
     SYSTEM_ROLES,
     call_ids,
@@ -67,15 +66,13 @@ class Unit:
     orphan: bool = False
 
 
-def group_turns(
-    messages: Sequence[Message], *, whole_turns: bool = True, current: int | None = None
-) -> tuple[Unit, ...]:
+def group_turns(messages: Sequence[Message], *, current: int | None = None) -> tuple[Unit, ...]:
     """The units of a conversation, in the order of their first message (P17).
 
     A tool call and all its results are one unit, wherever the results stand;
-    an id used again belongs to the nearest call before it. With `whole_turns`,
-    a user's message and everything up to the next one are one unit as well, so
-    that no answer stays behind without its question; the present turn is the
+    an id used again belongs to the nearest call before it. A user's message
+    and everything up to the next one are one unit as well, so that no answer
+    stays behind without its question; the present turn is the
     exception, its steps are units of their own. `current` is the place of the
     current message; when not given, the last one in which a user speaks. User
     messages that only carry tool results do not count, unless there is no other.
@@ -91,17 +88,16 @@ def group_turns(
     sets = _Sets(len(messages))
     for place, call in pairs:
         sets.join(place, call)
-    if whole_turns:
-        present = None if current is None else sets.find(current)
-        question: int | None = None
-        for place, message in enumerate(messages[:current]):
-            if message["role"] in SYSTEM_ROLES or sets.find(place) == present:
-                continue
-            if is_question(message):
-                question = place
-            elif question is not None:
-                sets.join(place, question)
-                present = None if current is None else sets.find(current)
+    present = None if current is None else sets.find(current)
+    question: int | None = None
+    for place, message in enumerate(messages[:current]):
+        if message["role"] in SYSTEM_ROLES or sets.find(place) == present:
+            continue
+        if is_question(message):
+            question = place
+        elif question is not None:
+            sets.join(place, question)
+            present = None if current is None else sets.find(current)
     return tuple(
         Unit(
             indices=tuple(places),
@@ -179,17 +175,13 @@ class _Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimPlan:
-    """What to send: `messages` in their order, and the packages that go with them.
+    """What to send: `messages` in their order; `kept_indices` says where each stood.
 
-    `kept_indices` says where each message stood; one whose media was left out
-    is a copy with a short note in its place, listed in `stripped_indices`.
+    One whose media was left out is a copy with a short note in its place.
     """
 
     messages: tuple[Message, ...]
     kept_indices: tuple[int, ...]
-    dropped_indices: tuple[int, ...]
-    stripped_indices: tuple[int, ...]
-    packages: tuple[ContentPackage, ...]
     report: BudgetReport
     warnings: tuple[str, ...] = ()
 
@@ -223,12 +215,7 @@ def trim(
     count_message: MessageCounter,
     now: datetime,
     packages: Iterable[ContentPackage] = (),
-    weights: ScoreWeights = DEFAULT_WEIGHTS,
-    shrink: Shrink | None = None,
-    count: TokenCounter | None = None,
-    whole_turns: bool = True,
     current: int | None = None,
-    types: Types = TYPES,
 ) -> TrimPlan:
     """The part of a conversation that fits in `limit_tokens` (P17).
 
@@ -240,44 +227,48 @@ def trim(
     packages (lowest score first; one larger than all the room there is goes
     without costing any message its place); at last the steps of the present turn, oldest
     first. A tool call and its results stay or go together, and a tool result
-    without a call is never the first message.
-
-    `whole_turns=False` drops message by message instead: more of the history
-    fits, but it may then open with an answer whose question is gone, which
-    some providers refuse. Each message is counted once, one with media twice.
+    without a call is never the first message. Each message is counted once, one
+    with media twice.
     """
     require_count(limit_tokens, "limit_tokens")
     pieces = [
-        _piece(unit, messages, count_message=count_message, types=types)
-        for unit in group_turns(messages, whole_turns=whole_turns, current=current)
+        _piece(unit, messages, count_message) for unit in group_turns(messages, current=current)
     ]
     others = list_packages(packages)
 
     # The fixed ring: one fill over all of it, which raises when it is too large.
-    fixed = [piece for piece in pieces if piece.unit.fixed]
-    fixed_packages = [p for p in others if not p.can_drop]
-    fixed_packages += [media.package for piece in fixed for media in piece.media]
-    room = fill(
-        [*(piece.package for piece in fixed), *fixed_packages], limit_tokens, now=now
-    ).left_tokens
-    outcome = {piece.unit: _kept(piece.package, "fixed: always sent", "fixed") for piece in fixed}
-    fates = list(fill(fixed_packages, limit_tokens, now=now).fates)
+    fixed = {id(piece.package): piece for piece in pieces if piece.unit.fixed}
+    must = fill(
+        [
+            *(piece.package for piece in fixed.values()),
+            *(package for package in others if not package.can_drop),
+            *(media.package for piece in fixed.values() for media in piece.media),
+        ],
+        limit_tokens,
+        now=now,
+    )
+    room = must.left_tokens
+    outcome: dict[Unit, Fate] = {}
+    fates: list[Fate] = []
+    for fate in must.fates:
+        owner = fixed.get(id(fate.package))
+        if owner is None:
+            fates.append(fate)
+        else:
+            outcome[owner.unit] = fate
 
     recent = [p for p in pieces if p.unit.recent and not p.unit.fixed]
     outcome |= _keep_newest(recent, room)
     room -= sum(outcome[piece.unit].tokens for piece in recent)
     closed = any(not outcome[piece.unit].sent for piece in recent)
 
-    loose = [p for p in others if p.can_drop and not _is_media(p, types)]
+    loose = [p for p in others if p.can_drop and not _is_media(p)]
     if closed:
         offered = _drop(loose, "trimmed: memories go before the steps of this turn")
     else:
-        offered = fill(loose, room, now=now, weights=weights, shrink=shrink, count=count).fates
+        offered = fill(loose, room, now=now).fates
         # One that no trimming makes room for must not cost the conversation its messages.
-        closed = any(
-            fate.outcome == "cut" or (not fate.sent and fate.package.tokens <= room)
-            for fate in offered
-        )
+        closed = any(not fate.sent and fate.package.tokens <= room for fate in offered)
     fates += offered
     room -= sum(fate.tokens for fate in offered)
 
@@ -293,50 +284,39 @@ def trim(
         if outcome[piece.unit].sent and not piece.unit.fixed
         for media in piece.media
     ]
-    media = [p for p in others if p.can_drop and _is_media(p, types)]
+    media = [p for p in others if p.can_drop and _is_media(p)]
     media += [one.package for one in inside]
     if closed:
         shown = _drop(media, "trimmed: media goes before messages")
     else:
-        shown = fill(media, room, now=now, weights=weights).fates
+        shown = fill(media, room, now=now).fates
     bare = _messages_without_media(inside, shown)
     return _plan(messages, pieces, outcome, bare, (*fates, *shown), limit_tokens=limit_tokens)
 
 
-def _piece(
-    unit: Unit,
-    messages: Sequence[Message],
-    *,
-    count_message: MessageCounter,
-    types: Types,
-) -> _Piece:
+def _piece(unit: Unit, messages: Sequence[Message], count_message: MessageCounter) -> _Piece:
     tokens = 0
     media: list[MediaInside] = []
     for place in unit.indices:
-        whole = require_count(count_message(messages[place]), "count_message(message)")
+        message = messages[place]
+        whole = require_count(count_message(message), "count_message(message)")
         tokens += whole
         found = media_inside(
-            messages[place], place, whole, len(messages), count_message,
-            types=types, can_drop=not unit.fixed,
-        )  # fmt: skip
+            message, place, whole, len(messages), count_message, can_drop=not unit.fixed
+        )
         if found is not None:
             tokens -= found.package.tokens
             media.append(found)
     first = unit.indices[0]
-    if unit.current:
-        kind = "message-current"
-    else:
-        system = messages[first]["role"] in SYSTEM_ROLES
-        kind = "system-prompt" if system else "message-recent"
-    package = ContentPackage(
+    system = messages[first]["role"] in SYSTEM_ROLES
+    kind = "message-current" if unit.current else "system-prompt" if system else "message-recent"
+    package = make_package(
+        kind,
+        _content([messages[place] for place in unit.indices]),
         id=f"message-{first:04d}",
-        type=kind,
-        content=_content([messages[place] for place in unit.indices]),
         tokens=tokens,
         relevance=(first + 1) / len(messages),
         can_drop=not unit.fixed,
-        priority=rule_for(kind, types).priority,
-        metadata={"indices": unit.indices},
     )
     return _Piece(unit=unit, package=package, media=tuple(media))
 
@@ -348,7 +328,6 @@ def media_inside(
     of: int,
     count_message: MessageCounter,
     *,
-    types: Types = TYPES,
     can_drop: bool = False,
 ) -> MediaInside | None:
     """The media of a message that costs `tokens`, the one at `place` of so many; None without."""
@@ -361,16 +340,14 @@ def media_inside(
     saved = tokens - require_count(count_message(bare), "count_message(message)")
     if saved <= 0:
         return None
-    kind = f"media-{media_kind(parts[0])}"
-    package = ContentPackage(
+    package = make_package(
+        f"media-{media_kind(parts[0])}",
+        parts,
         id=f"message-{place:04d}-media",
-        type=kind,
-        content=parts,
         tokens=saved,
         # Later in the conversation is nearer to what is asked now.
         relevance=(place + 1) / of,
         can_drop=can_drop,
-        priority=rule_for(kind, types).priority,
     )
     return MediaInside(place=place, bare=bare, package=package)
 
@@ -432,22 +409,18 @@ def _plan(
             content = _content([out[place] for place in piece.unit.indices])
             fate = replace(fate, sent=replace(fate.sent, content=content))
         said.append(fate)
-    own = {id(media.package) for piece in pieces for media in piece.media}
     steps = [place for piece in pieces if piece.unit.recent for place in piece.unit.indices]
     lost = bool(steps) and max(steps) not in out
     return TrimPlan(
         messages=tuple(out.values()),
         kept_indices=tuple(kept),
-        dropped_indices=tuple(place for place in range(len(messages)) if place not in out),
-        stripped_indices=tuple(sorted(bare)),
-        packages=tuple(fate.sent for fate in fates if fate.sent and id(fate.package) not in own),
         report=BudgetReport(limit_tokens=limit_tokens, fates=(*said, *fates)),
         warnings=("the latest step of this turn did not fit and was left out",) if lost else (),
     )
 
 
-def _is_media(package: ContentPackage, types: Types) -> bool:
-    return rule_for(package.type, types).component == "media"
+def _is_media(package: ContentPackage) -> bool:
+    return rule_for(package.type).component == "media"
 
 
 def _kept(package: ContentPackage, reason: str, outcome: Outcome = "kept") -> Fate:
@@ -464,3 +437,120 @@ def _drop(packages: Sequence[ContentPackage], reason: str) -> tuple[Fate, ...]:
 
 def _content(messages: Sequence[Message]) -> Message | tuple[Message, ...]:
     return messages[0] if len(messages) == 1 else tuple(messages)
+
+
+# ----------------------------------------------------------------------------
+# A whole request in a model's window: messages and packages, each with its fate.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPlan:
+    """What goes into one request, and what became of everything that was offered.
+
+    `messages` are in their original order.
+    """
+
+    messages: tuple[Message, ...]
+    report: BudgetReport
+    budget: Budget
+    notes: tuple[str, ...] = ()
+
+
+def pack_context(
+    messages: Iterable[Any],
+    *,
+    window_tokens: int,
+    reserve_tokens: int,
+    count_message: MessageCounter,
+    now: datetime,
+    packages: Iterable[ContentPackage] = (),
+    memories_asked: int = 0,
+    as_they_are: bool = False,
+) -> ContextPlan:
+    """What of a conversation and of `packages` fits into `window_tokens` − `reserve_tokens`.
+
+    Packages are whatever goes with the messages: memories, preferences, media,
+    tool results, tool schemas, each of its own type. `trim` decides what has to
+    give way. With `as_they_are` nothing does: the messages are somebody else's
+    to shorten, and the budget says when they are too many. `memories_asked`
+    are those of which at least one should be in it.
+    """
+    conversation = read_conversation(messages)
+    if conversation.asked is None:
+        raise InvalidMessage(
+            "messages", len(conversation), "are without a question of the user's",
+            remedy="Pass the user's message too.",
+        )  # fmt: skip
+    require_count(window_tokens, "window_tokens")
+    if require_count(reserve_tokens, "reserve_tokens") > window_tokens:
+        raise InvalidNumber(
+            "reserve_tokens",
+            reserve_tokens,
+            f"is larger than the window of {window_tokens:,}",
+            remedy="Lower the reserve or use a model with a larger window.",
+        )
+    limit = window_tokens - reserve_tokens
+    notes: tuple[str, ...] = ()
+    if as_they_are:
+        sent: tuple[Message, ...] = conversation.messages
+        report = _as_they_are(conversation, list_packages(packages), limit, count_message)
+    else:
+        plan = trim(
+            conversation.messages,
+            limit,
+            count_message=count_message,
+            now=now,
+            packages=packages,
+            current=conversation.asked,
+        )
+        sent, report, notes = plan.messages, plan.report, plan.warnings
+    budget = tally(
+        report.kept,
+        window_tokens=window_tokens,
+        reserved_tokens=reserve_tokens,
+        memories_asked=memories_asked,
+    )
+    return ContextPlan(messages=sent, report=report, budget=budget, notes=notes)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Part:
+    type: str
+    messages: list[Message] = field(default_factory=list)
+    tokens: int = 0
+
+
+def _as_they_are(
+    conversation: Conversation,
+    packages: Sequence[ContentPackage],
+    limit_tokens: int,
+    count_message: MessageCounter,
+) -> BudgetReport:
+    """Everything goes in; what the conversation says before and after the question is one each."""
+    asked = conversation.asked or 0
+    parts: dict[str, _Part] = {}
+    media: list[ContentPackage] = []
+    for place, message in enumerate(conversation):
+        tokens = require_count(count_message(message), "count_message(message)")
+        inside = media_inside(message, place, tokens, len(conversation), count_message)
+        if inside is not None:
+            media.append(inside.package)
+            tokens -= inside.package.tokens
+        if message["role"] in SYSTEM_ROLES:
+            name, kind = f"message-{place:04d}", "system-prompt"
+        elif place == asked:
+            name, kind = f"message-{place:04d}", "message-current"
+        else:
+            name, kind = ("history" if place < asked else "steps"), "message-recent"
+        part = parts.setdefault(name, _Part(type=kind))
+        part.messages.append(message)
+        part.tokens += tokens
+    listed = [
+        make_package(part.type, tuple(part.messages), id=name, tokens=part.tokens, can_drop=False)
+        for name, part in parts.items()
+    ]
+    fates = (
+        Fate(package=package, outcome="fixed", reason="sent as it came", sent=package)
+        for package in (*listed, *media, *packages)
+    )
+    return BudgetReport(limit_tokens=limit_tokens, fates=tuple(fates))

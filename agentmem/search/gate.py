@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from agentmem.search.question import Question
-    from agentmem.search.rank import Evidence
+    from agentmem.search.rank import Evidence, Ranked
 
 
 WORD_FEATURES = (
@@ -52,8 +52,11 @@ MEMORY_FEATURES = (
 )  # fmt: skip
 GRAMS = 2_048
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
-OPENNESS = 0.7
-"""Puts the usual threshold of 0.3 where the gate is as often wrong on either side."""
+OPEN = 0.7
+"""From here on the gate is open; puts the usual threshold of 0.3 where it is as often wrong on
+either side."""
+SEARCHED = 0.15
+"""How generous a search is to statements when the user's own world is asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +128,25 @@ def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float
     assistant's own answers only what is at least a little like the question. When
     it is not, nothing does but a page that answers by itself.
     """
-    near, world = max(score, 0.0) ** 0.25, world**OPENNESS
+    near, world = max(score, 0.0) ** 0.25, min(1.0, world / OPEN)
     if sort == "statement":
         return float(world * (1 + near) / 2)
     return float(max(score, world * near) if sort == "page" else world * near)
+
+
+def search_scores(ranked: Ranked, evidence: Evidence, world: float) -> Ranked:
+    """`ranked` as a search tells it, raised where the user's own world is asked about.
+
+    The ranking alone sees words and vectors of single rows. "What car do I own" shares no
+    word with "I drive a Tesla", and is answered by it because it asks for what was told.
+    """
+    import numpy as np
+
+    power = np.where(evidence.conversation, SEARCHED, 0.25)
+    raised = min(1.0, world / OPEN) * np.maximum(ranked.scores, 0.0) ** power
+    scores = np.maximum(ranked.scores, raised)
+    order = ranked.order[np.argsort(-scores[ranked.order], kind="stable")]
+    return replace(ranked, scores=scores, order=order)
 
 
 def word_features(text: str) -> NDArray[np.float32]:

@@ -248,17 +248,6 @@ def document_url(document: Document) -> str:
     return f"text:{content_hash(document.text)[:24]}"
 
 
-def same_message(one: Memory) -> tuple[str, ...]:
-    """What makes a message the same message when it is added again."""
-    moment = one.created_at.astimezone(UTC).isoformat()
-    return (one.content_hash, one.kind, one.speaker, one.session, moment, str(one.position))
-
-
-def same_words(one: Memory) -> tuple[str, ...]:
-    """What makes a message the same as one said at another time."""
-    return (one.content_hash, one.kind, one.speaker)
-
-
 def require_something(text: str, name: str = "text") -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidText(name, text, "is empty", remedy="There is nothing to remember in it.")

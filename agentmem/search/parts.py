@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from agentmem.base.config import MemorySettings, SearchMode
+from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import Clock
 from agentmem.base.types import EMPTY, Document, Ids, Memory, Scope, Whose
 from agentmem.search.intake import Instant
@@ -79,6 +80,7 @@ class Calls(Parts, Protocol):
         mode: SearchMode | None = None,
         filters: Mapping[str, Any] | None = None,
         kinds: Sequence[str] | None = None,
+        by_question: bool = True,
         **whose: Unpack[Whose],
     ) -> SearchResults: ...
     def get_all(
@@ -128,3 +130,13 @@ class Facade(Protocol[M_co]):
 
     @property
     def manager(self) -> M_co: ...
+
+
+def memory_of(given: Any, *, or_none: bool = False) -> Any:
+    """The memory itself, also behind its async facade; None only where there may be none."""
+    found = getattr(given, "manager", given)
+    there = hasattr(found, "search") and hasattr(found, "clock")
+    if not there and not (or_none and found is None):
+        remedy = f"Pass what agentmem.open() gives{', or None' if or_none else ''}."
+        raise InvalidInput("memory", given, "is no memory", remedy=remedy)
+    return found

@@ -8,8 +8,9 @@ than is asked for and each is scored again from its stored numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +29,12 @@ from agentmem.search.protocol import (
     surround,
 )
 from agentmem.search.rank import HOPS
-from agentmem.stores.postgres.connection import Transaction
-from agentmem.stores.postgres.feed import to_matrix
-from agentmem.stores.postgres.reading import Conditions, select_rows, visible_owners
+from agentmem.stores.postgres.connection import Row, Transaction
+from agentmem.stores.postgres.reading import (
+    Conditions,
+    seen_condition,
+    select_rows,
+)
 from agentmem.stores.postgres.store import PostgresStore
 from agentmem.stores.postgres.writing import embedder_number
 from agentmem.stores.values import (
@@ -38,12 +42,13 @@ from agentmem.stores.values import (
     COUNT_LIMIT,
     DELETED,
     FORGOTTEN,
+    NO_SCOPE,
     SUPERSEDED,
     IndexRows,
     name_id,
     to_index_rows,
 )
-from agentmem.text.terms import K1, PRIOR_ROWS, B
+from agentmem.text.terms import K1, B, idf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,35 +59,66 @@ EXACT_ROWS = 20_000
 """So many vectors are sooner compared one by one than looked up in a graph."""
 MORE = 4
 """Times as many rows as are asked for come out of the graph, to be scored exactly."""
+_LONGEST = (1 << 24) - 1
+# What a search needs before its question is read: whom its reader may see and how many rows they
+# have, who speaks in them, and whether anything was put away at all.
+_READER = f"""
+WITH seen AS MATERIALIZED (
+    SELECT o.owner, o.visibility FROM owners AS o WHERE o.tenant = %(tenant)s AND {{condition}})
+SELECT seen.owner, seen.visibility, s.flags, s.rows, s.length, NULL
+FROM seen LEFT JOIN scopes AS s ON s.tenant = %(tenant)s AND s.owner = seen.owner
+UNION ALL (SELECT DISTINCT NULL::integer, NULL, NULL::integer, NULL::bigint, NULL::bigint, p.speaker
+    FROM speakers AS p JOIN seen ON seen.owner = p.owner WHERE p.tenant = %(tenant)s)
+UNION ALL (SELECT NULL, NULL, NULL, s.rows, NULL, NULL FROM scopes AS s
+    WHERE s.tenant = %(tenant)s AND s.flags & {COLD} <> 0 AND s.rows > 0 LIMIT 1)
+"""  # noqa: S608 # our own names
+# One line a word, with its rows as numbers of eight bytes: row, length and count. They are scored
+# here: a sum over many rows takes the server three times as long as handing them over.
 _WORDS = f"""
-WITH asked AS (
-    SELECT * FROM unnest(%(terms)s::bigint[], %(weights)s::float8[]) AS a(term, weight)
-), scope AS (
-    SELECT count(*) AS rows, coalesce(avg(m.length), 0)::float8 AS mean
-    FROM memories AS m WHERE m.tenant = %(tenant)s AND m.owner = ANY(%(owners)s) AND {{seen_m}}
-), found AS MATERIALIZED (
-    SELECT p.term, p.row, p.count, p.length FROM postings AS p
-    WHERE p.tenant = %(tenant)s AND p.owner = ANY(%(owners)s) AND p.term = ANY(%(terms)s)
-    AND {{seen_p}}
-), worth AS (
-    SELECT a.term, a.weight, n.holders, a.weight * ln(1 + (greatest(
-        0, scope.rows + {PRIOR_ROWS} - n.holders) + 0.5) / (n.holders + 0.5)) AS worth
-    FROM (SELECT term, count(*) AS holders FROM found GROUP BY term) AS n
-    JOIN asked AS a ON a.term = n.term CROSS JOIN scope
-), best AS (
-    SELECT f.row, sum(w.worth * f.count * {K1 + 1.0} / (f.count + {K1} * (1.0 - {B})
-        + f.length * {K1} * {B} / nullif(scope.mean, 0))) AS score
-    FROM found AS f JOIN worth AS w ON w.term = f.term CROSS JOIN scope
-    GROUP BY f.row HAVING sum(w.worth) > 0 ORDER BY score DESC, f.row LIMIT %(most)s
-)
-SELECT 0 AS sort, scope.rows AS row, scope.mean AS value FROM scope
-UNION ALL SELECT 1, worth.term, worth.holders FROM worth
-UNION ALL SELECT 2, best.row, best.score FROM best
+SELECT asked.n, count(*), string_agg(
+    int8send((p.row << 32) | (least(p.length, {_LONGEST}) << 8) | p.count), '')
+FROM unnest(%(terms)s::bigint[]) WITH ORDINALITY AS asked(term, n)
+JOIN postings AS p ON p.tenant = %(tenant)s AND p.owner = ANY(%(owners)s)
+    AND p.term = asked.term AND {{seen}}
+GROUP BY asked.n
 """  # noqa: S608 # our own numbers
+_SCOPE = """
+SELECT count(*), coalesce(sum(m.length), 0) FROM memories AS m
+WHERE m.tenant = %(tenant)s AND m.owner = ANY(%(owners)s) AND {seen}
+"""
+# Stored numbers are rounded, so a vector is not exactly of length one.
+_COSINE = "coalesce(-({half}::vector <#> {asked}) / nullif(vector_norm({half}::vector), 0), 0)"
+_NEAR = f"""
+WITH asked AS MATERIALIZED (SELECT %(vector)s::vector AS whole, %(vector)s::halfvec AS half)
+(SELECT near.row, {_COSINE.format(half="near.half", asked="(SELECT whole FROM asked)")}, NULL::bytea
+FROM (
+    SELECT e.row, e.half FROM embeddings AS e
+    WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
+    AND {{seen}} ORDER BY e.half <=> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
+    WHERE near.half IS NOT NULL)
+UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e
+    WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
+    AND {{seen}} AND e.half IS NULL)
+"""  # noqa: S608 # our own names
+_GRAPH = f"""
+SELECT near.row, {_COSINE.format(half="near.half", asked="%(vector)s::vector")}, NULL::bytea FROM (
+    SELECT e.row, e.half FROM embeddings AS e WHERE e.tenant = %(tenant)s
+    AND e.embedder = {{number}} AND e.shared AND e.owner = ANY(%(shared)s) AND {{seen}}
+    ORDER BY e.half::halfvec({{size}}) <=> %(vector)s::halfvec({{size}}) LIMIT %(most)s) AS near
+"""  # noqa: S608 # our own names
+_COSINES = f"""
+SELECT e.row, {_COSINE.format(half="e.half", asked="%(vector)s::vector")}, e.wide
+FROM embeddings AS e
+WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.row = ANY(%(rows)s)
+"""  # noqa: S608 # our own names
+_INDEXED = """
+SELECT row, indexed FROM memories WHERE tenant = %(tenant)s AND row = ANY(%(rows)s) ORDER BY row
+"""
 _AROUND = f"""
 SELECT here.row, near.side, near.row, near.seen
 FROM unnest(%(rows)s::bigint[]) AS asked(row)
 JOIN memories AS here ON here.tenant = %(tenant)s AND here.row = asked.row
+    AND here.kind = 'message' AND here.strand IS NOT NULL
 CROSS JOIN LATERAL (
     (SELECT 0 AS side, m.place, m.row, ({{seen}}) AS seen FROM memories AS m
     WHERE m.tenant = %(tenant)s AND m.owner = here.owner AND m.strand = here.strand
@@ -107,25 +143,35 @@ class PostgresSearch:
         self._store = store
         self._database = store.database
         self._exact_rows = exact_rows
+        self._begun = threading.local()
 
     @property
     def seq(self) -> int:
         return self._store.feed.seq()
 
     def speakers(self, reader: Scope, *, cold: bool = False) -> Collection[int]:
-        """Who speaks in any row of those whom `reader` may see, put away or not."""
-        found = self._database.read(
-            lambda t: t.all(
-                "SELECT DISTINCT speaker FROM speakers WHERE tenant = %(tenant)s "
-                "AND owner = ANY(%(owners)s)",
-                owners=visible_owners(t, reader),
-            )
-        )
-        return {name_id(name) for (name,) in found}
+        """Who speaks in any row of those whom `reader` may see, put away or not.
+
+        A search begins with this: what else it needs of its reader comes along, for this
+        thread's next `candidates` and `has_cold`.
+        """
+        found = self._read_reader(reader)
+        self._begun.reader, self._begun.found = reader, found
+        return found.speakers
+
+    def _read_reader(self, reader: Scope) -> _Reader:
+        condition, values = seen_condition(reader)
+        statement = _READER.format(condition=condition)
+        return _reader(self._database.read(lambda t: t.only(statement, **values)))
 
     def candidates(self, asked: Asked) -> Candidates | None:
         """What both legs bring in and what surrounds it, all from one state of the database."""
-        return self._database.read(lambda t: _Question(self, t, asked).candidates())
+        reader = asked.selection.reader
+        known = self._begun.__dict__.pop("found", None)
+        if known is None or self._begun.__dict__.pop("reader", None) != reader:
+            known = self._read_reader(reader)
+        self._begun.cold = known.cold
+        return self._database.read(lambda t: _Question(self, t, asked, known).candidates())
 
     def nearest(
         self, embedder: EmbedderId, rows: Collection[int], most: int, *, among: Collection[int]
@@ -133,20 +179,15 @@ class PostgresSearch:
         """Each of `rows` that has a vector, with the rows `among` nearest to it."""
         keys, vectors = self._store.feed.vectors(embedder, rows=among)
         asking, wanted = self._store.feed.vectors(embedder, rows=rows)
-        for key, vector in zip(asking.tolist(), wanted, strict=True):
+        vectors = _unit(vectors)
+        for key, vector in zip(asking.tolist(), _unit(wanted), strict=True):
             cosines = vectors @ vector
             order = np.lexsort((keys, -cosines))[:most]
             yield key, keys[order], cosines[order]
 
     def has_cold(self) -> bool:
-        # The order lets the server use the index of those rows, which is mostly empty.
-        found = self._database.read(
-            lambda t: t.one(
-                f"SELECT owner FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own numbers
-                "ORDER BY owner LIMIT 1"
-            )
-        )
-        return found is not None
+        cold = self._begun.__dict__.pop("cold", None)
+        return self._read_reader(NO_SCOPE).cold if cold is None else cold
 
     def take_gaps(self, embedder: EmbedderId) -> bool:
         """Whoever writes a row without a vector makes the vector: nothing is noticed here."""
@@ -171,39 +212,75 @@ class PostgresSearch:
         return rows <= self._exact_rows or not self._database.iterative
 
 
+class _OwnerRows(NamedTuple):
+    """One whom a reader may see, and how many rows they have in each state, how long together."""
+
+    owner: int
+    visibility: str
+    states: list[tuple[int, int, int]]
+
+
+class _Reader(NamedTuple):
+    owners: list[_OwnerRows]
+    speakers: set[int]
+    cold: bool
+
+
+def _reader(found: Sequence[Row]) -> _Reader:
+    owners: dict[int, _OwnerRows] = {}
+    speakers: set[int] = set()
+    cold = False
+    for owner, visibility, flags, rows, length, speaker in found:
+        if owner is not None:
+            one = owners.setdefault(owner, _OwnerRows(owner, visibility, []))
+            if flags is not None:
+                one.states.append((flags, rows, int(length)))
+        elif speaker is not None:
+            speakers.add(name_id(speaker))
+        else:
+            cold = True
+    return _Reader(list(owners.values()), speakers, cold)
+
+
 class _Question:
     """One question inside one transaction."""
 
-    def __init__(self, search: PostgresSearch, transaction: Transaction, asked: Asked) -> None:
+    def __init__(
+        self, search: PostgresSearch, transaction: Transaction, asked: Asked, reader: _Reader
+    ) -> None:
         self._search = search
         self._transaction = transaction
         self._asked = asked
         selection = asked.selection
         if asked.unfiltered:
             selection = Selection(reader=selection.reader, superseded=True, forgotten=True)
-        mask = COLD | (0 if selection.deleted else DELETED)
+        self._mask = COLD | (0 if selection.deleted else DELETED)
         if selection.as_of is None:
-            mask |= 0 if selection.superseded else SUPERSEDED
-            mask |= 0 if selection.forgotten else FORGOTTEN
-        self._flags = f"{{}}.flags & {mask} = {COLD if asked.cold else 0}"
+            self._mask |= 0 if selection.superseded else SUPERSEDED
+            self._mask |= 0 if selection.forgotten else FORGOTTEN
+        self._wanted = COLD if asked.cold else 0
         self._values: dict[str, Any] = {}
         self._narrowed = ""
-        self._told: dict[int, float] = {}  # cosines of the rows that the vector leg looked at
         if _is_narrowed(selection):
-            conditions = Conditions(transaction, selection)
-            self._owners = conditions.owners
+            conditions = Conditions(selection)
             self._values = conditions.values
             self._narrowed = conditions.sql
             if not conditions.exact:
-                self._values["seen"] = select_rows(transaction, selection)
+                self._values = {"seen": select_rows(transaction, selection)}
                 self._narrowed = "m.row = ANY(%(seen)s)"
-        else:
-            self._owners = visible_owners(transaction, selection.reader, selection.visibilities)
+        told = [one for one in reader.owners if one.visibility in selection.visibilities]
+        self._owners = [one.owner for one in told]
         self._values["owners"] = self._owners
+        self._values["shared"] = [one.owner for one in told if one.visibility != "private"]
+        states = [
+            state for one in told for state in one.states if state[0] & self._mask == self._wanted
+        ]
+        self._rows = sum(rows for _, rows, _ in states)
+        self._length = sum(length for _, _, length in states)
 
     def _seen(self, alias: str) -> str:
         """SQL for "this row is one of those asked for", over a table with an owner and flags."""
-        flags = self._flags.format(alias)
+        flags = f"{alias}.flags & {self._mask} = {self._wanted}"
         if not self._narrowed:
             return flags
         if alias == "m":
@@ -214,143 +291,161 @@ class _Question:
         )
 
     def candidates(self) -> Candidates | None:
-        asked = self._asked
+        asked, transaction = self._asked, self._transaction
         if not self._owners:
             return None
         terms = asked.question.hashes().astype(np.int64).tolist()
-        total, mean, holders, lexical = self._words(terms)
-        vector = Leg() if asked.vector is None else self._near(*asked.vector, rows=total)
+        counted = None
+        if self._narrowed:
+            counted = transaction.later(_SCOPE.format(seen=self._seen("m")), **self._values)
+        near = None if asked.vector is None else self._ask_near(*asked.vector)
+        words = transaction.all(_WORDS.format(seen=self._seen("p")), terms=terms, **self._values)
+        if counted is not None:
+            self._rows, self._length = (int(number) for number in counted()[0])
+        mean = self._length / self._rows if self._rows else 0.0
+        holders, lexical = self._score(words, mean)
+        told: dict[int, float] = {}
+        vector = Leg()
+        if near is not None and asked.vector is not None:
+            told = _cosines(near(), asked.vector[1])
+            vector = _best(list(told), list(told.values()), asked.most)
         if not lexical.places and not vector.places:
             return None
         rows = brought_in(lexical, vector)
-        known = {int(row): row for row in rows}
-        indexed = self._indexed(list(known))
+        beside = self._beside(rows)
+        everything = list({*rows.tolist(), *beside[0], *beside[1]})
+        others = [row for row in everything if row not in told]
+        more = None
+        if asked.vector is not None and others:
+            more = transaction.later(
+                _COSINES,
+                embedder=embedder_number(asked.vector[0]),
+                rows=others,
+                vector=_written(asked.vector[1]),
+            )
+        known = transaction.only(_INDEXED, rows=everything)
+        keys = [row for row, _ in known]
+        indexed = to_index_rows(keys, [bytes(data) for _, data in known], previous=[0] * len(keys))
+        if more is not None and asked.vector is not None:
+            told |= _cosines(more(), asked.vector[1])
         rows = rows[np.isin(rows, indexed.rows)]
         spoken = indexed.kind[np.searchsorted(indexed.rows, rows)] == MESSAGE
-        found, *around = surround(rows, spoken, self._neighbours(rows[spoken]))
-        if found is not rows:
-            indexed = self._indexed(found.tolist())
+        found, *around = surround(rows, spoken, _neighbours(beside))
         at = np.searchsorted(indexed.rows, found)
+        cosine = None
+        if asked.vector is not None:
+            cosine = np.array([told.get(row, np.nan) for row in found.tolist()], np.float32)
         evidence = evidence_of(
             asked,
             {name: getattr(indexed, name)[at] for name in RANKED_BY},
             around=(around[0], around[1]),
             frequencies=_counts(indexed, at, terms),
-            row_frequencies=np.array([holders.get(term, 0) for term in terms]),
-            rows_in_scope=total,
+            row_frequencies=holders,
+            rows_in_scope=self._rows,
             mean_length=mean,
-            cosine=None if asked.vector is None else self._cosines(*asked.vector, found),
+            cosine=cosine,
         )
         return Candidates(
             asked=asked, rows=found, lexical=lexical, vector=vector, evidence=evidence
         )
 
-    def _words(self, terms: list[int]) -> tuple[int, float, dict[int, int], Leg]:
-        """The statistics of the rows that are asked, and the best by BM25."""
-        asked = self._asked
-        found = self._transaction.all(
-            _WORDS.format(seen_m=self._seen("m"), seen_p=self._seen("p")),
-            terms=terms,
-            weights=[float(weight) for weight in asked.question.term_weights],
-            most=asked.most if asked.words else 0,
-            **self._values,
-        )
-        total, mean = next((int(row), float(value)) for sort, row, value in found if sort == 0)
-        holders = {int(row): int(value) for sort, row, value in found if sort == 1}
-        best = [(row, value) for sort, row, value in found if sort == 2]
-        best.sort(key=lambda one: (-one[1], one[0]))
-        leg = Leg(
-            np.array([row for row, _ in best], np.int64), np.array([score for _, score in best])
-        )
-        return total, mean, holders, leg
+    def _score(self, words: Sequence[Row], mean: float) -> tuple[NDArray[np.int64], Leg]:
+        """In how many rows each word is, and the best rows by BM25."""
+        question = self._asked.question
+        holders = np.zeros(len(question.term_weights), np.int64)
+        parts: list[tuple[NDArray[Any], float]] = []
+        for number, count, data in words:
+            holders[number - 1] = count
+            worth = float(question.term_weights[number - 1]) * idf(count, self._rows)
+            parts.append((np.frombuffer(data, ">i8"), worth))
+        if not parts or not self._asked.words:
+            return holders, Leg()
+        packed = np.concatenate([part for part, _ in parts]).astype(np.int64)
+        worth_of = np.repeat([worth for _, worth in parts], [len(part) for part, _ in parts])
+        counts, lengths = packed & 0xFF, packed >> 8 & _LONGEST
+        saturated = counts + K1 * (1 - B) + lengths * (K1 * B / (mean or 1.0))
+        rows, inverse = np.unique(packed >> 32, return_inverse=True)
+        scores = np.bincount(inverse, worth_of * counts * (K1 + 1) / saturated)
+        good = scores > 0
+        return holders, _best(rows[good], scores[good], self._asked.most)
 
-    def _near(self, embedder: EmbedderId, wanted: NDArray[np.float32], *, rows: int) -> Leg:
-        """The rows whose vectors are nearest to the question's, scored from what is stored."""
-        most = self._asked.most
-        scope = (
-            "e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s) "
-            f"AND {self._seen('e')}"
-        )
-        number, size = embedder_number(embedder), embedder.dimensions
+    def _ask_near(
+        self, embedder: EmbedderId, wanted: NDArray[np.float32]
+    ) -> Callable[[], list[Row]]:
+        """Ask for the rows whose vectors are nearest to the question's, with their cosines."""
+        most, number, size = self._asked.most, embedder_number(embedder), embedder.dimensions
         values = {**self._values, "embedder": number, "vector": _written(wanted)}
-        if self._search.exactly(rows):
-            found = self._transaction.all(
-                f"""(SELECT e.row, e.half, e.wide FROM embeddings AS e WHERE {scope}
-                ORDER BY e.half <#> %(vector)s::halfvec({size}), e.row LIMIT %(most)s)
-                UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e WHERE {scope}
-                AND e.half IS NULL)""",  # noqa: S608 # our own names
-                most=most + most // 2,
-                **values,
-            )
-        else:
-            self._transaction.run("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            self._transaction.run(f"SET LOCAL hnsw.ef_search = {min(1000, MORE * most)}")
-            found = self._transaction.all(
-                f"""(SELECT e.row, e.half, e.wide FROM embeddings AS e
-                WHERE {scope} AND e.shared AND e.embedder = {number}
-                ORDER BY e.half::halfvec({size}) <=> %(vector)s::halfvec({size}) LIMIT %(most)s)
-                UNION ALL (SELECT e.row, e.half, e.wide FROM embeddings AS e
-                WHERE {scope} AND NOT e.shared
-                ORDER BY e.half <#> %(vector)s::halfvec({size}) LIMIT %(most)s)""",  # noqa: S608 # our own names
-                most=MORE * most,
-                **values,
-            )
-        unique = {row[0]: row for row in found}
-        keys, vectors = to_matrix(list(unique.values()), size)
-        cosines = vectors @ wanted
-        self._told = dict(zip(keys.tolist(), cosines.tolist(), strict=True))
-        order = np.lexsort((keys, -cosines))[:most]
-        return Leg(keys[order], cosines[order])
-
-    def _cosines(
-        self, embedder: EmbedderId, wanted: NDArray[np.float32], rows: Rows
-    ) -> NDArray[np.float32]:
-        """The cosine of each row, NaN for one without a vector."""
-        told = self._told
-        others = [row for row in rows.tolist() if row not in told]
-        if others:
-            found = self._transaction.all(
-                "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "
-                "AND embedder = %(embedder)s AND row = ANY(%(rows)s)",
-                embedder=embedder_number(embedder),
-                rows=others,
-            )
-            keys, vectors = to_matrix(found, embedder.dimensions)
-            told = told | dict(zip(keys.tolist(), (vectors @ wanted).tolist(), strict=True))
-        return np.array([told.get(row, np.nan) for row in rows.tolist()], np.float32)
-
-    def _indexed(self, rows: list[int]) -> IndexRows:
-        found = self._transaction.all(
-            "SELECT row, indexed FROM memories WHERE tenant = %(tenant)s AND row = ANY(%(rows)s) "
-            "ORDER BY row",
-            rows=rows,
+        later, near = self._transaction.later, _NEAR.format(seen=self._seen("e"))
+        if self._search.exactly(self._rows):
+            return later(near, **{**values, "most": most + most // 2})
+        # The server takes the flags for rarer than they are, and would rather sort every row.
+        later(
+            "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), "
+            f"set_config('hnsw.ef_search', '{min(1000, MORE * most)}', true), "
+            "set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)"
         )
-        keys = [row for row, _ in found]
-        return to_index_rows(keys, [bytes(data) for _, data in found], previous=[0] * len(keys))
+        values["most"] = MORE * most
+        graph = later(_GRAPH.format(seen=self._seen("e"), number=number, size=size), **values)
+        later(
+            "SELECT set_config('enable_sort', 'on', true), set_config('enable_seqscan', 'on', true)"
+        )
+        private = list(set(self._owners) - set(values["shared"]))
+        if not private:
+            return graph
+        own = later(near, **{**values, "owners": private})
+        return lambda: [*graph(), *own()]
 
-    def _neighbours(self, spoken: Rows) -> Callable[[Rows], tuple[Rows, Rows]]:
-        """What stands before and after each row near the ones that were spoken, read at once."""
+    def _beside(self, rows: Rows) -> tuple[dict[int, int], dict[int, int]]:
+        """What stands before and after each row near those that were spoken, 0 if not seen."""
         beside: tuple[dict[int, int], dict[int, int]] = ({}, {})
-        if len(spoken):
-            chains: dict[tuple[int, int], list[tuple[int, bool]]] = {}
-            for row, side, near, seen in self._transaction.all(
-                _AROUND.format(seen=self._seen("m")), rows=spoken.tolist(), **self._values
-            ):
-                chains.setdefault((row, side), []).append((near, seen))
-            for (row, side), chain in chains.items():
-                here, sees = row, True
-                for near, seen in chain:
-                    beside[side][here] = near if seen else 0
-                    beside[1 - side].setdefault(near, here if sees else 0)
-                    here, sees = near, seen
+        chains: dict[tuple[int, int], list[tuple[int, bool]]] = {}
+        for row, side, near, seen in self._transaction.all(
+            _AROUND.format(seen=self._seen("m")), rows=rows.tolist(), **self._values
+        ):
+            chains.setdefault((row, side), []).append((near, seen))
+        for (row, side), chain in chains.items():
+            here, sees = row, True
+            for near, seen in chain:
+                beside[side][here] = near if seen else 0
+                beside[1 - side].setdefault(near, here if sees else 0)
+                here, sees = near, seen
+        return beside
 
-        def asked(rows: Rows) -> tuple[Rows, Rows]:
-            return (
-                np.array([beside[0].get(row, 0) for row in rows.tolist()], np.int64),
-                np.array([beside[1].get(row, 0) for row in rows.tolist()], np.int64),
-            )
 
-        return asked
+def _neighbours(
+    beside: tuple[dict[int, int], dict[int, int]],
+) -> Callable[[Rows], tuple[Rows, Rows]]:
+    def asked(rows: Rows) -> tuple[Rows, Rows]:
+        return (
+            np.array([beside[0].get(row, 0) for row in rows.tolist()], np.int64),
+            np.array([beside[1].get(row, 0) for row in rows.tolist()], np.int64),
+        )
+
+    return asked
+
+
+def _best(rows: Any, scores: Any, most: int) -> Leg:
+    """The rows with the highest scores, the best first, ties by row."""
+    keys, values = np.asarray(rows, np.int64), np.asarray(scores, np.float64)
+    if len(keys) > most:
+        least = np.partition(values, len(values) - most)[len(values) - most]
+        keys, values = keys[values >= least], values[values >= least]
+    order = np.lexsort((keys, -values))[:most]
+    return Leg(keys[order], values[order])
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length one; those of no length as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _cosines(found: Sequence[Row], wanted: NDArray[np.float32]) -> dict[int, float]:
+    """The cosine of each row; of one in single precision it is worked out here."""
+    return {
+        row: cosine if wide is None else float(_unit(np.frombuffer(wide, "<f4")[None])[0] @ wanted)
+        for row, cosine, wide in found
+    }
 
 
 def _is_narrowed(selection: Selection) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -13,6 +13,7 @@ from agentmem.base.checks import require_text
 from agentmem.base.lazy import compile_late
 from agentmem.search.rank import CHAT_ROLES
 from agentmem.text.dates import DateRange, find_date_range
+from agentmem.text.language import language_number, telling_text
 from agentmem.text.terms import STOP_WORDS, analyse_query, term_hash
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Question:
     asks_when: bool = False
     asks_count: bool = False
     asks_name: bool = False
+    language: int = 0
 
     def hashes(self) -> NDArray[np.uint64]:
         """The terms as 64-bit hashes, in order."""
@@ -77,22 +79,18 @@ def read_question(
     speakers: Sequence[str] = (),
     *,
     now: datetime | None = None,
-    stop_words: Collection[str] = (),
 ) -> Question:
     """What `text` asks, given who speaks in the memories it is asked of.
 
     A speaker's name says whose words are wanted, not which words: it is left
     out of the terms and of the text to embed, unless nothing else remains.
     `now` gives "last May" its year; without it only full dates count.
-    `stop_words` are those of the language it is asked in, beside the English
-    ones: words that are used everywhere are no evidence.
+    Words that its language uses everywhere are no evidence.
     """
     require_text(text, "query")
     text = text[:MAX_QUESTION_CHARACTERS]
     named, rest = _take_names(text, _name_table(tuple(speakers)))
-    terms = analyse_query(_without(rest, stop_words))
-    if stop_words and not terms:
-        terms = analyse_query(rest)
+    terms = analyse_query(telling_text(rest)) or analyse_query(rest)
     if not terms or all(term in STOP_WORDS for term, _ in terms):
         rest = text
         terms = analyse_query(text)
@@ -110,28 +108,24 @@ def read_question(
         asks_when=_WHEN.search(text) is not None,
         asks_count=_COUNT.search(text) is not None,
         asks_name=_NAME.match(text) is not None,
+        language=language_number(text),
     )
-
-
-def _without(text: str, stop_words: Collection[str]) -> str:
-    if not stop_words:
-        return text
-    return _WORD.sub(lambda word: "" if word[0].casefold() in stop_words else word[0], text)
 
 
 @lru_cache(maxsize=256)
 def _name_table(speakers: tuple[str, ...]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Folded words of a name → the speakers it may mean; first names count when unambiguous."""
+    """Folded words of a name → the speakers it may mean; a part counts when unambiguous."""
     whole: dict[tuple[str, ...], list[str]] = {}
-    first: dict[tuple[str, ...], list[str]] = {}
+    parts: dict[tuple[str, ...], list[str]] = {}
     for speaker in dict.fromkeys(speakers):
         words = tuple(word.casefold() for word in _WORD.findall(speaker))[:_MAX_NAME_WORDS]
         if not words or (len(words) == 1 and words[0] in CHAT_ROLES):
             continue
         whole.setdefault(words, []).append(speaker)
-        if len(words) > 1 and len(words[0]) > 2 and words[0] not in STOP_WORDS:
-            first.setdefault(words[:1], []).append(speaker)
-    table = {words: tuple(names) for words, names in first.items() if len(names) == 1}
+        for word in dict.fromkeys(words if len(words) > 1 else ()):
+            if len(word) > 2 and word not in STOP_WORDS:
+                parts.setdefault((word,), []).append(speaker)
+    table = {words: tuple(names) for words, names in parts.items() if len(names) == 1}
     return table | {words: tuple(names) for words, names in whole.items()}
 
 

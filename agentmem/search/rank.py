@@ -22,6 +22,7 @@ from agentmem.base.checks import require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.lazy import compile_late
 from agentmem.data import read_json
+from agentmem.text.language import language_number
 from agentmem.text.terms import K1, PRIOR_ROWS, B
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ HOPS = 2
 """How far the neighbours of a candidate count."""
 
 ASKS, TIME, NUMBER, NAME = 1, 2, 4, 8
+LANGUAGE_SHIFT = 4
+"""The upper half of a row's flags is the number of its language, 0 where it cannot be told."""
 _TIME = compile_late(
     r"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weekend|recently|since"
     r"|this (?:week|month|year|morning|evening|afternoon|spring|summer|autumn|fall|winter)"
@@ -97,6 +100,7 @@ def row_flags(text: str) -> int:
         | TIME * (_TIME.search(text) is not None)
         | NUMBER * (_NUMBER.search(text) is not None)
         | NAME * (_NAME.search(text) is not None)
+        | language_number(text) << LANGUAGE_SHIFT
     )
 
 
@@ -136,7 +140,7 @@ FEATURES = (
     "lexical", "lexical_pair", "lexical_window", "lexical_session", "lexical_session_best",
     "cosine", "cosine_previous", "cosine_next", "cosine_window", "cosine_session_best",
     "speaker", "date", "asks", "answers", "length", "time", "when_time", "count_number", "name",
-    "echo", "recent",
+    "echo", "recent", "other_language",
 )  # fmt: skip
 LEG_FEATURES = 10
 """The first ones come from the legs; their weights may not be negative."""
@@ -264,6 +268,9 @@ def compute_features(
     if evidence.echo is not None:
         columns[:, 19] = evidence.echo
     columns[:, 20] = _recent(evidence.created)
+    if question.language:
+        spoken = flags >> LANGUAGE_SHIFT
+        columns[:, 21] = (spoken != 0) & (spoken != question.language)
     return columns
 
 

@@ -15,7 +15,7 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Hit, Memory, is_forgotten
 from agentmem.prompt.build import is_own_question
 from agentmem.search.embedding import Embedding
-from agentmem.search.gate import gate_of, own_world, settle_echoes
+from agentmem.search.gate import gate_of, own_world, search_scores, settle_echoes
 from agentmem.search.protocol import Asked, Candidates, Search
 from agentmem.search.question import Question, names_in, read_question
 from agentmem.search.rank import (
@@ -56,7 +56,8 @@ class Request:
 
     `cold` says whether memories that were put away are searched too; left
     out, they are when the others do not answer well. With `questions` what a
-    user only asked is found as well.
+    user only asked is found as well. With `by_question` the score also says
+    whether the question asks for what the memories tell; a turn judges that by itself.
     """
 
     query: str
@@ -67,6 +68,7 @@ class Request:
     explain: bool = False
     cold: bool | None = None
     questions: bool = False
+    by_question: bool = False
     now: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -84,12 +86,13 @@ def still_there(memory: Memory, selection: Selection) -> bool:
     return memory.superseded_by is None or told_apart
 
 
-def is_thin(request: Request, found: SearchResults) -> bool:
+def is_thin(request: Request, found: SearchResults, best: float) -> bool:
     """Whether a search left so much to be wished that it is worth asking the cold memories.
 
-    It found little, or nothing good, or nothing with a name that was asked for.
+    It found little, or nothing that the ranking calls good (`best`), or nothing with a
+    name that was asked for.
     """
-    if 2 * len(found) < request.top_k or found[0].score < WEAK:
+    if 2 * len(found) < request.top_k or best < WEAK:
         return True
     names = [name for name in names_in(request.query[:READ_CHARACTERS]) if name[2:]]
     said = [f"{hit.memory.speaker} {hit.memory.title} {hit.memory.text}" for hit in found]
@@ -206,6 +209,8 @@ def _fate(returned: bool, score: float, request: Request) -> str:
 LEG = 50
 """How many rows each leg brings in, and more for who asks for many: twice what is asked for."""
 RERANKED = 50
+LATELY = 50
+"""Among so many of the newest memories are those who speak in a conversation."""
 _ROLES = frozenset(name_id(role) for role in CHAT_ROLES)
 
 
@@ -232,34 +237,39 @@ class Retriever:
         self._index.catch_up()  # also for nothing: a store that cannot be read says so
         if request.top_k == 0 or not request.query.strip():
             return SearchResults()
-        found = self._search(request)
+        found, best = self._search(request)
         if request.cold is False or not self._index.has_cold():
             return found
-        if request.cold or request.selection.as_of is not None or is_thin(request, found):
-            return joined(request, found, self._search(request, cold=True))
+        if request.cold or request.selection.as_of is not None or is_thin(request, found, best):
+            return joined(request, found, self._search(request, cold=True)[0])
         return found
 
-    def _search(self, request: Request, *, cold: bool = False) -> SearchResults:
+    def _search(self, request: Request, *, cold: bool = False) -> tuple[SearchResults, float]:
+        """What is found, and the best score that the ranking alone gave."""
         degradations: list[str] = []
         found = self.find(request, degradations, cold=cold)
         hits: list[Hit] = []
         candidates: tuple[Candidate, ...] = ()
-        world = 0.0
+        world = best = 0.0
         if found is not None:
             world = self._own_world(request, found)
             ranked = self._rank(found, all_features=request.explain)
+            best = float(ranked.scores.max(initial=0.0))
+            if request.by_question:
+                ranked = search_scores(ranked, found.evidence, world)
             hits = self._hits(request, found, ranked, degradations)
             if request.explain:
                 candidates = explain(self._store, request, found, ranked, hits)
         if request.explain:
             known = {candidate.id for candidate in candidates}
             candidates += self._filtered(request, known, cold=cold)
-        return SearchResults(
+        results = SearchResults(
             hits=tuple(hits),
             own_world=world,
             degradations=tuple(degradations),
             candidates=candidates,
         )
+        return results, best
 
     def _own_world(self, request: Request, found: Candidates) -> float:
         asked = found.asked
@@ -300,7 +310,8 @@ class Retriever:
     ) -> Candidates | None:
         """What is to be ranked, as of the last `catch_up`; None when neither leg finds anything."""
         speakers = set(self._index.speakers(request.selection.reader, cold=cold)) - _ROLES
-        question = read_question(request.query, _named_in(request.query, speakers), now=request.now)
+        named = self._named_in(request, speakers)
+        question = read_question(request.query, named, now=request.now)
         asked = Asked(
             question=question,
             selection=request.selection,
@@ -312,6 +323,20 @@ class Retriever:
             dialogue=bool(speakers),
         )
         return self._index.candidates(asked)
+
+    def _named_in(self, request: Request, speakers: Collection[int]) -> tuple[str, ...]:
+        """Those whom the question may name: speakers of the scope that its words spell, or else
+        those who spoke last and have one of its words in their name."""
+        if not speakers:
+            return ()
+        spelled = [n for n in name_candidates(request.query) if name_id(n) in speakers]
+        words = {w for w in name_candidates(request.query, longest=1) if w in request.query}
+        words = {word for word in words if word[:1].isupper()}
+        if spelled or not words:
+            return tuple(spelled)
+        lately = self._store.recent(Selection(reader=request.selection.reader), limit=LATELY)
+        people = dict.fromkeys(memory.speaker for memory in lately)
+        return tuple(name for name in people if words.intersection(name.split()))
 
     def _ask_embedder(
         self, request: Request, question: Question, degradations: list[str]
@@ -404,13 +429,6 @@ def _reach(evidence: Evidence, passed: NDArray[np.intp], wanted: int) -> int:
     if evidence.echo is not None:
         unsure |= evidence.echo[passed]
     return int(np.searchsorted(np.cumsum(~unsure), wanted)) + 1
-
-
-def _named_in(query: str, speakers: Collection[int]) -> tuple[str, ...]:
-    """Those whom the question may name: speakers of the scope that its words spell."""
-    if not speakers:
-        return ()
-    return tuple(name for name in name_candidates(query) if name_id(name) in speakers)
 
 
 def name_candidates(query: str, *, longest: int = 3, words_read: int = 200) -> tuple[str, ...]:

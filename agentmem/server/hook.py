@@ -135,9 +135,14 @@ def _text(told: Mapping[str, Any], *names: str) -> str:
 
 
 def _written(output: Any) -> str:
-    """A tool's output as a text: what it printed where it says so, or its JSON."""
+    """A tool's output as a text: what it printed or said where it says so, or its JSON."""
     if isinstance(output, dict) and isinstance(output.get("stdout"), str):
         return "\n".join(filter(None, (output["stdout"], str(output.get("stderr") or ""))))
+    parts = output.get("content") if isinstance(output, dict) else output
+    if isinstance(parts, list) and all(isinstance(one, dict) and "type" in one for one in parts):
+        said = [one["text"] for one in parts if isinstance(one.get("text"), str)]
+        if said:
+            return "\n".join(said)
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
@@ -244,8 +249,7 @@ class Hooks:
 
     def _begin(self, scope: Scope, limit_tokens: int) -> str:
         """Who the user is and what was learned last."""
-        whose: dict[str, Any] = {name: getattr(scope, name) for name in Scope.__slots__}
-        recent = self.memory.get_all(limit=RECENT, kinds=_KNOWN, **whose)
+        recent = self.memory.get_all(limit=RECENT, kinds=_KNOWN, **scope.whose)
         candidates = []
         for at, memory in enumerate(recent):
             line = clean_line(memory.text, limit_characters=LINE_CHARACTERS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from json.decoder import scanstring  # type: ignore[attr-defined]  # it is there, and stays
 from typing import Any
 from urllib.parse import urlsplit
@@ -214,21 +214,17 @@ class Proxy:
         self, path: Path, request: Request, grant: Grant, raw: bytes
     ) -> tuple[OpenTurn | None, bytes]:
         """A turn around what is asked, and the body with what memory adds; or neither."""
-        opened: OpenTurn | None = None
-        scope: Scope | None = None
         try:
             found = locate(raw.decode(), path.argument)
-            named = json.loads(raw) if found else {}
         except (ValueError, RecursionError):
             return None, raw  # the provider says what is wrong with it
         if found is None:
             return None, raw
-        scope = whose_call(request, grant, named)
         opened = await self._keeper.aopen(
             found.items if found.spans is not None else found.text_value,
             path.view_of,
-            scope=scope,
-            named=named,
+            scope=whose_call(request, grant, found.named),
+            named=found.named,
         )
         if opened is None:
             return None, raw
@@ -250,8 +246,7 @@ def whose_call(request: Request, grant: Grant, named: Mapping[str, Any]) -> Scop
     if scope.user_id is None and grant.admin:
         identifier = named.get("safety_identifier")
         user = identifier if isinstance(identifier, str) and identifier else named_user(named)
-        names = {name: getattr(scope, name) for name in Scope.__slots__}
-        return Scope(**{**names, "user_id": user})
+        return replace(scope, user_id=user)
     return scope
 
 
@@ -264,12 +259,14 @@ class Located:
     """The messages in a body: each one, and from where to where it is written.
 
     `spans` is None for a text instead of a list, which stands at `whole`.
+    `named` is everything else that the body says.
     """
 
     text: str
     whole: tuple[int, int]
-    items: list[Any]
-    spans: list[tuple[int, int]] | None
+    named: Mapping[str, Any]
+    items: Sequence[Any] = ()
+    spans: Sequence[tuple[int, int]] | None = None
     text_value: str = ""
 
     def spliced(self, sent: Any) -> str:
@@ -309,31 +306,35 @@ class Located:
 
 
 def locate(text: str, name: str) -> Located | None:
-    """Where the messages `name` are in a JSON object; None where there are none."""
+    """Where the messages `name` are in a JSON object; None where there are none.
+
+    `ValueError` for what is no JSON object from its beginning to its end.
+    """
     decode = json.JSONDecoder().raw_decode
-    at = _skip(text, 0)
-    if text[at : at + 1] != "{":
-        return None
-    at = _skip(text, at + 1)
-    found = None
-    while text[at : at + 1] == '"':
-        key, at = scanstring(text, at + 1, True)
-        at = _skip(text, _skip(text, at) + 1)
-        start = at
+    named: dict[str, Any] = {}
+    whole = (0, 0)
+    spans: list[tuple[int, int]] | None = None
+    at = _past(text, "{", _skip(text, 0))
+    more = text[at : at + 1] != "}"
+    while more:
+        key, at = scanstring(text, _past(text, '"', at, gap=False), True)
+        start = at = _past(text, ":", _skip(text, at))
         if key == name and text[at : at + 1] == "[":
-            items, spans, at = _items(text, at, decode)
-            found = Located(text=text, whole=(start, at), items=items, spans=spans)
+            named[key], spans, at = _items(text, at, decode)
         else:
-            value, at = decode(text, at)
-            if key == name:
-                found = None
-                if isinstance(value, str):
-                    whole = (start, at)
-                    found = Located(text=text, whole=whole, items=[], spans=None, text_value=value)
-        at = _skip(text, at)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-    return found
+            named[key], at = decode(text, at)
+            spans = None if key == name else spans
+        if key == name:
+            whole = (start, at)
+        more, at = _comma(text, at)
+    if _past(text, "}", at) != len(text):
+        raise ValueError("something follows")
+    found = named.pop(name, None)
+    if isinstance(found, str):
+        return Located(text=text, whole=whole, named=named, text_value=found)
+    if spans is None:
+        return None
+    return Located(text=text, whole=whole, named=named, items=found, spans=spans)
 
 
 def _items(
@@ -342,14 +343,26 @@ def _items(
     items: list[Any] = []
     spans: list[tuple[int, int]] = []
     at = _skip(text, at + 1)
-    while text[at : at + 1] not in ("]", ""):
+    more = text[at : at + 1] != "]"
+    while more:
         value, end = decode(text, at)
         items.append(value)
         spans.append((at, end))
-        at = _skip(text, end)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-    return items, spans, at + 1
+        more, at = _comma(text, end)
+    return items, spans, _past(text, "]", at, gap=False)
+
+
+def _comma(text: str, at: int) -> tuple[bool, int]:
+    """Whether a comma follows, and where to read on."""
+    at = _skip(text, at)
+    return (True, _skip(text, at + 1)) if text[at : at + 1] == "," else (False, at)
+
+
+def _past(text: str, sign: str, at: int, *, gap: bool = True) -> int:
+    """Where to read on after `sign`, which must stand there; the gap after it is skipped, too."""
+    if text[at : at + 1] != sign:
+        raise ValueError(f"no {sign}")
+    return _skip(text, at + 1) if gap else at + 1
 
 
 def _skip(text: str, at: int) -> int:

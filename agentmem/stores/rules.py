@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from agentmem.base.checks import require_count, require_text
@@ -35,8 +36,9 @@ from agentmem.stores.values import (
 
 Edge = tuple[str, str]
 """An older id and the newer one that stands for it."""
-Sameness = Callable[[Memory], Hashable]
-"""What two memories of one owner have in common when they are the same."""
+Sameness = Literal["text", "words", "message", "record"]
+"""When two memories of one owner are the same: the same text of one kind; by one speaker; at one
+moment and place of one session; or the same text of one kind with the same record."""
 
 
 def split_new(
@@ -46,12 +48,24 @@ def split_new(
     for each entry the id of the memory that it is."""
 
     def key(memory: Memory) -> Hashable:
-        return memory.visibility, memory.scope, same(memory)
+        return memory.visibility, memory.scope, what_is_same(memory, same)
 
     there = {key(memory): memory.id for memory in known if _is_current(memory)}
     ids = tuple(there.setdefault(key(e.memory), e.memory.id) for e in entries)
     fresh = [entry for entry, found in zip(entries, ids, strict=True) if found == entry.memory.id]
     return fresh, ids
+
+
+def what_is_same(memory: Memory, same: Sameness) -> Hashable:
+    """What two memories have in common that are the same in this sense."""
+    found: tuple[Hashable, ...] = (memory.kind, memory.content_hash)
+    if same in ("words", "message"):
+        found += (memory.speaker,)
+    if same == "message":
+        found += (memory.session, memory.created_at.astimezone(UTC), memory.position)
+    if same == "record":
+        found += (json.dumps(memory.metadata.get("record"), sort_keys=True, default=repr),)
+    return found
 
 
 def _is_current(memory: Memory) -> bool:

@@ -20,7 +20,15 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import COLD_AT
 from agentmem.stores.protocol import Settings
 from agentmem.stores.sqlite import schema as tables
-from agentmem.stores.sqlite.connection import Read, Write, opened, seal, vector_key, vectors_tally
+from agentmem.stores.sqlite.connection import (
+    Read,
+    Write,
+    corrupt,
+    opened,
+    seal,
+    vector_key,
+    vectors_tally,
+)
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     all_embedders,
@@ -30,6 +38,7 @@ from agentmem.stores.sqlite.reading import (
 )
 from agentmem.stores.sqlite.side import pack_data, plain_data, set_value
 from agentmem.stores.sqlite.store import SqliteStore
+from agentmem.stores.values import read_vectors, shorten, shortest
 
 if TYPE_CHECKING:
     from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
@@ -268,7 +277,8 @@ class _SqliteSide:
             (space.name, space.version, space.dimensions, number)
             for number, space in all_embedders(self._read).items()
         )
-        for *space, number in spaces:
+        for name, version, dimensions, number in spaces:
+            space = [name, version, dimensions]
             if after is not None and space < after[:3]:
                 continue
             last = after[3] if after is not None and space == after[:3] else 0
@@ -278,7 +288,8 @@ class _SqliteSide:
                 (vector_key(number, last), vector_key(number + 1, 0), limit - len(found)),
             )
             found += [
-                (*space, key - vector_key(number, 0), opened(key, data)) for key, data in rows
+                (*space, key - vector_key(number, 0), _half(opened(key, data), dimensions))
+                for key, data in rows
             ]
             if len(found) == limit:
                 break
@@ -300,8 +311,9 @@ class _SqliteSide:
                     write, EmbedderId(name=name, version=version, dimensions=dimensions)
                 )
                 key = vector_key(number, row)
+                (short,) = shortest([_read_vector(data, dimensions)])
                 write.insert(
-                    tables.EMBEDDINGS, [(key, seal(key, data))], tally=vectors_tally(number)
+                    tables.EMBEDDINGS, [(key, seal(key, short))], tally=vectors_tally(number)
                 )
             return
         if part == "memories":
@@ -326,3 +338,15 @@ class _SqliteSide:
             write.insert(tables.INDEXED, [(row, seal(row, blob))])
             stored.append(tuple(columns))
         return stored
+
+
+def _half(stored: bytes, dimensions: int) -> bytes:
+    """A stored vector as every kind of store can give it: in half precision where that holds it."""
+    return shorten(_read_vector(stored, dimensions))
+
+
+def _read_vector(stored: bytes, dimensions: int) -> bytes:
+    matrix = read_vectors([stored], dimensions)
+    if matrix is None:
+        raise corrupt("a vector has the wrong size")
+    return matrix.tobytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -381,8 +381,8 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
     """`vector` as little-endian float32, refused unless it belongs to this embedder's space.
 
-    Its numbers are rounded to half precision, in which a store keeps them, unless
-    that would not do: some too large or all too small for it.
+    Its numbers are rounded to the steps in which a store keeps them, unless that
+    would not do: some too large or all too small for it.
     """
     import numpy as np
 
@@ -405,15 +405,41 @@ def pack_vector(embedder: EmbedderId, vector: NDArray[np.float32]) -> bytes:
     return _rounded(packed[None, :]).tobytes()
 
 
-def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors in half precision, those as they are of which more than a rounding was lost."""
+MOST_STEPS = 127
+
+
+def in_steps(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Each vector as whole numbers of -127 to 127, and how long its step is.
+
+    A step is one of eight between two powers of two, so that every product is
+    exact in half precision too; what `in_steps` gave is given again for it. A
+    vector that half precision cannot hold gets NaN for its step.
+    """
     import numpy as np
 
-    with np.errstate(over="ignore"):
-        rounded: NDArray[np.float32] = vectors.astype("<f2").astype("<f4")
-    with np.errstate(invalid="ignore"):
-        lost = np.abs(rounded - vectors).max(axis=1, initial=0.0)
-    kept = ~(lost <= np.abs(vectors).max(axis=1, initial=0.0) / 1024)
+    largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
+    fraction, exponent = np.frexp(largest / MOST_STEPS)
+    eighths = np.ceil(16.0 * fraction)
+    step = np.ldexp(eighths, exponent - 4)
+    fits = (largest <= 65_504.0) & ((exponent >= -20) | (largest == 0.0))
+    safe = np.where(fits & (step > 0.0), step, 1.0).astype(np.float32)
+    counts = np.rint(vectors / safe[:, None]).clip(-MOST_STEPS, MOST_STEPS)
+    # The largest number must not fall so low that a shorter step would do for it.
+    least = np.floor(MOST_STEPS * (eighths - 1.0) / np.maximum(eighths, 1.0)) + 1.0
+    low = np.flatnonzero(fits & (step > 0.0) & (np.abs(counts).max(axis=1, initial=0.0) < least))
+    if low.size:
+        at = np.abs(vectors[low]).argmax(axis=1)
+        counts[low, at] = np.copysign(least[low], vectors[low, at])
+    return counts.astype(np.int8), np.where(fits, safe, np.nan).astype(np.float32)
+
+
+def _rounded(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors in steps; as they are where half precision cannot hold them."""
+    import numpy as np
+
+    counts, step = in_steps(vectors)
+    rounded: NDArray[np.float32] = counts.astype("<f4") * step[:, None]
+    kept = np.isnan(step)
     rounded[kept] = vectors[kept]
     return rounded
 
@@ -425,6 +451,52 @@ def shorten(vector: bytes) -> bytes:
     with np.errstate(over="ignore"):
         short = np.frombuffer(vector, "<f4").astype("<f2")
     return short.tobytes() if short.astype("<f4").tobytes() == vector else vector
+
+
+def vector_sizes(dimensions: int) -> tuple[int, int, int]:
+    """How many bytes a stored vector takes in steps, in half and in single precision."""
+    steps = dimensions + 2 if dimensions > 2 else -1  # two halves would look the same
+    return steps, 2 * dimensions, 4 * dimensions
+
+
+def shortest(vectors: Sequence[bytes]) -> list[bytes]:
+    """Vectors of one space as packed, each in as few bytes as hold the same numbers."""
+    import numpy as np
+
+    if not vectors or len(vectors[0]) <= 8:
+        return [shorten(vector) for vector in vectors]
+    given = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    counts, step = in_steps(given)
+    with np.errstate(invalid="ignore"):
+        same = (counts.astype(np.float32) * step[:, None] == given).all(axis=1)
+    steps = step.astype("<f2")
+    return [
+        counts[at].tobytes() + steps[at].tobytes() if exact else shorten(vector)
+        for at, (vector, exact) in enumerate(zip(vectors, same.tolist(), strict=True))
+    ]
+
+
+def read_vectors(stored: Sequence[bytes], dimensions: int) -> NDArray[np.float32] | None:
+    """The vectors that `shortest` wrote, now or in an earlier schema; None if one has no such
+    size."""
+    import numpy as np
+
+    matrix = np.empty((len(stored), dimensions), dtype=np.float32)
+    sizes = np.array([len(blob) for blob in stored], dtype=np.int64)
+    left = len(stored)
+    for size, kind in zip(vector_sizes(dimensions), ("i1", "<f2", "<f4"), strict=True):
+        chosen = np.flatnonzero(sizes == size)
+        left -= len(chosen)
+        if not chosen.size:
+            continue
+        data = np.frombuffer(b"".join([stored[at] for at in chosen.tolist()]), np.uint8)
+        lines = data.reshape(len(chosen), size)
+        if kind == "i1":
+            step = np.ascontiguousarray(lines[:, dimensions:]).view("<f2").astype(np.float32)
+            matrix[chosen] = lines[:, :dimensions].view(np.int8) * step
+        else:
+            matrix[chosen] = lines.view(kind)
+    return None if left else matrix
 
 
 def pack_vectors(embedder: EmbedderId, vectors: Any) -> list[bytes]:
@@ -490,18 +562,25 @@ def write_json(value: Any, name: str) -> str:
         ) from None
 
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
 def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
+    if isinstance(value, dict | Mapping):  # a dict is told at once, by any other name it takes long
+        for key in value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
                 )
-            _require_json(item, name, depth + 1)
+        inside: Iterable[Any] = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
+        inside = value
+    else:
+        return
+    for item in inside:
+        if type(item) not in _LEAVES:
             _require_json(item, name, depth + 1)
 
 
@@ -610,21 +689,35 @@ def _moment(written: object) -> datetime | None:
 # ----------------------------------------------------------------------------
 # What indexes need of a row, as one small blob, and many blobs as arrays.
 #
-# A blob is a fixed head, then the term hashes (uint64), then how often each
-# occurs (uint16). A hundred thousand of them become arrays without a loop over
-# their terms.
+# A blob is a head, then the term hashes (uint64), then how often each occurs. The
+# head begins with the owner, its bits turned over, and the flags, whose upper half
+# says what else is there: what few rows have takes no room in the others. Blobs of
+# the first schemas begin with the owner itself and hold everything. A hundred
+# thousand of them become arrays without a loop over their terms.
 
 
-_HEAD = struct.Struct("<iIqqqqqqqii")
-_FIELDS = [
+_FIRST_HEAD = [
     ("owner", "<i4"), ("flags", "<u4"), ("strand", "<i8"), ("place", "<i8"), ("speaker", "<i8"),
     ("kind", "<i8"), ("created_at", "<i8"), ("valid_from", "<i8"), ("valid_to", "<i8"),
     ("length", "<i4"), ("count", "<i4"),
 ]  # fmt: skip
+_HEAD = [
+    ("owner", "<i4"), ("flags", "<u4"), ("strand", "<u4"), ("place", "<u4"), ("length", "<u4"),
+    ("kind", "<i8"), ("created_at", "<i8"),
+]  # fmt: skip
+_RARE = ("place", "speaker", "valid_from", "valid_to")
+"""Fields of eight bytes that follow the head where their bits are set, in this order."""
+_RARE_SHIFT, _WIDTH_SHIFT = 16, 20
+_NO_PLACE = (1 << 32) - 1
+_FIRST_LAYOUT = -1
 DELETED, SUPERSEDED, FORGOTTEN, COLD = 1, 2, 4, 8
 TEXT_FLAGS_SHIFT = 8
+_FIRST_PACKED, _PACKED_HEAD = struct.Struct("<iIqqqqqqqii"), struct.Struct("<iIIIIqq")
+_HEAD_NAMES = tuple(name for name, _ in _HEAD)
 ALWAYS_BEFORE, ALWAYS_AFTER = -(1 << 63), (1 << 63) - 1
 _LONGEST = (1 << 31) - 1
+_INDEX_COLUMNS = {name: kind for name, kind in _FIRST_HEAD if name != "count"}
+_LEFT_OUT = {"speaker": 0, "valid_from": ALWAYS_BEFORE, "valid_to": ALWAYS_AFTER}
 
 
 def pack(entry: Entry, *, owner: int, strand: int) -> bytes:
@@ -651,21 +744,34 @@ def pack_terms(
     strand: int,
 ) -> bytes:
     """The blob of a memory with these terms."""
-    head = _HEAD.pack(
-        owner,
-        _flags(memory.deleted_at, memory.superseded_by, memory.metadata)
-        | text_flags << TEXT_FLAGS_SHIFT,
-        strand,
-        place_of(memory),
-        name_id(memory.speaker),
-        name_id(memory.kind),
-        to_microseconds(memory.created_at),
-        ALWAYS_BEFORE if memory.valid_from is None else to_microseconds(memory.valid_from),
-        ALWAYS_AFTER if memory.valid_to is None else to_microseconds(memory.valid_to),
-        min(length, _LONGEST),
-        len(terms) // 8,
+    place = place_of(memory)
+    near = 0 <= place < _NO_PLACE or place == NO_POSITION
+    rare = (
+        None if near else place,
+        name_id(memory.speaker) or None,
+        None if memory.valid_from is None else to_microseconds(memory.valid_from),
+        None if memory.valid_to is None else to_microseconds(memory.valid_to),
     )
-    return head + terms + frequencies
+    flags = flags_of(memory) | text_flags << TEXT_FLAGS_SHIFT
+    for bit, value in enumerate(rare):
+        flags |= (value is not None) << (_RARE_SHIFT + bit)
+    width = 2 if any(frequencies[1::2]) else int(bool(frequencies[::2].strip(b"\x01")))
+    return b"".join(
+        (
+            _PACKED_HEAD.pack(
+                ~owner,
+                flags | width << _WIDTH_SHIFT,
+                strand,
+                place if near and place != NO_POSITION else _NO_PLACE,
+                min(length, _LONGEST),
+                name_id(memory.kind),
+                to_microseconds(memory.created_at),
+            ),
+            *(value.to_bytes(8, "little", signed=True) for value in rare if value is not None),
+            terms,
+            frequencies if width == 2 else frequencies[: len(frequencies) * width : 2],
+        )
+    )
 
 
 def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool:
@@ -675,23 +781,19 @@ def describes(data: bytes, owner: int, strand: int | None, *fields: Any) -> bool
     from and to, when and by what it was deleted and superseded, and its metadata.
     """
     place, speaker, kind, created, valid_from, valid_to, deleted, superseded, metadata = fields
-    head = _HEAD.unpack_from(data)
-    flags = _flags(deleted, superseded, metadata)
-    return (
-        len(data) == _HEAD.size + 10 * head[-1]
-        and head[1] & 0xFF == flags
-        and (head[0], *head[2:9])
-        == (
-            owner,
-            strand or 0,
-            place,
-            name_id(speaker),
-            name_id(kind),
-            created,
-            ALWAYS_BEFORE if valid_from is None else valid_from,
-            ALWAYS_AFTER if valid_to is None else valid_to,
-        )
-    )
+    head, _, _ = _read_head(data)
+    return head == {
+        "owner": owner,
+        "flags": _flags(deleted, superseded, metadata) | head["flags"] & 0xFF00,
+        "strand": strand or 0,
+        "place": place,
+        "speaker": name_id(speaker),
+        "kind": name_id(kind),
+        "created_at": created,
+        "valid_from": ALWAYS_BEFORE if valid_from is None else valid_from,
+        "valid_to": ALWAYS_AFTER if valid_to is None else valid_to,
+        "length": head["length"],
+    }
 
 
 def _flags(deleted: object, superseded: object, metadata: Mapping[str, Any]) -> int:
@@ -714,20 +816,50 @@ def place_of(memory: Memory) -> int:
 
 def unpack_terms(data: bytes) -> dict[str, Any]:
     """What a blob holds that the memory itself does not, as `pack_terms` takes it."""
-    _, flags, *_, length, count = _HEAD.unpack_from(data)
-    middle = _HEAD.size + 8 * count
+    head, size, width = _read_head(data)
+    middle = size + (len(data) - size) // (8 + width) * 8
+    frequencies = bytearray(b"\x01\x00") * ((middle - size) // 8)
+    if width:
+        frequencies[::2] = data[middle::width]
+    if width == 2:
+        frequencies[1::2] = data[middle + 1 :: 2]
     return {
-        "terms": data[_HEAD.size : middle],
-        "frequencies": data[middle:],
-        "length": length,
-        "text_flags": flags >> TEXT_FLAGS_SHIFT,
+        "terms": data[size:middle],
+        "frequencies": bytes(frequencies),
+        "length": head["length"],
+        "text_flags": head["flags"] >> TEXT_FLAGS_SHIFT,
     }
 
 
 def index_head(data: bytes) -> dict[str, int]:
     """The flags, without those of the text, and the length that a blob tells of."""
-    _, flags, *_, length, _ = _HEAD.unpack_from(data)
-    return {"flags": flags & 0xFF, "length": length}
+    head, _, _ = _read_head(data)
+    return {"flags": head["flags"] & 0xFF, "length": head["length"]}
+
+
+def _read_head(data: bytes) -> tuple[dict[str, int], int, int]:
+    """A blob's head, its size, and how many bytes a frequency takes.
+
+    ValueError or `struct.error` where it is none, or what follows it has no such size.
+    """
+    owner, flags = struct.unpack_from("<iI", data)
+    if owner >= 0:
+        size, width = _FIRST_PACKED.size, 2
+        head = dict(zip(_INDEX_COLUMNS, _FIRST_PACKED.unpack_from(data), strict=False))
+    else:
+        width = flags >> _WIDTH_SHIFT
+        head = _LEFT_OUT | dict(zip(_HEAD_NAMES, _PACKED_HEAD.unpack_from(data), strict=True))
+        head |= {"owner": ~owner, "flags": flags & 0xFFFF}
+        if head["place"] == _NO_PLACE:
+            head["place"] = NO_POSITION
+        size = _PACKED_HEAD.size
+        for bit, name in enumerate(_RARE):
+            if flags >> (_RARE_SHIFT + bit) & 1:
+                (head[name],) = struct.unpack_from("<q", data, size)
+                size += 8
+    if width > 2 or len(data) < size or (len(data) - size) % (8 + width):
+        raise ValueError("a blob of another size")
+    return head, size, width
 
 
 def to_index_rows(
@@ -739,20 +871,47 @@ def to_index_rows(
 ) -> IndexRows:
     """Arrays over `rows`; the last `trailing` bytes of each blob are not looked at.
 
-    Without `previous` the rows are all there is, and it is worked out here.
+    Without `previous` the rows are all there is, and it is worked out here. A
+    blob that has no size it can have is a ValueError.
     """
     import numpy as np
 
-    head = _HEAD.size
-    counts = [(len(blob) - head - trailing) // 10 for blob in blobs]
-    ends = [head + 8 * count for count in counts]
-    heads = np.frombuffer(b"".join([blob[:head] for blob in blobs]), np.dtype(_FIELDS))
-    terms = b"".join([blob[head:end] for blob, end in zip(blobs, ends, strict=True)])
-    frequencies = b"".join(
-        [blob[end : end + 2 * n] for blob, end, n in zip(blobs, ends, counts, strict=True)]
-    )
+    columns = {name: np.zeros(len(blobs), kind) for name, kind in _INDEX_COLUMNS.items()}
+    begins = np.frombuffer(b"".join([blob[:8] for blob in blobs]), [("o", "<i4"), ("f", "<u4")])
+    layouts = np.where(begins["o"] < 0, begins["f"].astype(np.int64) >> _RARE_SHIFT, _FIRST_LAYOUT)
+    sizes = np.array([len(blob) for blob in blobs], dtype=np.int64) - trailing
+    heads, widths = np.zeros_like(sizes), np.zeros_like(sizes)
+    for layout in dict.fromkeys(layouts.tolist()):
+        here = np.flatnonzero(layouts == layout)
+        dtype, width = _layout(layout)
+        read = np.frombuffer(b"".join([blobs[at][: dtype.itemsize] for at in here.tolist()]), dtype)
+        for name in _INDEX_COLUMNS:
+            if f"rare.{name}" in (read.dtype.names or ()):
+                columns[name][here] = read[f"rare.{name}"]
+            elif name in (read.dtype.names or ()):
+                columns[name][here] = read[name]
+            else:
+                columns[name][here] = _LEFT_OUT[name]
+        if layout != _FIRST_LAYOUT:
+            columns["owner"][here] = ~read["owner"]
+            columns["flags"][here] &= 0xFFFF
+            if "rare.place" not in (read.dtype.names or ()):
+                columns["place"][here[read["place"] == _NO_PLACE]] = NO_POSITION
+        heads[here], widths[here] = dtype.itemsize, width
+    counts, odd = np.divmod(sizes - heads, 8 + widths)
+    if odd.any() or (counts < 0).any():
+        raise ValueError("a blob of another size")
+    ends = heads + 8 * counts
+    places = list(zip(blobs, heads.tolist(), ends.tolist(), sizes.tolist(), strict=True))
+    offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    frequencies = np.ones(int(offsets[-1]), dtype=np.uint16)
+    for width in (1, 2):
+        here = np.flatnonzero(widths == width)
+        data = b"".join([blob[end:size] for blob, _, end, size in map(places.__getitem__, here)])
+        held = counts[here]
+        at = np.repeat(offsets[here] - np.cumsum(held) + held, held) + np.arange(held.sum())
+        frequencies[at] = np.frombuffer(data, f"<u{width}")
     row_array = np.asarray(rows, dtype=np.int64)
-    columns = {name: np.ascontiguousarray(heads[name]) for name, _ in _FIELDS if name != "count"}
     if previous is None:
         linked = _previous(row_array, columns["strand"], columns["place"], columns["flags"])
     else:
@@ -760,11 +919,25 @@ def to_index_rows(
     return IndexRows(
         rows=row_array,
         previous=linked,
-        term_offsets=np.cumsum([0, *counts], dtype=np.int64),
-        terms=np.frombuffer(terms, "<u8"),
-        frequencies=np.frombuffer(frequencies, "<u2"),
+        term_offsets=offsets,
+        terms=np.frombuffer(b"".join([blob[head:end] for blob, head, end, _ in places]), "<u8"),
+        frequencies=frequencies,
         **columns,
     )
+
+
+@lru_cache(maxsize=128)
+def _layout(layout: int) -> tuple[np.dtype[Any], int]:
+    """What the heads of this layout hold, and how many bytes a frequency takes."""
+    import numpy as np
+
+    if layout == _FIRST_LAYOUT:
+        return np.dtype(_FIRST_HEAD), 2
+    rare = [(f"rare.{name}", "<i8") for bit, name in enumerate(_RARE) if layout >> bit & 1]
+    width = layout >> (_WIDTH_SHIFT - _RARE_SHIFT)
+    if width > 2:
+        raise ValueError("a blob of another kind")
+    return np.dtype([*_HEAD, *rare]), width
 
 
 def _previous(

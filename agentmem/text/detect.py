@@ -29,7 +29,8 @@ from agentmem.text.statements import (
     Kind,
     Told,
     clauses,
-    own_text,
+    own_words,
+    split,
     tell,
     word_lists,
 )
@@ -48,8 +49,6 @@ P = patterns_of("preferences.json")
 
 
 LONGEST_SENTENCE = 1_200
-
-_BLANK_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +78,23 @@ class Place:
     start: int
 
 
-def sentences(words: str) -> Iterator[Sentence]:
-    """The sentences of `own_words` that may hold a statement, in order.
+def sentences(text: str) -> Iterator[Sentence]:
+    """The sentences of `text` in its author's own words that may hold a statement, in order.
 
-    What follows "Translate this:" is somebody's text, to the end of the
-    paragraph when it begins on the same line and to the end of the message
-    when it begins on the next, as is what follows the head of a mail. What
-    follows "imagine …" is pretended to the end of the paragraph.
+    What follows "imagine …" is pretended to the end of the paragraph.
     """
-    pasted_until = pretended_until = 0
-    mail = P.mail_head.search(words)
-    words = words[: mail.start()] if mail else words
-    for start, end, stop in _pieces(words):
+    words = own_words(text)
+    pretended_until = 0
+    for start, end, stop in split(words):
         piece = words[start:end]
         if end > pretended_until and P.pretended.search(piece):
-            pretended_until = _paragraph_end(words, end)
-        if start >= pasted_until and P.cue.search(piece):
+            blank = words.find("\n\n", end)
+            pretended_until = len(words) if blank < 0 else blank
+        if P.cue.search(piece):
             asks = "?" in stop or "？" in stop
-            yield from _sentence(words, start, end, asks, start < pretended_until)
-        if end > pasted_until:
-            pasted_until = _pasted_until(words, end, piece)
+            for at in range(start, end, LONGEST_SENTENCE):
+                until = min(end, at + LONGEST_SENTENCE)
+                yield from _sentence(words, at, until, asks, start < pretended_until)
 
 
 def places(sentence: Sentence) -> Iterator[Place]:
@@ -114,8 +110,6 @@ def places(sentence: Sentence) -> Iterator[Place]:
         if start >= limit:
             return
         before = text[seen:lead]
-        if text[lead : lead + 1] == ":" and announces_text(text[:lead]):
-            return
         contrast = bool(P.contrast.match(text, start)) or text[lead : lead + 1] == ";"
         if P.supposed.search(before + " " + text[lead:start]) or P.supposed.match(text, start):
             blocked = True
@@ -128,35 +122,20 @@ def places(sentence: Sentence) -> Iterator[Place]:
             yield Place(lead, start)
 
 
-def attributed(sentence: Sentence) -> bool:
-    """Whether the sentence ends in "…, she said": then its words are not the author's."""
-    return bool(P.attributed.search(sentence.text))
-
-
-def asking(text: str, position: int) -> bool:
-    """Whether a question begins at `position`."""
-    return bool(P.asking.match(text, position))
-
-
-def boundaries(text: str) -> Iterator[tuple[int, int]]:
-    """Each place where a clause may end and another begin."""
-    for match in P.boundary.finditer(text):
-        yield match.start(), match.end()
-
-
 def _candidates(text: str) -> Iterator[tuple[int, int]]:
+    """Each place where a clause may end and another begin."""
     yield 0, 0
-    yield from boundaries(text)
+    yield from (match.span() for match in P.boundary.finditer(text))
 
 
 def _statement_end(sentence: Sentence) -> int:
     """Up to where a sentence states; a question that begins later leaves its front a statement."""
     if not sentence.asks:
         return len(sentence.text) + 1
-    if P.assent.search(sentence.text) and not asking(sentence.text, 0):
+    if P.assent.search(sentence.text) and not P.asking.match(sentence.text):
         return len(sentence.text) + 1
     for lead, start in _candidates(sentence.text):
-        if asking(sentence.text, start):
+        if P.asking.match(sentence.text, start):
             tag = sentence.text[start:].rstrip("? ")
             return 0 if tag in ("right", "correct", "no", "huh", "eh", "really", "yes") else lead
     return 0
@@ -165,72 +144,6 @@ def _statement_end(sentence: Sentence) -> int:
 def _speaks_for_another(label: str) -> bool:
     """Whether "Name: …" begins a line of a pasted dialogue."""
     return len(label.split()) <= 2 and not P.no_speaker.match(label)
-
-
-def announces_text(text: str) -> bool:
-    """Whether `text` before a colon hands over to somebody's text, as "Translate this" does."""
-    return (
-        bool(P.pasted.search(text))
-        and not P.own_list.search(text)
-        and not P.own_label_re.match(text.strip())
-    )
-
-
-def _pasted_until(words: str, end: int, piece: str) -> int:
-    head, colon, rest = piece.partition(":")
-    if not colon or not announces_text(head):
-        return 0
-    if rest.strip():
-        return _paragraph_end(words, end)
-    gap = P.line_breaks.match(words, end)
-    if gap is None or len(gap[0]) > _BLANK_LINES:  # a code block or quotation, covered already
-        return 0
-    return len(words)
-
-
-def _paragraph_end(words: str, position: int) -> int:
-    found = words.find("\n\n", position)
-    return len(words) if found < 0 else found
-
-
-def _pieces(words: str) -> Iterator[tuple[int, int, str]]:
-    """Sentences as start, end and what ended them; not abbreviations or wrapped lines."""
-    start = 0
-    for match in P.end.finditer(words):
-        stop = match[0]
-        if stop == "." and P.abbreviation.search(
-            words, max(start, match.start() - 8), match.start()
-        ):
-            continue
-        if stop == "\n" and _wrapped(words, start, match):
-            continue
-        end = match.start()
-        yield from _in_reach(words, start, end, stop)
-        start = match.end()
-    yield from _in_reach(words, start, len(words), "")
-
-
-def _in_reach(words: str, start: int, end: int, stop: str) -> Iterator[tuple[int, int, str]]:
-    while end - start > LONGEST_SENTENCE:
-        cut = words.rfind(" ", start + LONGEST_SENTENCE // 2, start + LONGEST_SENTENCE)
-        cut = start + LONGEST_SENTENCE if cut < 0 else cut
-        yield start, cut, ""
-        start = cut
-    yield start, end, stop
-
-
-def _wrapped(words: str, start: int, line_break: re.Match[str]) -> bool:
-    """Whether a single line break only wraps a long line of prose."""
-    line_start = max(
-        start, words.rfind("\n", max(0, line_break.start() - 200), line_break.start()) + 1
-    )
-    following = words[line_break.end() : line_break.end() + 2]
-    return (
-        line_break.start() - line_start > 50
-        and following[:1].isalpha()
-        and not re.match(r"[a-z]\)", following)
-        and words[line_break.start() - 1] not in ":;"
-    )
 
 
 def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> Iterator[Sentence]:
@@ -362,17 +275,11 @@ def instruct(
     about_oneself = text.startswith(("i ", "i'", "we "), start) and not lasting
     if about_oneself and not P.asked.match(text, start, end):
         return None  # one instructs only through what one wants
-    for pattern in (P.like_i_am, P.eli5, P.treat_me):
-        if match := pattern.match(text, start, end):
+    for rule in rules_of("instructions"):
+        if match := rule.pattern.match(text, start, end):
             return RecognisedStatement(
-                "style", "neutral", *match.span("about"), 0.85, "level-of-answers"
+                rule.type, rule.polarity, *match.span("about"), rule.confidence, rule.slot
             )
-    if match := P.pronouns.match(text, start, end):
-        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.85, "pronouns")
-    if match := P.call_me.match(text, start, end):
-        return RecognisedStatement("custom", "neutral", *match.span("about"), 0.95, "name")
-    if match := P.dont_call_me.match(text, start, end):
-        return RecognisedStatement("custom", "against", *match.span("about"), 0.8, "not-name")
     for pattern in (P.forbidden, P.styled, P.wish):
         if (match := pattern.match(text, start, end)) and not P.once.search(match["about"]):
             less = pattern is P.forbidden or match["about"].startswith(("use fewer ", "use less "))
@@ -394,11 +301,6 @@ def instruct(
     return _lasting_instruction(text, start, end, lasting)
 
 
-def opens_lasting(text: str, start: int) -> bool:
-    """Whether "From now on" or its like begins at `start`, so that what follows is for good."""
-    return bool(P.durable_head.match(text, start))
-
-
 def _lasting_instruction(
     text: str, start: int, end: int, lasting: bool
 ) -> RecognisedStatement | None:
@@ -415,14 +317,6 @@ def _lasting_instruction(
 
 def _kind(order: str) -> PreferenceType:
     return "style" if P.style.match(order) else "custom"
-
-
-# ----------------------------------------------------------------------------
-# What follows "I": names, ways of learning, likes and dislikes as verbs and as nouns.
-
-
-# ----------------------------------------------------------------------------
-# What follows "I": what one is, is not, knows, and does by choice.
 
 
 # ----------------------------------------------------------------------------
@@ -508,12 +402,11 @@ class DetectedPreference:
 def detect_preferences(text: str) -> tuple[DetectedPreference, ...]:
     """The lasting statements in `text`, in order; none for a text without one.
 
-    Linear in the text, and English only: `hearing.hear` reads other languages
-    and other wordings.
+    Linear in the text, and English only: `hear` reads other languages and other wordings.
     """
     require_text(text, "text")
     found: list[DetectedPreference] = []
-    for sentence in sentences(own_text(text)):
+    for sentence in sentences(text):
         found += _in_sentence(text, sentence)
     return tuple(found)
 
@@ -534,9 +427,9 @@ def text_parts(content: Any) -> Iterator[str]:
 
 def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
     spoken = sentence.text
-    if sentence.pretended or attributed(sentence):
+    if sentence.pretended or P.attributed.search(spoken):  # "…, she said"
         return
-    edges = list(boundaries(spoken))
+    edges = list(_candidates(spoken))[1:]
     self_named = stated = lasting = False
     done = 0
     if greeting := _greeting(text, sentence):
@@ -551,7 +444,7 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
         opener = P.openers.match(spoken, place.start)
         start = opener.end() if opener else place.start
         end = _clause_end(spoken, start, edges)
-        lasting = lasting or opens_lasting(spoken, place.start)
+        lasting = lasting or bool(P.durable_head.match(spoken, place.start))  # "From now on"
         found = instruct(spoken, start, end, lasting=lasting)
         shared = False
         if subject := P.subject.match(spoken, start):
@@ -569,7 +462,7 @@ def _in_sentence(text: str, sentence: Sentence) -> Iterator[DetectedPreference]:
             start = place.start
             if opener:
                 found = instruct(spoken, start, end, lasting=lasting)
-        if found is None or (sentence.asks and asking(spoken, start)):
+        if found is None or (sentence.asks and P.asking.match(spoken, start)):
             continue
         yield _detected(text, sentence, found, start=start, end=end, shared=shared)
         stated = True
@@ -671,20 +564,25 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.7, 0.93
-"""So likely must a clause be a statement to be kept, in a message and in a long one."""
+SURE, SURE_IN_LONG = 0.6, 0.93
+"""So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
-HEARING_LONG = 400
-"""From so many characters on a message is long: mostly a task with its material."""
-SURE_BY_LETTERS = 0.74
+HEARING_SHORT, HEARING_LONG = 120, 400
+"""Up to so many characters a message is short; from so many on it is long: mostly a task with
+its material. Between the two a clause must be the likelier the longer the message is."""
+LONG_FOR_A_ROLE = 160
+"""A role that opens a text so long mostly sets a task: "I'm a copywriter and need an ad for …"."""
+SURE_BY_LETTERS = 0.65
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.5
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
 VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.05, 0.15, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
-TAKEN_BACK = 0.5
+TAKEN_BACK = 0.4
+MAY_BE_STATED = 0.25
+"""From this chance on a taking back of nothing that stands is a statement itself."""
 ONCE = 0.4
 CHANGE = "change"
 """The slot of a statement that says it is a change, but not of what."""
@@ -696,6 +594,8 @@ class Retraction:
 
     One that says only "that" (`latest`), or nothing, means the latest statement. A
     `former` one says that something "used to" hold; it ends what says the same of now.
+    What may be a taking back or a statement ("stop using emojis", "I quit smoking") stands
+    as `otherwise` where there is nothing to take back.
     """
 
     text: str
@@ -704,6 +604,7 @@ class Retraction:
     slot: str = ""
     start: int = 0
     former: Literal["", "for", "against"] = ""
+    otherwise: DetectedPreference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -726,7 +627,8 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
     told = tell(message, embed)
     passing = _passing(text, told)
     short = SURE if embed is not None and embed([]) is not None else SURE_BY_LETTERS
-    sure = short if len(text) < HEARING_LONG else SURE_IN_LONG
+    length = min(1.0, max(0.0, (len(text) - HEARING_SHORT) / (HEARING_LONG - HEARING_SHORT)))
+    sure = short + (SURE_IN_LONG - short) * length
     stated: list[DetectedPreference] = []
     retracted: list[Retraction] = []
     used: set[int] = set()
@@ -736,10 +638,9 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         ]
         if any(one.clause.at in passing for one in over):
             continue
+        long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
         veto = VETO_OF_ROLES if found.slot == "role" else VETO
-        kept = _unless_vetoed(
-            text, found, over, VETO_IN_LONG if len(text) >= HEARING_LONG else veto
-        )
+        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
@@ -751,8 +652,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             retracted.append(former)
             if one.kind != "dislike" or former.former == "against":
                 continue  # "I used to love beer" may be a dislike
-        elif one.kind == "retract" and one.chance("retract") > TAKEN_BACK:
-            retracted.append(_retraction(text, clause))
+        elif one.chance("retract") > TAKEN_BACK:
+            likely = one.chance(*KEPT) > MAY_BE_STATED and one.chance("other", "once") < 1 - sure
+            maybe = likely and not is_need(clause.words)  # "no known allergies"
+            otherwise = _stated(text, one.among(KEPT)) if maybe else None
+            retracted.append(replace(_retraction(text, clause), otherwise=otherwise))
             continue
         if _pattern("takes back").match(_unled(clause.words)):
             # It must name what: of "never mind" alone the models decide.
@@ -762,12 +666,20 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         needed = SURE_IN_LONG if P.formula.search(clause.words) else sure
         needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
         if one.kind in KEPT and one.chance(*KEPT) > needed and not _only_asks(one):
-            stated.append(_stated(text, one))
+            stated.append(_stated(text, _with_object(one, told)))
     stated.sort(key=lambda one: (one.start, one.end))
     stated, retracted = _within(stated, retracted)
     for new in stated:
         retracted += _given_up(new)
     return Heard(stated=tuple(stated), retracted=tuple(retracted), text=text)
+
+
+def _with_object(one: Told, told: Sequence[Told]) -> Told:
+    """A clause with the one before it where it speaks of "them": "I tried figs and I love them"."""
+    before = told[one.clause.at - 1].clause if one.clause.at else one.clause
+    if before.first != one.clause.first or not P.ends_in_pronoun.search(one.clause.words):
+        return one
+    return replace(one, clause=replace(one.clause, start=before.start))
 
 
 def _within(
@@ -900,15 +812,16 @@ def of_project(text: str) -> bool:
 
 def corrected_name(text: str, newest: str) -> DetectedPreference | None:
     """The name in "typo, Leo" or "no, it's Leo" when the `newest` statement was a name."""
-    if slot_of(newest.lower()) != "name":
+    slot = slot_of(newest.lower())
+    if slot not in ("name", "surname"):
         return None
     match = _corrected().search(text)
     name = (match["name"] or match["other"]) if match else ""
     if match is None or name.lower() in _empty():
         return None
     return DetectedPreference(
-        type="custom", content=f"My name is {name}", subject=name,
-        quote=match[0], start=match.start(), end=match.end(), slot="one name",
+        type="custom", content=f"My {slot} is {name}", subject=name,
+        quote=match[0], start=match.start(), end=match.end(), slot=f"one {slot}",
     )  # fmt: skip
 
 
@@ -1088,7 +1001,7 @@ def _corrected() -> re.Pattern[str]:
     name = r"[A-Z\u00c0-\u00de][\w'-]+"
     lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{lead})"
     return re.compile(
-        rf"\A\W*(?i:{lead})[\s,.!:;-]+(?i:{it_is}\s+)?(?P<name>{name})"  # "typo, Leo"
+        rf"\A\W*(?i:(?:{lead}[\s,.!:;-]+){{1,3}})(?i:{it_is}\s+)?(?P<name>{name})"  # "typo, Leo"
         r"(?i:\s+(?:actually|heiß\w* ich|is right))?\s*[.!]*\Z"
         rf"|\A\W*(?i:{lead}[\s,.!]+(?:{it_is}\s+)?|{it_is}\s+)(?P<other>{name}),?\s+"
         r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"  # "…, not Teo"

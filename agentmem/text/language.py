@@ -18,6 +18,7 @@ GREETING_CHARACTERS = 60
 
 _WORD = compile_late(r"[^\W_]+(?:['’\-][^\W_]+)*['’]?")
 _SAID = compile_late(r"[^\W_]+(?:['’][^\W_]+)*")
+_RUN = compile_late(r"\w+")
 _KANA = compile_late("[\u3040-\u30ff]")
 _HAN = compile_late("[\u3400-\u4dbf\u4e00-\u9fff]")
 
@@ -42,8 +43,8 @@ def is_unspaced(word: str) -> bool:
     return bool(_KANA.search(word) or _HAN.search(word))
 
 
-def detect_language(text: str) -> str:
-    """The language whose small words a short text uses most; English when in doubt."""
+def find_language(text: str) -> str | None:
+    """The language whose small words a short text uses most; None where it uses none."""
     if _KANA.search(text):
         return "ja"
     if _HAN.search(text):
@@ -55,7 +56,58 @@ def detect_language(text: str) -> str:
         if "stop" in sorts
     }
     best = max(counts, key=lambda language: (counts[language], language == "en"))
-    return best if counts[best] else "en"
+    return best if counts[best] else None
+
+
+def detect_language(text: str) -> str:
+    """The language of a short text; English when in doubt."""
+    return find_language(text) or "en"
+
+
+def language_number(text: str) -> int:
+    """The language of a text as a number of four bits; 0 when it cannot be told."""
+    found = find_language(text)
+    return 0 if found is None else 1 + LANGUAGES.index(found)
+
+
+def telling_text(text: str) -> str:
+    """A text without the words that its language uses everywhere; an English one as it is.
+
+    `analyse` leaves out the English ones by itself.
+    """
+    language = find_language(text)
+    small = question_words()[language].get("stop") if language not in (None, "en") else None
+    if not small:
+        return text
+    return _RUN.sub(lambda word: "" if word[0].casefold() in small else word[0], text)
+
+
+def telling_words(text: str) -> list[str]:
+    """The words of a text that its language does not use everywhere, without single letters."""
+    small = question_words()[detect_language(text)].get("stop", frozenset())
+    words = _RUN.findall(text.casefold())
+    return [w for w in words if w not in small and (w[1:] or w.isdigit() or is_unspaced(w))]
+
+
+def speaks_of_self(text: str) -> bool:
+    """Whether a text has words of the first person: I, me, my, our, …"""
+    read = text[:READ_CHARACTERS].casefold().replace("’", "'")
+    language = detect_language(read)
+    sorts = question_words()[language]
+    listed = frozenset(word for sort in ("own", "i", "me") for word in sorts.get(sort, ()))
+    if language in UNSPACED:
+        return any(word in read for word in listed)
+    return not listed.isdisjoint(words_of(read))
+
+
+def goes_on(text: str) -> bool:
+    """Whether a text begins as one that goes on from what was said: "and …", "und …", 那…"""
+    read = text.casefold().lstrip("¿¡\"' ")
+    language = detect_language(read)
+    joining = question_words()[language]["join"]
+    if language in UNSPACED:
+        return read.startswith(tuple(joining))
+    return read.partition(" ")[0].rstrip(",") in joining
 
 
 def is_greeting(text: str) -> bool:

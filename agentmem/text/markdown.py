@@ -17,7 +17,7 @@ from markdown_it.token import Token
 
 from agentmem.base.checks import require_text
 from agentmem.base.lazy import compile_late
-from agentmem.text.regions import code_spans
+from agentmem.text.regions import code_spans, replace_spans
 
 BlockKind = Literal["heading", "text", "item", "fence", "table", "code", "turn"]
 
@@ -321,12 +321,9 @@ def _tokens(tokens: list[Token]) -> Iterator[Token]:
 
 
 def _outside_code(text: str, allowed: Collection[str], removed: dict[str, None]) -> str:
-    parts: list[str] = []
-    done = 0
-    for start, end in code_spans(text):
-        parts += (_defused(text[done:start], allowed, removed), text[start:end])
-        done = end
-    return "".join((*parts, _defused(text[done:], allowed, removed)))
+    return replace_spans(
+        text, code_spans(text), str, between=lambda part: _defused(part, allowed, removed)
+    )
 
 
 def _defused(text: str, allowed: Collection[str], removed: dict[str, None]) -> str:
@@ -377,9 +374,5 @@ def _defused(text: str, allowed: Collection[str], removed: dict[str, None]) -> s
 def _flattened(text: str) -> str:
     """Every bracket that is not a plain citation made round: nothing can be a link any more."""
     flat = str.maketrans({"[": "(", "]": ")", "<": "(", ">": ")", "!": "."})
-    parts: list[str] = []
-    done = 0
-    for match in _CITED.finditer(text):
-        parts += (text[done : match.start()].translate(flat), match[0])
-        done = match.end()
-    return "".join((*parts, text[done:].translate(flat)))
+    cited = (match.span() for match in _CITED.finditer(text))
+    return replace_spans(text, cited, str, between=lambda part: part.translate(flat))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from agentmem.base.lazy import compile_late
+from agentmem.data import read_lists
 
 Span = tuple[int, int]
 
@@ -21,54 +23,12 @@ _LIST_LINE = compile_late(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]|[ \t]+\S")
 _QUOTED_LINE = compile_late(r"^[ \t]{0,3}>[^\n]*$", re.MULTILINE)
 _TAG = compile_late(r"<(/?)([A-Za-z][\w:.-]{0,60})((?:\s[^<>]*)?)>")
 
-# Tags that only shape the author's own words.
-FORMATTING_TAGS = frozenset(
-    [
-        "b",
-        "i",
-        "em",
-        "strong",
-        "u",
-        "s",
-        "p",
-        "br",
-        "hr",
-        "span",
-        "font",
-        "small",
-        "sub",
-        "sup",
-        "mark",
-        "del",
-        "ins",
-        "center",
-        "big",
-    ]
-)
-# Names under which programs paste what they fetched: cut blocks of these count too.
-BLOCK_TAGS = frozenset(
-    [
-        "knowledge_context",
-        "user_profile",
-        "related_knowledge",
-        "working_memory",
-        "source",
-        "sources",
-        "document",
-        "documents",
-        "context",
-        "tool_result",
-        "tool_results",
-        "function_results",
-        "search_results",
-        "search_result",
-        "web_page",
-        "page",
-        "untrusted",
-        "quote",
-        "blockquote",
-    ]
-)
+
+@cache
+def _tags(name: str) -> frozenset[str]:
+    """The tags of one list; `tags.txt` says what they are."""
+    return frozenset(" ".join(read_lists("tags.txt")[name]).split())
+
 
 _PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "《": "》"}
 _CLOSING = {mark: compile_late(f"[{closing}]") for mark, closing in _PAIRS.items()}
@@ -96,12 +56,13 @@ def quoted_line_spans(text: str) -> list[Span]:
 def element_spans(text: str) -> list[Span]:
     """Everything between an opening tag and its closing one, formatting tags aside.
 
-    Of the names in `BLOCK_TAGS` a lone half counts as well: to the end of the
+    Of the names of blocks a lone half counts as well: to the end of the
     text after an opening tag, from its start before a closing one.
     """
     if "<" not in text:
         return []
-    return _elements(text, lambda name: name not in FORMATTING_TAGS)
+    formatting = _tags("formatting")
+    return _elements(text, lambda name: name not in formatting)
 
 
 def quotation_spans(text: str) -> list[Span]:
@@ -138,12 +99,23 @@ def join_spans(spans: Iterable[Span]) -> list[Span]:
 
 def cover(text: str, spans: Iterable[Span], character: str) -> str:
     """`text` with every character in `spans` replaced, so that offsets stay the same."""
+    return replace_spans(text, join_spans(spans), lambda part: character * len(part))
+
+
+def replace_spans(
+    text: str,
+    spans: Iterable[Span],
+    change: Callable[[str], str],
+    *,
+    between: Callable[[str], str] = str,
+) -> str:
+    """`text` with what stands in `spans`, which are in order, changed, and what stands between."""
     parts: list[str] = []
     position = 0
-    for start, end in join_spans(spans):
-        parts += (text[position:start], character * (end - start))
+    for start, end in spans:
+        parts += (between(text[position:start]), change(text[start:end]))
         position = end
-    return "".join((*parts, text[position:]))
+    return "".join((*parts, between(text[position:])))
 
 
 def _fences(text: str) -> list[Span]:
@@ -206,6 +178,7 @@ def _indented_code(text: str) -> list[Span]:
 
 def _elements(text: str, wanted: Callable[[str], bool]) -> list[Span]:
     spans: list[Span] = []
+    blocks = _tags("blocks")
     opened: list[tuple[str, int]] = []
     waiting: dict[str, int] = {}
     for match in _TAG.finditer(text):
@@ -222,9 +195,9 @@ def _elements(text: str, wanted: Callable[[str], bool]) -> list[Span]:
                 if other == name:
                     spans.append((start, match.end()))
                     break
-        elif name in BLOCK_TAGS:
+        elif name in blocks:
             spans.append((0, match.end()))
-    spans += [(start, len(text)) for name, start in opened if name in BLOCK_TAGS][:1]
+    spans += [(start, len(text)) for name, start in opened if name in blocks][:1]
     return join_spans(spans)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from agentmem.text.regions import join_spans, replace_spans
+
 KNOWN_KEYS = {
     "AWS Secret Key": re.compile(
         r"(?i:aws.{0,20}?(?:key|secret|token|pass)).{0,20}?(?<![\w/+])([\w/+]{40})(?![\w/+])",
@@ -58,13 +60,7 @@ def without_keys(text: str) -> str:
     """`text`, which an error said, without the keys and passwords in it."""
     spans = [*secret_spans(text)]
     spans += [match.span(match.lastgroup or 0) for match in _SENT.finditer(text)]
-    pieces: list[str] = []
-    done = 0
-    for start, end in sorted(spans):
-        if end > done:
-            pieces += (text[done : max(start, done)], REMOVED if start >= done else "")
-            done = end
-    return "".join((*pieces, text[done:]))
+    return replace_spans(text, join_spans(spans), lambda _: REMOVED)
 
 
 def secret_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -139,14 +135,7 @@ def mask(text: str) -> str:
 
 def mask_spans(text: str, spans: Iterator[tuple[int, int]] | list[tuple[int, int]]) -> str:
     """`text` with each span masked; spans may touch but not overlap."""
-    parts: list[str] = []
-    at = 0
-    for start, end in sorted(spans):
-        if start < at:
-            continue
-        parts += [text[at:start], mask(text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
+    return replace_spans(text, sorted(spans), mask)
 
 
 def _all(text: str) -> Iterator[Personal]:

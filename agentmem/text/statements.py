@@ -124,7 +124,7 @@ def clauses(text: str) -> tuple[Clause, ...]:
     """The clauses of `text` that are its author's own words, in order."""
     plain = own_words(text)
     found: list[Clause] = []
-    for start, end, stop in _sentences(plain):
+    for start, end, stop in split(plain):
         first = plain[start : start + 40]
         asks = "?" in stop or "？" in stop
         cuts = [*_cuts(plain, start, end), end]
@@ -137,7 +137,8 @@ def clauses(text: str) -> tuple[Clause, ...]:
     return tuple(found)
 
 
-def _sentences(plain: str) -> Iterator[tuple[int, int, str]]:
+def split(plain: str) -> Iterator[tuple[int, int, str]]:
+    """Sentences as start, end and what ended them; not abbreviations or wrapped lines."""
     start = 0
     for match in _END.finditer(plain):
         if match[0] == "." and _ABBREVIATED.search(
@@ -163,7 +164,9 @@ def _cuts(plain: str, start: int, end: int) -> Iterator[int]:
             continue
         before = plain[seen : match.start()].strip()
         if re.match(
-            r"(?:and |so |but )?(?:when|whenever|if|wenn|si|quand|se|quando|cuando)\b", before
+            r"(?:and |so |but )?(?:when|whenever|if|(?:each|every|any) time|wenn|jedes mal|si|quand"
+            r"|chaque fois|se|quando|ogni volta|cuando|cada vez|toda vez)\b",
+            before,
         ) and (match[0].startswith(",") or "," not in before):
             if match[0].startswith(","):
                 seen = seen if len(before.split()) < 12 else match.start()
@@ -210,7 +213,8 @@ def _boundary() -> re.Pattern[str]:
         rf",(?= (?!(?:{added})\b)(?:[^\s,]+ ){{3}}[^\s,])"  # ", feels way better than before"
         r"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
         r"|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、"
-        rf"|,(?= (?:{starts})(?![\w'])| \w+ing\b| j'| [\w-]+ (?:{being})\b)"  # ", jest is banned"
+        rf"|,(?= (?:{starts})(?![\w'])| ¿| \w+ing\b| j'"
+        rf"| [\w-]+ (?:{being})\b)"  # ", jest is banned"
         r"|(?<=please),|(?<=pls),|(?<=bitte),|(?<=stp),|(?<=favor),|,(?=(?:i|im|so|but)\b)"
         rf"| (?=(?:{joined})(?![\w-]))"
     )
@@ -222,6 +226,12 @@ def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
         (name, re.compile(rf"(?<![\w])(?:{words})(?![a-zß-ÿ])"))
         for name, words in word_lists()["marks"].items()
     )
+
+
+def orders(sentence: str) -> bool:
+    """Whether a sentence begins by giving a task: "Write …", "please explain …"."""
+    words = sentence.lower().removeprefix("please ")
+    return any(name == "task" and pattern.match(words) for name, pattern in _marks())
 
 
 def plain_features(clause: Clause, message: Sequence[Clause]) -> list[float]:
@@ -287,6 +297,16 @@ class Told:
     @property
     def kind(self) -> Kind:
         return KINDS[max(range(len(KINDS)), key=self.chances.__getitem__)]
+
+    def among(self, kinds: Sequence[Kind]) -> Told:
+        """The same clause if it is one of `kinds`."""
+        return Told(
+            self.clause,
+            tuple(
+                chance if kind in kinds else 0.0
+                for kind, chance in zip(KINDS, self.chances, strict=True)
+            ),
+        )
 
     def chance(self, *kinds: Kind) -> float:
         return sum(self.chances[KINDS.index(kind)] for kind in kinds)

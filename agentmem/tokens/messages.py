@@ -130,12 +130,12 @@ def _comment(description: object) -> Iterator[str]:
         yield f"// {description}"
 
 
-def _json(value: object) -> str:
+def _json(value: object, *, name: str = "tool", separators: tuple[str, str] | None = None) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, separators=separators, default=str)
     except (ValueError, RecursionError) as error:
         raise InvalidMessage(
-            "tool", value, "cannot be written as JSON", remedy="Pass plain values."
+            name, value, "cannot be written as JSON", remedy="Pass plain values."
         ) from error
 
 
@@ -301,10 +301,4 @@ def _count_part(part: object, count: TokenCounter, count_media: MediaCounter) ->
 
 def _as_json(value: object) -> str:
     """`value` as compact JSON; a part nobody knows is counted as it would be sent."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (ValueError, RecursionError) as error:
-        raise InvalidMessage(
-            "message", value, "cannot be written as JSON", remedy="Pass plain values."
-        ) from error
-    return require_text(text, "message")
+    return require_text(_json(value, name="message", separators=(",", ":")), "message")

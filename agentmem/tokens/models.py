@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from agentmem.base.checks import require_count, require_text
@@ -45,7 +45,11 @@ _TIGHT = compile_late(r"(?<=[a-z])[-_ ](?=\d)")
 
 def names_of(model: str) -> tuple[str, ...]:
     """The spellings under which `model` may be listed, from exact to general, without doubles."""
-    require_text(model, "model")
+    return _names_of(require_text(model, "model"))
+
+
+@lru_cache(maxsize=256)
+def _names_of(model: str) -> tuple[str, ...]:
     name = model.strip().lower()
     if not name or len(name) > _LONGEST_NAME:
         raise InvalidText(

@@ -146,7 +146,7 @@ def packages(
 ) -> st.SearchStrategy[ContentPackage]:
     """Packages whose ids, sizes and scores collide often."""
     anything = st.builds(
-        _package,
+        ContentPackage,
         id=st.sampled_from(("a", "b", "c", "A")) | texts(max_size=6).filter(bool),
         type=st.sampled_from(TYPES) | texts(max_size=9).filter(bool),
         content=texts(max_size=30),
@@ -156,22 +156,15 @@ def packages(
         timestamp=st.none() | instants(),
         can_drop=can_drop if can_drop is not None else st.integers(0, 4).map(bool),
         priority=st.integers(1, 10),
-        least=st.none() | units(),
     )
     equal = st.builds(
-        _package,
+        ContentPackage,
         id=st.sampled_from(("a", "b", "c", "d", "A")),
         type=st.sampled_from(TYPES),
         content=st.just("a text that can be cut"),
         tokens=st.integers(20, 30),
-        least=st.none() | units(),
     )
     return anything | equal
-
-
-def _package(*, least: float | None, tokens: int, **fields: Any) -> ContentPackage:
-    min_tokens = None if least is None else int(least * tokens)
-    return ContentPackage(tokens=tokens, min_tokens=min_tokens, **fields)
 
 
 def memories(kinds: Sequence[str] = ("fact", "episode", "workflow")) -> st.SearchStrategy[Memory]:

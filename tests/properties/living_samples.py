@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -15,10 +15,13 @@ from agentmem.base.types import Memory, Scope, Usage
 from agentmem.living.merge import MERGE_SIMILARITY, MergeVerdict, read_for_merging, same_readings
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare_all
+from agentmem.search.postgres import PostgresSearch
+from agentmem.stores.protocol import Store
 from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.store_model import fresh_folder
 from tests.properties.strategies import texts
+from tests.servers.postgres import drawn_database
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob", project_id="p")
@@ -95,15 +98,27 @@ def living_memories(most: int = 12) -> st.SearchStrategy[list[Memory]]:
     return lists.map(lambda found: [replace(m, id=f"m{n:02}") for n, m in enumerate(found)])
 
 
+Place = Literal["file", "memory", "database"]
+PLACES: st.SearchStrategy[Place] = st.sampled_from(("file", "memory", "file", "memory", "database"))
+"""Where a memory is kept; a database, which is slower, in every fifth example."""
+
+
 @contextmanager
 def opened_memory(
-    memories: list[Memory], *, sqlite: bool, embedder: bool = True
+    memories: list[Memory], place: Place, *, embedder: bool = True
 ) -> Iterator[MemoryManager]:
     """A memory with these in it, at the moment `NOW`."""
-    folder = fresh_folder() if sqlite else None
-    store = SqliteStore(":memory:") if folder is None else SqliteStore(folder / "store.db")
+    folder = fresh_folder() if place == "file" else None
+    parts: dict[str, Any] = {}
+    store: Store
+    if place == "database":
+        store = database = drawn_database()
+        parts["search"] = PostgresSearch(database)
+    else:
+        store = SqliteStore(":memory:") if folder is None else SqliteStore(folder / "store.db")
     manager = MemoryManager(
         store,
+        **parts,
         embedder=HashEmbedder() if embedder else None,
         clock=ManualClock(NOW),
         settings=MemorySettings(save_indexes=False, embed_in_background=False),

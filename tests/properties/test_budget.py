@@ -22,14 +22,12 @@ from agentmem.prompt.budget import (
     fates_to_list,
     fill,
     make_package,
-    package_memory,
-    package_tool_result,
     score,
     tally,
 )
-from agentmem.prompt.build import Room, room_for
-from agentmem.prompt.fill import ContextPlan, pack_context
+from agentmem.prompt.build import Room, memory_type, room_for
 from agentmem.prompt.messages import last_question
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import text_of
 from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts
@@ -120,31 +118,6 @@ def test_fill_keeps_within_the_limit_and_drops_only_what_did_not_fit(
     shuffled = list(offered)
     random.shuffle(shuffled)
     assert fill(shuffled, limit, now=NOW) == report
-
-
-@given(
-    st.lists(packages(can_drop=st.just(True)), max_size=8), st.integers(0, 100), st.integers(-9, 3)
-)
-def test_a_cut_package_keeps_its_minimum_and_fits(
-    offered: list[ContentPackage], limit: int, greed: int
-) -> None:
-    """B3 Cut to fit. With a way to cut, a text is sent cut only between its minimum and what is left, never empty, and the fill stays within the limit even if the cutting does not."""
-    report = fill(
-        offered, limit, now=NOW, shrink=lambda text, room: text[: max(0, room + greed)], count=len
-    )
-    assert report.used_tokens <= limit
-    left = limit
-    for fate in report.fates:
-        if fate.outcome == "cut":
-            assert fate.sent is not None
-            assert fate.package.min_tokens is not None
-            assert fate.package.min_tokens <= fate.sent.tokens <= left < fate.package.tokens
-            assert isinstance(fate.sent.content, str)
-            assert fate.sent.content.strip()
-            assert str(fate.package.content).startswith(fate.sent.content)
-        left -= fate.tokens
-    whole = fill(offered, limit, now=NOW)
-    assert {fate.outcome for fate in whole.fates} <= {"kept", "dropped"}
 
 
 budgets = st.builds(
@@ -239,8 +212,14 @@ def test_a_packed_context_fits_and_accounts_for_everything(
     messages = [system, *history, current]
     assume(last_question(messages) == len(messages) - 1)
     beside = [
-        *(package_memory(one, count=len) for one in found),
-        *(package_tool_result(text, id=name, count=len) for name, text in results.items()),
+        *(
+            make_package(memory_type(one), one.text, id=one.id, tokens=len(one.text))
+            for one in map(memory_of, found)
+        ),
+        *(
+            make_package("tool-result", text, id=name, tokens=len(text))
+            for name, text in results.items()
+        ),
         make_package("media-image", IMAGE, id="picture", tokens=85),
         make_package("tool-schema", "", id="tool-schema", tokens=11),
     ]

@@ -17,6 +17,8 @@ from tests.properties.living_samples import (
     ANN,
     MARKET,
     NOW,
+    PLACES,
+    Place,
     contents,
     living_memories,
     opened_memory,
@@ -41,15 +43,16 @@ TAGGED = [
 ]
 
 
-@given(living_memories(), st.booleans(), st.booleans(), WHOSE)
-@example(TAGGED, True, True, {"user_id": "ann"})
-@example(TAGGED, False, False, {"user_id": "ann"})
+@given(living_memories(), PLACES, st.booleans(), WHOSE)
+@example(TAGGED, "file", True, {"user_id": "ann"})
+@example(TAGGED, "memory", False, {"user_id": "ann"})
+@example(TAGGED, "database", True, {"user_id": "ann"})
 def test_a_consolidation_can_be_predicted_and_undone(
-    memories: list[Memory], sqlite: bool, embedder: bool, whose: dict[str, Any]
+    memories: list[Memory], place: Place, embedder: bool, whose: dict[str, Any]
 ) -> None:
     """P37 Reversible. Consolidate then undo gives the store back; a dry run changes nothing
     and predicts exactly what the run does."""
-    with opened_memory(memories, sqlite=sqlite, embedder=embedder) as memory:
+    with opened_memory(memories, place, embedder=embedder) as memory:
         before, seq = contents(memory), memory.store.feed.seq()
         predicted = memory.living.consolidate(dry_run=True, **whose)
         assert contents(memory) == before
@@ -75,19 +78,20 @@ def test_a_consolidation_can_be_predicted_and_undone(
         assert again.operations == predicted.operations
 
 
-@given(living_memories(), st.booleans())
+@given(living_memories(), PLACES, st.booleans())
 def test_both_stores_agree_and_a_second_run_finds_nothing(
-    memories: list[Memory], embedder: bool
+    memories: list[Memory], place: Place, embedder: bool
 ) -> None:
     """G1 Settled. Both stores end the same, and a second run, incremental or full, does
     nothing."""
     with (
-        opened_memory(memories, sqlite=True, embedder=embedder) as file,
-        opened_memory(memories, sqlite=False, embedder=embedder) as slow,
+        opened_memory(memories, place, embedder=embedder) as file,
+        opened_memory(memories, "memory", embedder=embedder) as slow,
     ):
         reports = [one.living.consolidate(user_id="ann") for one in (file, slow)]
         assert reports[0].operations == reports[1].operations
-        assert contents(file)["memories"] == contents(slow)["memories"]
+        kept = [list(contents(one)["memories"].values()) for one in (file, slow)]
+        assert kept[0] == kept[1]
         assert contents(file)["links"] == contents(slow)["links"]
         assert contents(file)["contradictions"] == contents(slow)["contradictions"]
         for one in (file, slow):
@@ -103,11 +107,11 @@ def not_anns(memory: MemoryManager) -> dict[str, Memory]:
     return {one.id: one for one in stored if one.scope != ANN}
 
 
-@given(living_memories())
-def test_a_run_touches_nobody_elses_memories(memories: list[Memory]) -> None:
+@given(living_memories(), PLACES)
+def test_a_run_touches_nobody_elses_memories(memories: list[Memory], place: Place) -> None:
     """G2 Own memories. A run changes no memory its reader cannot see, and relates none
     across audiences."""
-    with opened_memory(memories, sqlite=False) as memory:
+    with opened_memory(memories, place) as memory:
         before = not_anns(memory)
         memory.living.consolidate(user_id="ann")
         assert not_anns(memory) == before

@@ -55,9 +55,13 @@ def current_of(messages: Messages) -> int | None:
     return asked[-1] if asked else users[-1] if users else None
 
 
-def tried(
-    messages: Messages, percent: int, *, whole_turns: bool = True, others: Any = ()
-) -> TrimPlan | None:
+def sent_of(plan: TrimPlan, others: Any) -> list[ContentPackage]:
+    """The packages beside the messages that go out."""
+    given = {id(package) for package in others}
+    return [fate.sent for fate in plan.report.fates if fate.sent and id(fate.package) in given]
+
+
+def tried(messages: Messages, percent: int, *, others: Any = ()) -> TrimPlan | None:
     """The plan when `percent` of what can be dropped has room; below 0 not even the rest has."""
     fixed = {i for unit in group_turns(messages) if unit.fixed for i in unit.indices}
     needed = sum(size_of(messages[i]) for i in fixed)
@@ -72,12 +76,11 @@ def tried(
             count_message=size_of,
             now=NOW,
             packages=others,
-            whole_turns=whole_turns,
         )
 
     if needed <= max(0, limit):
         made = plan()
-        used = sum(map(size_of, made.messages)) + sum(p.tokens for p in made.packages)
+        used = sum(map(size_of, made.messages)) + sum(p.tokens for p in sent_of(made, others))
         assert made.used_tokens == used <= max(0, limit)
         return made
     with pytest.raises(FixedContentTooLarge):
@@ -88,18 +91,17 @@ def tried(
 percents = st.integers(-3, 100)
 
 
-@given(conversations(), percents, st.booleans())
+@given(conversations(), percents)
 @example(
     [
         {"role": "tool", "tool_call_id": "a", "content": "x"},
         {"role": "user", "content": "hi"},
     ],
     100,
-    True,
 )
-def test_trimming_keeps_whole_turns(messages: Messages, percent: int, whole_turns: bool) -> None:
+def test_trimming_keeps_whole_turns(messages: Messages, percent: int) -> None:
     """P17 Whole turns. Trimming never separates a tool call from its result, never drops the current message or the system prompt, drops oldest first."""
-    plan = tried(messages, percent, whole_turns=whole_turns)
+    plan = tried(messages, percent)
     if plan is None:
         return
     kept = set(plan.kept_indices)
@@ -110,7 +112,7 @@ def test_trimming_keeps_whole_turns(messages: Messages, percent: int, whole_turn
     assert current is None or current in kept
     assert all(i in kept for i, m in enumerate(messages) if m["role"] in SYSTEM)
 
-    units = group_turns(messages, whole_turns=whole_turns)
+    units = group_turns(messages)
     assert sorted(i for unit in units for i in unit.indices) == list(range(len(messages)))
     gone = [u.indices[0] for u in units if u.indices[0] not in kept]
     left = [u.indices[0] for u in units if u.indices[0] in kept and not u.fixed]
@@ -183,7 +185,7 @@ def test_media_goes_before_messages_and_messages_before_memories(
         fixed = {i for u in units if u.fixed for i in u.indices}
         sent = dict(zip(plan.kept_indices, plan.messages, strict=True))
         assert not any(media_parts(m) for i, m in sent.items() if i not in fixed and i != current)
-        assert not any(p.type.startswith("media-") for p in plan.packages)
+        assert not any(p.type.startswith("media-") for p in sent_of(plan, others))
     must = sum(size_of(messages[i]) for u in units if u.fixed or u.recent for i in u.indices)
     # Without media the inner rings may take less than this, so what fits here fits there.
     could_fit = plan.report.limit_tokens - must
@@ -201,18 +203,16 @@ def test_what_fits_is_left_alone(messages: Messages, others: list[ContentPackage
     """B9 Untouched when it fits. When all of it fits, every message is passed on as the same object in the same order, except tool results at the front that have no call."""
     plan = tried(messages, 100, others=others)
     assert plan is not None
-    assert plan.stripped_indices == ()
     assert all(
         sent is messages[i] for i, sent in zip(plan.kept_indices, plan.messages, strict=True)
     )
-    assert sorted(map(repr, plan.packages)) == sorted(map(repr, others))
-    for place in plan.dropped_indices:
+    assert sorted(map(repr, sent_of(plan, others))) == sorted(map(repr, others))
+    for place in set(range(len(messages))) - set(plan.kept_indices):
         unit = next(u for u in group_turns(messages) if place in u.indices)
         assert unit.orphan
 
 
-@pytest.mark.parametrize("whole_turns", [True, False])
-def test_an_empty_conversation_is_an_empty_plan(whole_turns: bool) -> None:
-    plan = tried([], 0, whole_turns=whole_turns)
+def test_an_empty_conversation_is_an_empty_plan() -> None:
+    plan = tried([], 0)
     assert plan is not None
     assert plan.messages == ()

@@ -32,7 +32,7 @@ from agentmem.prompt.build import (
     write_whole,
 )
 from agentmem.prompt.inject import inject, reference_messages
-from agentmem.text.sentences import sentence_ends, truncate_at_sentence
+from agentmem.text.sentences import sentence_ends
 from agentmem.tokens.counter import tokenizer_for
 from tests.properties.attacks import SECRET, any_texts, blocks
 from tests.properties.strategies import texts, units, word_counter
@@ -78,7 +78,7 @@ def test_no_lower_score_is_in_while_a_higher_one_is_out(
     found: list[OfferedSource], limit: int, count: TokenCounter, shuffled: random.Random
 ) -> None:
     """P7 Score order. Under a tight budget no lower-scored chunk is in while a higher-scored one is out."""
-    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    fill = fill_knowledge(found, limit, count=count)
     scores = {c.id: round(c.score, 2) for c in found}  # finer differences say nothing (P40)
     fates = {fate.id: fate for fate in fill.fates}
     assert set(fates) == set(scores)  # every candidate has one fate and a reason
@@ -106,7 +106,7 @@ def test_no_lower_score_is_in_while_a_higher_one_is_out(
         assert fill.tokens == count(render_knowledge(fill.shown, len(found)))
 
     shuffled.shuffle(found)
-    assert fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence) == fill
+    assert fill_knowledge(found, limit, count=count) == fill
 
 
 @given(candidates(), limits, counters, st.randoms(use_true_random=False))
@@ -116,7 +116,7 @@ def test_among_equally_relevant_memories_the_composite_score_decides(
     """P40 Ties. Among memories of equal relevance (to the second decimal) the composite score
     decides; shuffling the input or the ids changes nothing.
     """
-    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    fill = fill_knowledge(found, limit, count=count)
     by_id = {c.id: c for c in found}
     fates = [by_id[fate.id] for fate in fill.fates]
     for one, other in pairwise(fates):
@@ -128,7 +128,7 @@ def test_among_equally_relevant_memories_the_composite_score_decides(
     shuffled.shuffle(ids)
     again = [replace(c, id=name) for c, name in zip(found, ids, strict=True)]
     shuffled.shuffle(again)
-    renamed = fill_knowledge(again, limit, count=count, truncate=truncate_at_sentence)
+    renamed = fill_knowledge(again, limit, count=count)
     assert renamed.text == fill.text
     assert renamed.shown == fill.shown
 
@@ -140,11 +140,31 @@ def test_the_first_to_be_left_out_did_not_fit(
     """K10 No waste. With a counter that adds up, the best source left out did not fit into what was left."""
     if count is by_halves:
         count = by_character
-    fill = fill_knowledge(found, limit, count=count, truncate=truncate_at_sentence)
+    fill = fill_knowledge(found, limit, count=count)
     out = [fate for fate in fill.fates if fate.outcome == "dropped"]
     if out and not (fill.sources and fill.sources[-1].cut):
         source = next(c.source for c in found if c.id == out[0].id)
         assert count(render_knowledge((*fill.shown, clean_source(source)), len(found))) > limit - 8
+
+
+@given(candidates(5), st.integers(0, 600), counters)
+def test_a_cut_source_is_never_empty_and_fits(
+    found: list[OfferedSource], limit: int, count: TokenCounter
+) -> None:
+    """B3 Cut to fit. A text is sent cut only to what is left, never empty and never more of it than
+    there is, and the fill stays within the limit whatever the counter says of parts and whole.
+    """
+    fill = fill_knowledge(found, limit, count=count)
+    assert fill.tokens <= limit
+    assert fill.tokens == (count(fill.text) if fill.sources else 0)
+    whole = {c.id: c.source.text for c in found}
+    for source, name in zip(fill.sources, fill.ids, strict=True):
+        if source.cut:
+            assert source.text.strip()
+            assert whole[name].startswith(source.text)
+            assert len(source.text) < len(whole[name])
+        else:
+            assert source.text == whole[name]
 
 
 @given(
@@ -175,7 +195,6 @@ def test_the_message_never_costs_more_than_its_budget(  # noqa: PLR0917  # given
         candidates=found,
         total_found=offered.total_found,
         working_memory=offered.working_memory,
-        summary=offered.summary,
         framing=framing,
         role=role,
     )

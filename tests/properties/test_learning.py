@@ -13,7 +13,7 @@ from agentmem.base.filters import Selection
 from agentmem.base.types import Memory
 from agentmem.living.settle import key_of, start_of, value_of
 from agentmem.memory.manager import MemoryManager
-from tests.properties.living_samples import ANN, NOW, opened_memory
+from tests.properties.living_samples import ANN, NOW, PLACES, Place, opened_memory
 
 THINGS = ("API", "upload")
 SAYINGS = st.tuples(
@@ -27,13 +27,13 @@ def message(thing: str, value: int, day: int) -> dict[str, Any]:
     return {"role": "user", "content": text, "created_at": at.isoformat()}
 
 
-@given(st.lists(SAYINGS, max_size=9), st.booleans())
+@given(st.lists(SAYINGS, max_size=9), PLACES)
 def test_a_key_has_one_value_at_a_time(
-    said: list[tuple[str, int, int, bool]], sqlite: bool
+    said: list[tuple[str, int, int, bool]], place: Place
 ) -> None:
     """P38 Supersession. A read shows current values only; history on request; no cycle of
     supersession; validity intervals of one key do not overlap."""
-    with opened_memory([], sqlite=sqlite) as memory:
+    with opened_memory([], place) as memory:
         truth: dict[str, list[tuple[int, int]]] = {thing: [] for thing in THINGS}
         for thing, value, day, consolidated in said:
             memory.living.learn(message(thing, value, day), user_id="ann")
@@ -109,13 +109,13 @@ def visible(memory: MemoryManager) -> dict[str, Any]:
     }
 
 
-@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=4), st.booleans())
+@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=4), PLACES)
 def test_what_was_learned_can_be_taken_back(
-    before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool
+    before: list[dict[str, Any]], said: list[dict[str, Any]], place: Place
 ) -> None:
     """G4 Unlearned. Undoing right after learning gives back what could be read, found and
     followed before, and changes no owner's memory else."""
-    with opened_memory([], sqlite=sqlite) as memory:
+    with opened_memory([], place) as memory:
         memory.add_messages(before + said, user_id="ann")
         memory.living.learn(before, user_id="ann")
         memory.living.learn(said, user_id="bob")
@@ -130,13 +130,13 @@ def test_what_was_learned_can_be_taken_back(
         assert memory.upkeep.verify().ok
 
 
-@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=6), st.booleans())
+@given(st.lists(TURNS, max_size=4), st.lists(TURNS, max_size=6), PLACES)
 def test_the_same_is_learned_once(
-    before: list[dict[str, Any]], said: list[dict[str, Any]], sqlite: bool
+    before: list[dict[str, Any]], said: list[dict[str, Any]], place: Place
 ) -> None:
     """G5 Learned once. Learning the same turns again changes nothing, and a dry run says what
     a run does without doing it."""
-    with opened_memory([], sqlite=sqlite) as memory:
+    with opened_memory([], place) as memory:
         memory.living.learn(before, user_id="ann")
         seq = memory.store.feed.seq()
         foreseen = memory.living.learn(said, user_id="ann", dry_run=True)

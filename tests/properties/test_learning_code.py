@@ -88,9 +88,9 @@ def test_a_workflow_is_what_its_runs_share(given_: list[tuple[str, list[object]]
             assert all(v.startswith("digest") for c in hidden.calls for v in c.arguments.values())
         if learned is None:
             continue
-        steps = [step.partition("(")[0] for step in learned.workflow.steps]
+        steps = [step.partition("(")[0] for step in learned.steps]
         assert len(steps) >= 2
-        assert 2 <= learned.runs <= len(before) + 1
+        assert 2 <= int(learned.details["runs"]) <= len(before) + 1
         assert common(steps, [call.tool for call in run.calls]) == steps
-        told = {word.strip(".,;:!?") for word in learned.workflow.trigger.split()}
+        told = {word.strip(".,;:!?") for word in learned.trigger.split()}
         assert told <= {word.strip(".,;:!?") for word in run.goal.split()}

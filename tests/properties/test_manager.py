@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,8 +22,10 @@ from agentmem.base.errors import EmbedderFailed, InvalidText, RecordNotFound
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory, Scope, content_hash
 from agentmem.sources.pages import one_line
+from agentmem.stores.rows import is_dsn
 from agentmem.testing import HashEmbedder, ManualClock
 from tests.properties.strategies import texts
+from tests.servers.postgres import drawn_dsn
 
 WORDS = ("tea", "Tea", "coffee", "green", "blue", "deploy", "Thursday", "not", "the", "日本", "a")
 SAID = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -42,12 +45,16 @@ def opened(path: Path | str, embedder: Any = None) -> Iterator[agentmem.MemoryMa
         yield memory
 
 
+IN_A_DATABASE = st.sampled_from((False, False, False, False, True))
+"""Whether an example is tried in a database too, which is slower."""
+
+
 @contextmanager
-def stores() -> Iterator[list[Path | str]]:
+def stores(*, database: bool = False) -> Iterator[list[Path | str]]:
     """A place for each kind of store."""
     folder = Path(tempfile.mkdtemp())
     try:
-        yield [":memory:", folder / "memory.db"]
+        yield [":memory:", folder / "memory.db", *([drawn_dsn()] if database else [])]
     finally:
         shutil.rmtree(folder)
 
@@ -202,17 +209,18 @@ def play(memory: agentmem.MemoryManager, steps: Sequence[tuple[str, str, Any]]) 
                 memory.update(chosen, value, user_id=user)
 
 
-@given(steps=operations, query=SAID)
+@given(steps=operations, query=SAID, database=IN_A_DATABASE)
 def test_nobody_sees_counts_or_is_ranked_against_somebody_elses_memories(
-    steps: list[tuple[str, str, Any]], query: str
+    steps: list[tuple[str, str, Any]], query: str, database: bool
 ) -> None:
     """P24 Scope. What others do changes nothing a reader sees: no hit, no count, no score."""
     alone = [step for step in steps if step[1] == "alice"]
-    with stores() as places:
+    with stores(database=database) as places:
         for place in places:
             with ExitStack() as stack:
                 together = stack.enter_context(opened(place))
-                lonely = stack.enter_context(opened(":memory:"))
+                elsewhere = drawn_dsn() if is_dsn(place) else ":memory:"
+                lonely = stack.enter_context(opened(elsewhere))
                 play(together, steps)
                 play(lonely, alone)
                 assert seen(together, query, "alice") == seen(lonely, query, "alice")
@@ -228,24 +236,35 @@ def test_nobody_sees_counts_or_is_ranked_against_somebody_elses_memories(
                 assert counts[0].kinds == counts[1].kinds
 
 
-@given(said=st.lists(SAID, min_size=1, max_size=10, unique=True), query=SAID)
-def test_the_same_memories_answer_the_same_however_they_came(said: list[str], query: str) -> None:
+@given(
+    said=st.lists(SAID, min_size=1, max_size=10, unique=True), query=SAID, database=IN_A_DATABASE
+)
+def test_the_same_memories_answer_the_same_however_they_came(
+    said: list[str], query: str, database: bool
+) -> None:
     """P28 Same answer. One by one or in a batch, either store, this process or another's writes."""
     messages = [
         {"role": "user", "content": text, "position": place} for place, text in enumerate(said)
     ]
     answers = []
-    with stores() as places:
+    with stores(database=database) as places:
         for place in places:
             with opened(place) as memory:
                 memory.add_messages(messages, session="s", user_id="alice")
                 answers.append(seen(memory, query, "alice"))
-    with stores() as places, opened(places[1]) as writer, opened(places[1]) as reader:
+    with (
+        stores(database=database) as places,
+        opened(places[-1]) as writer,
+        opened(places[-1]) as reader,
+    ):
         for message in messages:
             writer.add_messages([message], session="s", user_id="alice")
             reader.search(query, user_id="alice")  # it must see each at its next search
         answers += [seen(writer, query, "alice"), seen(reader, query, "alice")]
-    assert all(answer == answers[0] for answer in answers)
+    for answer in answers:  # the last bits of a score in a database are the server's
+        assert [text for text, _ in answer] == [text for text, _ in answers[0]]
+        scores = [score for _, score in answer]
+        assert scores == pytest.approx([score for _, score in answers[0]], abs=1e-6)
 
 
 class OtherEmbedder(HashEmbedder):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
 import tempfile
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +21,9 @@ from agentmem.base.types import Memory, Scope
 from agentmem.cli.app import command
 from agentmem.prompt.block import parse_context
 from agentmem.search.intake import prepare
+from agentmem.server.app import create_app
 from agentmem.server.mcp import NO_ROOM, NOTHING, Tools
+from agentmem.server.tokens import Tokens
 from tests.properties.attacks import any_texts
 
 WORDS = st.sampled_from(
@@ -59,11 +64,21 @@ def run_cli(*arguments: str) -> str:
         return out.getvalue().decode()
 
 
+async def ask_http(memory: agentmem.MemoryManager, question: str, limit: int) -> Any:
+    """What the server answers ana."""
+    token, _ = Tokens(memory.store.settings).make(scope=Scope(user_id="ana"))
+    transport = httpx.ASGITransport(app=create_app(memory))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        said = {"query": question, "top_k": limit}
+        headers = {"authorization": f"Bearer {token}"}
+        return (await client.post("/v1/search", json=said, headers=headers)).json()["results"]
+
+
 @given(STORED, SENTENCES, st.integers(1, 10))
 def test_every_door_gives_the_same_memories(
     stored: list[tuple[str, str]], question: str, limit: int
 ) -> None:
-    """P48 Parity. The same data and question give the same memories in the same order through Python, MCP and the command line."""
+    """P48 Parity. The same data and question give the same memories in the same order through Python, HTTP, MCP and the command line."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "memory.db"
         with agentmem.open(store, embedder=None, durability="normal") as memory:
@@ -72,9 +87,13 @@ def test_every_door_gives_the_same_memories(
             hits = memory.search(question, top_k=limit, user_id="ana")
             tools = Tools(memory, Scope(user_id="ana"), limit_tokens=20_000)
             lines = tools.search_memories(question, limit=limit)
+            answered = asyncio.run(ask_http(memory, question, limit))
             whole = tools.get_memories(ids_in(lines)) if ids_in(lines) else ""
         wanted = [hit.memory.id for hit in hits]
         assert ids_in(lines) == ids_in(whole) == wanted
+        assert [(one["id"], one["score"]) for one in answered] == [
+            (hit.memory.id, hit.score) for hit in hits
+        ]
         assert (lines == NOTHING) == (not wanted)
         printed = json.loads(
             run_cli(

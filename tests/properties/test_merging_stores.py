@@ -10,7 +10,14 @@ from agentmem.base.filters import Selection
 from agentmem.base.types import Memory
 from agentmem.living.merge_stores import StoreMerger
 from agentmem.memory.manager import MemoryManager
-from tests.properties.living_samples import ANN, BOB, living_memories, opened_memory
+from tests.properties.living_samples import (
+    ANN,
+    BOB,
+    PLACES,
+    Place,
+    living_memories,
+    opened_memory,
+)
 
 
 def said(memory: MemoryManager) -> set[Any]:
@@ -24,15 +31,15 @@ def said(memory: MemoryManager) -> set[Any]:
     }
 
 
-@given(living_memories(6), living_memories(6))
+@given(living_memories(6), living_memories(6), PLACES)
 def test_merging_loses_nothing_and_adds_nothing_twice(
-    ours: list[Memory], theirs: list[Memory]
+    ours: list[Memory], theirs: list[Memory], place: Place
 ) -> None:
     """G3 Merge. After merging a store into another all that either held is there, once more
     adds nothing, and the other one is unchanged."""
     with (
-        opened_memory(ours, sqlite=False) as here,
-        opened_memory(theirs, sqlite=True) as there,
+        opened_memory(ours, "memory") as here,
+        opened_memory(theirs, place) as there,
     ):
         here.living.consolidate(user_id="ann")
         there.living.consolidate(user_id="ann")

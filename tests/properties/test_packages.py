@@ -12,25 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentmem.base.errors import AgentMemError
-from agentmem.prompt.budget import ContentPackage, ScoreWeights, score
+from agentmem.prompt.budget import ContentPackage, score
 from tests.properties.conversations import packages
 from tests.properties.strategies import instants, units
 
-weights = st.builds(
-    ScoreWeights,
-    priority=st.floats(1e-3, 1e6),
-    importance=st.floats(0, 1e6),
-    relevance=st.floats(0, 1e6),
-    recency=st.floats(0, 1e6),
-)
 
-
-@given(packages(), instants(), weights | st.just(ScoreWeights()), st.data())
+@given(packages(), instants(), st.data())
 def test_score_is_from_0_to_1_and_never_falls_when_a_part_grows(
-    package: ContentPackage, now: datetime, weights: ScoreWeights, data: st.DataObject
+    package: ContentPackage, now: datetime, data: st.DataObject
 ) -> None:
     """P15 Score. Every finite package has a finite score in 0–1; more priority, importance, relevance or recency never lowers it."""
-    before = score(package, now=now, weights=weights)
+    before = score(package, now=now)
     assert math.isfinite(before)
     assert 0.0 <= before <= 1.0
 
@@ -43,11 +35,11 @@ def test_score_is_from_0_to_1_and_never_falls_when_a_part_grows(
         {"timestamp": max(moment, data.draw(instants()))},
     ]
     for fields in grown:
-        assert score(replace(package, **fields), now=now, weights=weights) >= before
+        assert score(replace(package, **fields), now=now) >= before
 
 
 @given(
-    st.sampled_from(["tokens", "importance", "relevance", "priority", "min_tokens"]),
+    st.sampled_from(["tokens", "importance", "relevance", "priority"]),
     st.sampled_from(
         [math.nan, math.inf, -math.inf, -1, 1.5, 11, "5", None, True, [], 10**400, 10**5000]
     )
@@ -55,7 +47,7 @@ def test_score_is_from_0_to_1_and_never_falls_when_a_part_grows(
 )
 def test_a_package_refuses_what_is_not_a_sane_number(field: str, value: object) -> None:
     """B1 Checked packages. A package with a NaN, negative or wrong-typed number cannot be made: it is a typed error that names the field."""
-    if value is None and field in ("relevance", "min_tokens"):
+    if value is None and field == "relevance":
         return
     if field == "tokens" and value in (11, 10**400, 10**5000) and not isinstance(value, bool):
         return

@@ -55,7 +55,7 @@ def build_evidence(numbers: Any, *, rows: int, terms: int, vectors: bool) -> Evi
         next=np.concatenate([np.where(linked, positions[1:], -1), [-1]]).astype(np.int32),
         session=session,
         speaker=numbers.integers(-1, 2, rows).astype(np.int8),
-        flags=numbers.integers(0, 16, rows).astype(np.uint8),
+        flags=numbers.integers(0, 160, rows).astype(np.uint8),
         created=np.where(numbers.uniform(size=rows) < 0.2, np.nan, numbers.uniform(0, 2e9, rows)),
         conversation=numbers.uniform(size=rows) < 0.7,
     )
@@ -226,6 +226,9 @@ def loop_features(
             or (evidence.session[row] >= 0 and evidence.session[row] == evidence.session[other])
         ]
         result["lexical"].append(sum(share(row, t) for t in terms))
+        spoken = int(evidence.flags[row]) // 16
+        other = bool(question.language and spoken and spoken != question.language)
+        result.setdefault("other_language", []).append(float(other))
         result["lexical_pair"].append(sum(max(share(r, t) for r in pair) for t in terms))
         window = [row, *near.values()]
         result["lexical_window"].append(sum(max(share(r, t) for r in window) for t in terms))
@@ -291,6 +294,6 @@ def test_any_question_is_read(text: str, now: Any) -> None:
     question = read_question(text, ("Ada", "Ada Byron", "Mary Ann", text[:20], ""), now=now)
     assert len(question.terms) == len(question.term_weights) == len(question.term_is_name) <= 64
     assert set(question.named) <= {"Ada", "Ada Byron", "Mary Ann", text[:20]}
-    assert 0 <= row_flags(text) < 16
+    assert 0 <= row_flags(text) < 256
     dates = find_date_range(text, now=now)
     assert dates is None or dates.start < dates.end

@@ -60,18 +60,17 @@ steps = st.tuples(
 @given(trace=st.lists(steps, max_size=25), asked=steps)
 def test_predictions_are_total_and_can_be_stored(trace: list, asked: tuple) -> None:  # type: ignore[type-arg]  # drawn
     """L23 Prediction. For any signals, citations and clock a prediction has at most ten memories that were cited before, with falling confidence from 0 to 1, and is the same after it was stored and read back; what is forgotten is never predicted."""
-    predictor, now, ever = Predictor(), NOW, set()
-    for signals, cited, days in trace:
-        now += timedelta(days=days)
-        predictor.observe(features_of(signals), cited, now=now)
+    predictor, ever = Predictor(), set()
+    for signals, cited, _ in trace:
+        predictor.observe(features_of(signals), cited)
         ever |= set(cited)
     features = features_of(asked[0])
-    found = predictor.predict(features, now=now)
+    found = predictor.predict(features)
     confidences = [one.confidence for one in found]
     assert len(found) <= GUESSES
     assert {one.id for one in found} <= ever
     assert all(0 <= c <= 1 for c in confidences)
     assert confidences == sorted(confidences, reverse=True)
-    assert Predictor.from_dict(predictor.to_dict()).predict(features, now=now) == found
+    assert Predictor.from_dict(predictor.to_dict()).predict(features) == found
     predictor.forget(["a", "b"])
-    assert not {"a", "b"} & {one.id for one in predictor.predict(features, now=now, limit=100)}
+    assert not {"a", "b"} & {one.id for one in predictor.predict(features, limit=100)}

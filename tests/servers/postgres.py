@@ -13,8 +13,10 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import pytest
+from hypothesis import reject
 
 from agentmem.stores.postgres.store import PostgresStore
 
@@ -175,6 +177,22 @@ def postgres_store(tenant: str | None = None, **options: Any) -> PostgresStore:
     except CannotStart as error:
         pytest.skip(f"PostgreSQL cannot be started here: {error}")
     return PostgresStore(server.dsn, tenant=fresh_tenant() if tenant is None else tenant, **options)
+
+
+def drawn_database() -> PostgresStore:
+    """A new tenant for one example; where there is no server, another example is drawn."""
+    try:
+        return PostgresStore(shared_server().dsn, tenant=fresh_tenant())
+    except CannotStart:
+        reject()
+
+
+def drawn_dsn() -> str:
+    """The same as a DSN."""
+    try:
+        return f"{shared_server().dsn}&tenant={quote(fresh_tenant())}"
+    except CannotStart:
+        reject()
 
 
 def fresh_tenant() -> str:

@@ -1,15 +1,15 @@
-"""A process that works on a shared PostgreSQL store and says what was acknowledged, line by line.
+"""What a process does that works on a shared PostgreSQL store: it says what was acknowledged.
 
-    python -m tests.unit.postgres_worker write|read|consolidate DSN TENANT NAME COUNT SECONDS
-
-It ends after COUNT rounds or SECONDS seconds. A writer adds a text of its own and one that all
+It ends after `count` rounds or `seconds` seconds. A writer adds a text of its own and one that all
 writers say; while the server is away it waits and tries the same text again.
 """
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Literal
 
 import agentmem
 from agentmem.base.errors import StoreUnavailable
@@ -18,32 +18,36 @@ from agentmem.search.postgres import PostgresSearch
 from agentmem.stores.postgres.store import PostgresStore
 from agentmem.testing import HashEmbedder
 
+Deed = Literal["write", "read", "consolidate"]
+Tell = Callable[[tuple[str, str]], None]
 
-def main(*arguments: str) -> None:
-    what, dsn, tenant, name, count, seconds = arguments
+
+def work(
+    told: Connection, what: Deed, *, dsn: str, tenant: str, name: str, count: int, seconds: float
+) -> None:
+    """Do it, sending a pair of words for each thing that was done."""
     store = PostgresStore(dsn, tenant=tenant, connections=2)
     settings = agentmem.MemorySettings(judge_new=False)
-    until = time.monotonic() + float(seconds)
+    until = time.monotonic() + seconds
     with MemoryManager(
         store, search=PostgresSearch(store), embedder=HashEmbedder(16), settings=settings
     ) as memory:
-        for number in range(int(count)):
+        for number in range(count):
             if time.monotonic() > until:
                 break
             if what == "write":
-                said(memory, f"{name} wrote number {number}")
-                said(memory, f"everybody writes number {number}")
+                say(memory, f"{name} wrote number {number}", told.send)
+                say(memory, f"everybody writes number {number}", told.send)
             elif what == "read":
                 found = memory.search(f"wrote number {number}", user_id="ann", threshold=0.0)
                 assert len({hit.memory.id for hit in found}) == len(found)
-                sys.stdout.write(f"read {len(found)}\n")
             else:
                 memory.living.consolidate(user_id="ann")
-                sys.stdout.write("consolidated\n")
                 time.sleep(0.2)
+    told.send(("", "done"))
 
 
-def said(memory: MemoryManager, text: str) -> None:
+def say(memory: MemoryManager, text: str, tell: Tell) -> None:
     """Add a text until it is acknowledged, then say so."""
     while True:
         try:
@@ -52,9 +56,4 @@ def said(memory: MemoryManager, text: str) -> None:
             time.sleep(0.02)
             continue
         break
-    sys.stdout.write(f"{result.items[0].id} {text}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    tell((result.items[0].id, text))

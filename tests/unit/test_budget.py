@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber, InvalidText
+from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidNumber
 from agentmem.inspector.render import render_budget, render_fates
 from agentmem.prompt.budget import (
     Budget,
+    BudgetGroup,
     ContentPackage,
-    TypeRule,
     budget_to_dict,
     calculate_knowledge_budget,
     calculate_token_budgets,
     fates_to_list,
     fill,
+    fill_groups,
     make_package,
     tally,
-    with_types,
 )
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -62,38 +62,19 @@ def test_fixed_content_that_does_not_fit_is_an_error_that_names_the_items() -> N
     assert (caught.value.needed_tokens, caught.value.limit_tokens) == (9_000, 8_192)
 
 
-def test_a_long_text_is_cut_to_its_minimum_at_most() -> None:
-    text = package("t", 26, content="x" * 20, min_tokens=12)  # 6 tokens are its wrapper
-
-    def cut(limit: int) -> tuple[str, int]:
-        report = fill([text], limit, now=NOW, shrink=lambda t, n: t[:n], count=len)
-        return report.fates[0].outcome, report.used_tokens
-
-    assert cut(26) == ("kept", 26)
-    assert cut(20) == ("cut", 20)
-    assert cut(12) == ("cut", 12)
-    assert cut(11) == ("dropped", 0)
-
-
-def test_without_shrink_or_for_messages_it_is_all_or_nothing() -> None:
-    text = package("t", 26, content="x" * 26, min_tokens=2)
-    assert fill([text], 20, now=NOW).kept == ()
-    message = package("m", 26, content={"role": "user", "content": "x"}, min_tokens=2)
-    assert fill([message], 20, now=NOW, shrink=lambda t, n: t[:n], count=len).kept == ()
-
-
-def test_a_fixed_text_is_never_cut() -> None:
-    fixed = package("t", 26, content="x" * 26, min_tokens=2, can_drop=False)
-    with pytest.raises(FixedContentTooLarge):
-        fill([fixed], 20, now=NOW, shrink=lambda t, n: t[:n], count=len)
-
-
-def test_a_shrink_that_leaves_nothing_or_too_much_drops_the_text() -> None:
-    text = package("t", 26, content="x" * 26, min_tokens=0)
-    for bad in ("", "   ", "x" * 25):
-        assert fill([text], 20, now=NOW, shrink=lambda t, n, s=bad: s, count=len).kept == ()  # type: ignore[misc]  # default binds the loop's value
-    with pytest.raises(InvalidText, match="shrink"):
-        fill([text], 20, now=NOW, shrink=lambda t, n: None, count=len)  # type: ignore[arg-type,return-value]  # what a caller may do
+def test_groups_hand_on_what_they_leave_and_show_the_first_form_that_fits() -> None:
+    first = BudgetGroup(
+        tokens=10,
+        candidates=[[package("a", 9), package("a", 6)], [package("b", 9), package("b", 8)]],
+        heading_tokens=2,
+    )
+    second = BudgetGroup(tokens=5, candidates=[[package("a", 1)], [package("c", 7)]])
+    fates = fill_groups([first, second])
+    assert [(f.package.id, f.package.tokens, f.outcome, f.tokens) for f in fates] == [
+        ("a", 9, "cut", 6),  # 8 of the 10 are left beside the heading
+        ("b", 9, "dropped", 0),
+        ("c", 7, "kept", 7),  # 5 of its own and the 2 that were left; "a" is in already
+    ]
 
 
 def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
@@ -106,8 +87,6 @@ def test_bad_arguments_of_a_fill_are_typed_errors() -> None:
         fill([], 1, now=datetime(2026, 1, 1))
     with pytest.raises(InvalidInput, match="packages"):
         fill(["x"], 1, now=NOW)  # type: ignore[list-item]  # what a caller may do
-    with pytest.raises(InvalidInput, match="count"):
-        fill([], 1, now=NOW, shrink=lambda t, n: t)
     assert fill([], 0, now=NOW).fates == ()
 
 
@@ -157,12 +136,6 @@ def test_budget_arithmetic_refuses_what_is_not_a_count(name: str, value: Any) ->
     }
     with pytest.raises(InvalidNumber, match=name):
         calculate_token_budgets(**numbers)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-def test_the_share_is_checked(share: float) -> None:
-    with pytest.raises(InvalidNumber, match="share"):
-        calculate_knowledge_budget(10, share=share)
 
 
 def example() -> Budget:
@@ -300,11 +273,3 @@ def test_the_json_form_is_plain() -> None:
             "sent_tokens": 0,
         }
     ]
-
-
-def test_a_component_of_ones_own_gets_its_row() -> None:
-    types = with_types({"calendar": TypeRule(component="calendar")})
-    made = make_package("calendar", "", id="c", tokens=7, types=types)
-    budget = tally([made], window_tokens=100, reserved_tokens=0, types=types)
-    assert budget.component("calendar").tokens == 7
-    assert "Calendar" in render_budget(budget)

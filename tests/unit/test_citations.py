@@ -134,10 +134,6 @@ def test_uncited_sentences_are_listed() -> None:
     )
 
 
-def test_sources_never_cited_are_listed() -> None:
-    assert [c.index for c in resolve_citations("Blue [1].", CITATIONS).unused] == [2]
-
-
 def test_cited_numbers() -> None:
     assert cited_numbers("a [3] b [1-2, 3] `c[7]`") == (3, 1, 2)
 

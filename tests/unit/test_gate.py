@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -69,6 +70,15 @@ def test_questions_about_the_world_at_large_bring_nothing(
     memory: agentmem.MemoryManager, question: str
 ) -> None:
     assert not knowledge(memory, question)
+
+
+def test_a_search_finds_it_in_other_words_too(memory: agentmem.MemoryManager) -> None:
+    found = memory.search("what car do I own", user_id="ann")
+    assert found[0].memory.text.startswith("I drive a Tesla")
+    assert all(a.score >= b.score >= 0.3 for a, b in pairwise(found))
+    alone = memory.search("what car do I own", user_id="ann", by_question=False, threshold=0.0)
+    assert alone[0].score < found[0].score
+    assert not memory.search("how far away is the moon?", user_id="ann")
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,16 @@ def test_the_denial_of_one_allergy_leaves_another_alone() -> None:
     assert matching(denied, standing[:1], recent=1) == ()
     every = Retraction(text="no allergies", stems=stems("no allergies"))
     assert matching(every, standing, recent=2) == ("nuts", "cats")
+
+
+def test_a_statement_about_them_keeps_what_they_are() -> None:
+    (stated,) = hear("I tried figs once and now I love them").stated
+    assert "figs" in stated.content
+
+
+def test_what_may_be_a_taking_back_or_a_statement_is_heard_as_both() -> None:
+    (taken,) = hear("I'm done with caffeine").retracted
+    assert taken.otherwise is not None
+    assert taken.otherwise.content == "I'm done with caffeine"
+    (denied,) = hear("I have no allergies").retracted
+    assert denied.otherwise is None

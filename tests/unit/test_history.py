@@ -67,12 +67,19 @@ def trimmed(messages: Messages, limit: int, **options: Any) -> TrimPlan:
     return trim(messages, limit, count_message=ten, now=NOW, **options)
 
 
+def packages_of(plan: TrimPlan) -> list[str]:
+    """The ids of what goes with the messages."""
+    kept = plan.report.kept
+    return [package.id for package in kept if not package.id.startswith("message-")]
+
+
 def groups(messages: Messages) -> list[tuple[int, ...]]:
-    return [unit.indices for unit in group_turns(messages, whole_turns=False)]
+    """By calls and results alone, as in the steps of the present turn."""
+    return [unit.indices for unit in group_turns(messages, current=0)]
 
 
 def current_index(messages: Sequence[Message]) -> int | None:
-    found = [u.indices for u in group_turns(messages, whole_turns=False) if u.current]
+    found = [u.indices for u in group_turns(messages) if u.current]
     return found[0][-1] if found else None
 
 
@@ -150,12 +157,6 @@ def test_the_oldest_turn_goes_first() -> None:
         trimmed(messages, 19)
 
 
-def test_message_by_message_may_leave_an_answer_at_the_front() -> None:
-    messages = [SYSTEM, user("1"), answer("1!"), user("now")]
-    assert trimmed(messages, 30, whole_turns=False).kept_indices == (0, 2, 3)
-    assert trimmed(messages, 30).kept_indices == (0, 3)
-
-
 def test_a_big_old_turn_stops_the_search_for_older_ones() -> None:
     messages = [user("small"), user("x" * 500), user("now")]
     plan = trim(messages, 60, count_message=lambda m: len(text_of(m)) + 1, now=NOW)
@@ -184,9 +185,9 @@ def test_the_steps_of_the_present_turn_go_last() -> None:
     everything = trimmed(messages, 70, packages=[memory])
     assert everything.kept_indices == (0, 1, 2, 3, 4, 5)
     tighter = trimmed(messages, 60, packages=[memory])
-    assert (tighter.kept_indices, len(tighter.packages)) == ((1, 2, 3, 4, 5), 1)
+    assert (tighter.kept_indices, len(packages_of(tighter))) == ((1, 2, 3, 4, 5), 1)
     tighter = trimmed(messages, 50, packages=[memory])
-    assert (tighter.kept_indices, len(tighter.packages)) == ((1, 2, 3, 4, 5), 0)
+    assert (tighter.kept_indices, len(packages_of(tighter))) == ((1, 2, 3, 4, 5), 0)
     tighter = trimmed(messages, 49, packages=[memory])
     assert (tighter.kept_indices, tighter.warnings) == ((1, 4, 5), ())
     tighter = trimmed(messages, 29, packages=[memory])
@@ -201,7 +202,6 @@ def test_media_inside_earlier_messages_goes_before_any_message() -> None:
     assert whole.messages[0] is picture
     plan = trimmed(messages, 149)
     assert plan.kept_indices == (0, 1, 2, 3, 4)
-    assert plan.stripped_indices == (0,)
     assert plan.messages[0]["content"] == [
         {"type": "text", "text": "my lamp"},
         {"type": "text", "text": "[image left out]"},
@@ -221,7 +221,7 @@ def test_the_picture_in_the_current_message_stays() -> None:
 def test_the_newest_of_two_pictures_stays() -> None:
     pictures: Messages = [{"role": "user", "content": [IMAGE]} for _ in range(2)]
     plan = trimmed([*pictures, user("now")], 130)
-    assert plan.stripped_indices == (0,)
+    assert [media_parts(m) == () for m in plan.messages] == [True, False, True]
 
 
 def test_images_of_a_tool_and_images_beside_the_content_can_be_left_out() -> None:
@@ -240,7 +240,7 @@ def test_memories_go_by_score_when_no_message_is_left() -> None:
     ]
     plan = trimmed([SYSTEM, user("old"), user("now")], 60, packages=memories)
     assert plan.kept_indices == (0, 2)
-    assert [p.id for p in plan.packages] == ["high"]
+    assert packages_of(plan) == ["high"]
 
 
 def test_a_package_that_can_never_fit_costs_no_message_its_place() -> None:
@@ -248,7 +248,7 @@ def test_a_package_that_can_never_fit_costs_no_message_its_place() -> None:
     small = ContentPackage(id="small", type="memory-semantic", content="x", tokens=10)
     plan = trimmed([SYSTEM, user("old"), user("now")], 45, packages=[huge, small])
     assert plan.kept_indices == (0, 1, 2)
-    assert [p.id for p in plan.packages] == ["small"]
+    assert packages_of(plan) == ["small"]
 
 
 def test_something_that_is_no_package_is_refused() -> None:
@@ -259,7 +259,7 @@ def test_something_that_is_no_package_is_refused() -> None:
 def test_fixed_packages_are_always_sent() -> None:
     schema = ContentPackage(id="t", type="tool-schema", content="", tokens=50, can_drop=False)
     plan = trimmed([user("old"), user("now")], 60, packages=[schema])
-    assert plan.packages == (schema,)
+    assert packages_of(plan) == [schema.id]
     with pytest.raises(FixedContentTooLarge, match="t 50"):
         trimmed([user("now")], 59, packages=[schema])
 

@@ -19,6 +19,7 @@ from agentmem.base.types import Scope
 from agentmem.cli.hook import send
 from agentmem.prompt.block import parse_context
 from agentmem.server.hook import MOST_CHARACTERS, MOST_TOKENS, Hooks, last_answer, read_event
+from tests.servers import agents
 from tests.unit.cli_running import ROOT, environment
 
 EVENTS = ROOT / "tests" / "fixtures" / "hooks"
@@ -96,6 +97,43 @@ def test_a_recorded_session_is_told_what_is_known_and_kept(
     assert "One test fails: the discount is rounded down in the shopping cart." in texts
     assert any("test_discount_is_rounded" in text for text in texts)
     assert not any("unreadable_by_memory" in text for text in texts)
+    assert not any("knowledge_context" in text for text in texts)
+
+
+def test_what_a_codex_patch_shows_is_left_in_the_files(memory: agentmem.MemoryManager) -> None:
+    shown = "def unreadable_by_memory(): ..."
+    run(memory, {**bash(shown, command="*** Begin Patch"), "tool_name": "apply_patch"})
+    assert kept(memory) == []
+
+
+def test_what_a_tool_of_another_server_says_is_kept_as_its_text(
+    memory: agentmem.MemoryManager,
+) -> None:
+    parts = [{"type": "text", "text": 'The tide "is" out.'}, {"type": "image", "data": "AAAA"}]
+    tool = {"tool_name": "mcp__sea__tide", "tool_input": {}}
+    for output in (parts, {"content": parts}):
+        event = read_event(json.dumps({**bash(output), **tool}))
+        assert event is not None
+        assert event.output == 'The tide "is" out.'
+
+
+@pytest.mark.parametrize("program", agents.COMMANDS)
+def test_the_real_program_tells_its_model_what_is_known_and_its_answer_is_kept(
+    program: str, tmp_path: Path
+) -> None:
+    if agents.found(program) is None:
+        pytest.skip(f"{program} is not here: `make agents` installs it into .node")
+    ran = agents.run_agent(program, tmp_path)
+    assert agents.ANSWER in ran.said
+    names = [json.loads(event)["hook_event_name"] for event in ran.events]
+    assert names[:2] == ["SessionStart", "UserPromptSubmit"]
+    assert agents.KNOWN in json.dumps(ran.bodies[0])
+    with agentmem.open(ran.store, embedder=None) as memory:
+        texts = kept(memory)
+    assert {agents.KNOWN, agents.PROMPT, agents.ANSWER} <= set(texts)
+    assert any("test_discount_is_rounded" in text for text in texts)
+    assert not any("unreadable_by_memory" in text for text in texts)
+    assert not any("knowledge_context" in text for text in texts)
 
 
 def test_what_codex_notifies_is_kept_too(memory: agentmem.MemoryManager) -> None:

@@ -55,11 +55,6 @@ def test_where_nobody_asks_nothing_is_added() -> None:
         assert inject(messages, TEXT) == messages
 
 
-def test_a_block_and_its_secret_will_do() -> None:
-    assert inject([ASK], BLOCK, secret=SECRET) == [*PAIR, ASK]
-    assert inject([ASK], ContextBlock(), secret=SECRET) == [ASK]
-
-
 def test_content_parts_are_recognised_too() -> None:
     cached = [
         {"role": "user", "content": [{"type": "text", "text": STUB}]},
@@ -123,7 +118,7 @@ def test_the_reference_never_speaks_as_the_system(role: Any) -> None:
     [
         (lambda: inject([ASK], "just some text"), MalformedBlock),
         (lambda: inject([ASK], 5), MalformedBlock),  # type: ignore[arg-type]  # refused
-        (lambda: inject([ASK], BLOCK), InvalidInput),
+        (lambda: inject([ASK], BLOCK), MalformedBlock),  # type: ignore[arg-type]  # refused
         (lambda: inject([ASK], TEXT, framing="triple"), InvalidInput),  # type: ignore[arg-type]  # refused
         (lambda: inject([ASK], TEXT, placement="first"), InvalidInput),  # type: ignore[arg-type]  # refused
         (lambda: inject([None], TEXT), InvalidMessage),

@@ -10,7 +10,6 @@ import pytest
 from agentmem.base.errors import InvalidInput, InvalidNumber
 from agentmem.prompt.block import BlockSource, Pointer
 from agentmem.prompt.build import OfferedSource, build_block, fill_knowledge
-from agentmem.text.sentences import truncate_at_sentence
 
 SECRET = b"sixteen bytes or more"
 DAY = date(2026, 1, 1)
@@ -33,7 +32,7 @@ FOUND = [
 
 
 def test_the_last_one_is_cut_at_a_sentence_and_nothing_jumps_over_it() -> None:
-    fill = fill_knowledge(FOUND, 460, count=characters, truncate=truncate_at_sentence)
+    fill = fill_knowledge(FOUND, 460, count=characters)
     assert [fate.id for fate in fill.fates] == ["a", "b", "c"]
     assert [fate.outcome for fate in fill.fates] == ["included", "cut", "dropped"]
     assert fill.sources[1].cut
@@ -44,25 +43,25 @@ def test_the_last_one_is_cut_at_a_sentence_and_nothing_jumps_over_it() -> None:
 
 
 def test_what_fits_to_the_last_token_is_shown_whole() -> None:
-    roomy = fill_knowledge(FOUND, 10_000, count=characters, truncate=truncate_at_sentence)
-    exact = fill_knowledge(FOUND, roomy.tokens, count=characters, truncate=truncate_at_sentence)
+    roomy = fill_knowledge(FOUND, 10_000, count=characters)
+    exact = fill_knowledge(FOUND, roomy.tokens, count=characters)
     assert exact == roomy
     assert [fate.outcome for fate in exact.fates] == ["included"] * 3
-    short = fill_knowledge(FOUND, roomy.tokens - 1, count=characters, truncate=truncate_at_sentence)
+    short = fill_knowledge(FOUND, roomy.tokens - 1, count=characters)
     assert [fate.outcome for fate in short.fates] == ["included", "included", "dropped"]
 
 
 def test_what_cannot_hold_a_sentence_is_left_out() -> None:
-    fill = fill_knowledge(FOUND, 280, count=characters, truncate=truncate_at_sentence)
+    fill = fill_knowledge(FOUND, 280, count=characters)
     assert [fate.outcome for fate in fill.fates] == ["included", "dropped", "dropped"]
     assert "not even one sentence" in fill.fates[1].reason
 
 
 def test_an_empty_budget_shows_nothing() -> None:
-    fill = fill_knowledge(FOUND, 0, count=characters, truncate=truncate_at_sentence)
+    fill = fill_knowledge(FOUND, 0, count=characters)
     assert fill.sources == ()
     assert fill.tokens == 0
-    assert fill_knowledge([], 100, count=characters, truncate=truncate_at_sentence).fates == ()
+    assert fill_knowledge([], 100, count=characters).fates == ()
 
 
 def test_a_megabyte_is_not_read_to_know_that_it_is_large() -> None:
@@ -74,18 +73,14 @@ def test_a_megabyte_is_not_read_to_know_that_it_is_large() -> None:
         return len(text) // 4
 
     big = candidate("big", 1.0, "A sentence of words. " * 500_000)
-    fill = fill_knowledge([big], 500, count=count, truncate=truncate_at_sentence)
+    fill = fill_knowledge([big], 500, count=count)
     assert fill.sources[0].cut
     assert counted < 200_000
 
 
 def test_escapes_are_paid_for() -> None:
-    plain = fill_knowledge(
-        [candidate("a", 1, "x. " * 9)], 999, count=characters, truncate=truncate_at_sentence
-    )
-    sharp = fill_knowledge(
-        [candidate("a", 1, "&. " * 9)], 999, count=characters, truncate=truncate_at_sentence
-    )
+    plain = fill_knowledge([candidate("a", 1, "x. " * 9)], 999, count=characters)
+    sharp = fill_knowledge([candidate("a", 1, "&. " * 9)], 999, count=characters)
     assert sharp.tokens == plain.tokens + 9 * len("amp;")
 
 
@@ -98,7 +93,6 @@ def test_everything_offered_gets_a_fate() -> None:
         profile_tokens=80,
         candidates=FOUND,
         working_memory=[Pointer(id="r1", summary="short"), Pointer(id="r2", summary="y" * 2000)],
-        summary="They met. They talked.",
     )
     assert built.block is not None
     assert built.tokens <= 1100
@@ -142,7 +136,7 @@ def test_a_counter_of_whole_messages_is_asked() -> None:
     [
         (lambda: candidate("a", float("nan"), "x"), InvalidNumber),
         (lambda: OfferedSource(id="a", score=1.0, source="x"), InvalidInput),  # type: ignore[arg-type]  # refused
-        (lambda: fill_knowledge([], -1, count=characters, truncate=truncate_at_sentence), InvalidNumber),
+        (lambda: fill_knowledge([], -1, count=characters), InvalidNumber),
         (lambda: build_block(secret=SECRET, limit_tokens=-1, count=characters), InvalidNumber),
         (lambda: build_block(secret=SECRET, limit_tokens=1, profile_tokens=-1, count=characters), InvalidNumber),
         (lambda: build_block(secret=b"", limit_tokens=1, count=characters), InvalidInput),

@@ -42,7 +42,7 @@ PURE_FILES = sorted(
 )  # fmt: skip
 # Modules they may use; everything else does I/O, reads a clock or is somebody else's.
 PURE = {
-    "__future__", "agentmem", "ast", "base64", "binascii", "bisect", "calendar", "collections", "dataclasses",
+    "__future__", "agentmem", "ast", "base64", "binascii", "bisect", "calendar", "collections", "copy", "dataclasses",
     "datetime", "enum", "functools", "hashlib", "heapq", "hmac", "html", "io", "itertools", "json",
     "math", "re", "reprlib", "string", "struct", "types", "typing", "unicodedata", "zlib",
 }  # fmt: skip

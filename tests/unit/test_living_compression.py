@@ -27,7 +27,6 @@ def test_a_text_at_four_levels() -> None:
         assert essential in levels.summary
         assert essential in levels.compressed
     assert levels.index.startswith("Slow deploy: ")
-    assert levels.at("compressed") == levels.compressed
     assert levels.full_tokens > levels.summary_tokens > levels.compressed_tokens
     assert levels.compressed_tokens > levels.index_tokens
 

@@ -273,3 +273,12 @@ def test_a_name_of_the_speaker_is_still_heard() -> None:
 def test_a_fact_says_of_whom_it_speaks() -> None:
     text = "My landlord is Bob. Our database is Postgres. The API limit is 5."
     assert [fact.scope for fact in extract(text).facts] == ["user", "project", ""]
+
+
+def test_what_a_request_is_about_is_no_fact_unless_said_of_its_author() -> None:
+    told = "The water tank is 0.42 m long. The wind speed is 2.5 m/s."
+    assert {fact.key for fact in extract(told).facts} == {"length tank water", "speed wind"}
+    assert extract(f"{told} How long do the waves take?").facts == ()
+    assert extract(f"Write a problem sheet. {told}").facts == ()
+    (own,) = extract("I live in Graz. The tank is 2 m long. How much fits in?").facts
+    assert (own.key, own.value) == ("location", "Graz")

@@ -134,7 +134,6 @@ def test_svg_in_a_plain_data_url() -> None:
 
 def test_sound_costs_by_the_second() -> None:
     assert estimate_audio("gpt-4o-audio-preview", seconds=60).tokens == 600
-    assert estimate_audio("gpt-4o-audio-preview", seconds=60, spoken_by="assistant").tokens == 1_200
     assert estimate_audio("gemini-2.5-flash", seconds=60).tokens == 1_920
     assert estimate_audio("qwen2-audio", seconds=4).tokens == 100
     assert estimate_audio("gemini-2.5-flash", data=wav(2.5)).tokens == 80
@@ -143,7 +142,6 @@ def test_sound_costs_by_the_second() -> None:
 
 def test_video_costs_by_the_second() -> None:
     assert estimate_video("gemini-2.0-flash", seconds=10).tokens == 2_630
-    assert estimate_video("gemini-2.0-flash", seconds=10, with_sound=True).tokens == 2_950
     assert estimate_video("gemini-3-pro", seconds=10).tokens == 700
 
 

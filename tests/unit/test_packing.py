@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
-from agentmem.base.types import Hit, Memory, Message
-from agentmem.prompt.budget import (
-    make_package,
-    package_media,
-    package_memory,
-    package_preference,
-    package_tool_result,
-)
-from agentmem.prompt.fill import ContextPlan, pack_context
+from agentmem.base.types import Message
+from agentmem.prompt.budget import make_package
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import media_parts, text_of
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -36,13 +30,9 @@ def count_message(message: Message) -> int:
     return 4 + len(text_of(message)) + 100 * len(media_parts(message))
 
 
-def memory(name: str, text: str, kind: str = "fact") -> Memory:
-    return Memory(id=name, text=text, kind=kind, created_at=NOW - timedelta(days=3))
-
-
 KNOWN = [
-    package_memory(Hit(memory=memory("tea", "likes tea"), score=0.9), count=len),
-    package_memory(Hit(memory=memory("rain", "likes rain", "episode"), score=0.4), count=len),
+    make_package("memory-semantic", "likes tea", id="tea", tokens=9, relevance=0.9),
+    make_package("memory-episodic", "likes rain", id="rain", tokens=10, relevance=0.4),
 ]
 
 
@@ -85,9 +75,9 @@ def test_old_messages_go_before_memories() -> None:
 
 def test_preferences_results_media_and_tools_are_packages_of_their_own_types() -> None:
     packages = [
-        package_preference(memory("p", "short answers", "preference"), count=len),
-        package_tool_result("42 rows", id="r", count=len),
-        package_media(IMAGE, id="picture", count_media=lambda part: 100),
+        make_package("preference", "short answers", id="p", tokens=13),
+        make_package("tool-result", "42 rows", id="r", tokens=7),
+        make_package("media-image", IMAGE, id="picture", tokens=100),
         make_package("tool-schema", "", id="tool-schema", tokens=30),
     ]
     plan = packed(packages=packages)
@@ -99,7 +89,7 @@ def test_preferences_results_media_and_tools_are_packages_of_their_own_types() -
 
 
 def test_media_goes_before_messages_and_messages_before_tools() -> None:
-    packages = [package_media(IMAGE, id="picture", count_media=lambda part: 700)]
+    packages = [make_package("media-image", IMAGE, id="picture", tokens=700)]
     plan = packed(packages=packages)
     assert "picture" not in ids(plan)
     assert list(plan.messages) == [SYSTEM, *HISTORY, ASKED]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from agentmem.stores.sqlite.store import SqliteStore
 from agentmem.stores.values import Artifact, Link, SnapshotRecord
 from agentmem.testing import HashEmbedder
 from tests.servers.postgres import CannotStart, Server, fresh_tenant, postgres_store, shared_server
+from tests.unit.postgres_worker import Deed, work
 from tests.unit.store_samples import ANN, NOW, SPACE, entry, everything, fill
 
 ALL = Selection(reader=ANN, deleted=True, superseded=True)
@@ -249,7 +249,7 @@ def deeds(store: PostgresStore) -> dict[str, Callable[[], object]]:
     """One call of each kind that changes something."""
     return {
         "put": lambda: store.put([entry("new", session="s9")]),
-        "put_new": lambda: store.put_new([entry("new")], same=lambda m: m.id),
+        "put_new": lambda: store.put_new([entry("new", content_hash="new")], same="message"),
         "update": lambda: store.update(ANN, entry("m5", "other words"), at=NOW),
         "supersede": lambda: store.supersede(ANN, "m5", entry("m5b"), at=NOW),
         "mark": lambda: store.mark_superseded(ANN, "m5", "m7", at=NOW),
@@ -280,26 +280,21 @@ def test_a_connection_that_breaks_at_any_statement_leaves_nothing_half_done(
     fill(store, size=12)
     before = everything(store)
     left = [0]
-    real, commit = Transaction._execute, connection.PostgresDatabase._commit
+    real = Transaction._execute
 
     def cut(open_connection: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
             open_connection.close()
 
-    def execute(self: Transaction, *given: Any) -> Any:
+    def execute(self: Transaction, *given: Any, **how: Any) -> Any:
         cut(self._connection)
-        return real(self, *given)
-
-    def commits(self: Any, open_connection: Any, *, read: bool) -> None:
-        cut(open_connection)
-        commit(self, open_connection, read=read)
+        return real(self, *given, **how)
 
     for statements in range(60):
         left[0] = statements
         with monkeypatch.context() as patch:
             patch.setattr(Transaction, "_execute", execute)
-            patch.setattr(connection.PostgresDatabase, "_commit", commits)
             try:
                 deeds(store)[name]()
             except StoreUnavailable:
@@ -432,9 +427,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
 def test_what_many_say_at_once_is_kept_once(store: PostgresStore) -> None:
     said = [entry(f"m{n}", "the same words") for n in range(6)]
-    given = together(
-        *(lambda one=one: store.put_new([one], same=lambda m: m.content_hash) for one in said)
-    )
+    given = together(*(lambda one=one: store.put_new([one], same="text") for one in said))
     assert len(set(given)) == 1
     assert store.count(ALL) == 1
 
@@ -445,11 +438,11 @@ def test_an_owner_whom_another_worker_erased_can_be_written_again(store: Postgre
     store.put([entry("b")])
     with postgres_store(store.database.tenant) as other:
         other.erase_all(Selection(reader=ANN), at=NOW)
-        assert store.put_new([entry("c")], same=lambda m: m.id) == ("c",)
+        assert store.put_new([entry("c")], same="message") == ("c",)
         other.erase_all(Selection(reader=ANN), at=NOW)
         other.put([entry("d", "the same words")])
         said = [entry("e", "the same words")]
-        assert store.put_new(said, same=lambda m: m.content_hash) == ("d",)
+        assert store.put_new(said, same="text") == ("d",)
         store.jobs.enqueue("x", {}, scope=ANN, at=NOW)
         assert [one.id for one in other.scan(ALL)] == ["d"]
     assert store.upkeep.verify().problems == ()
@@ -463,13 +456,13 @@ def test_one_memory_is_added_in_few_round_trips(
     sent: list[str] = []
     real = Transaction._execute
 
-    def execute(self: Transaction, statement: str, values: dict[str, Any]) -> Any:
+    def execute(self: Transaction, statement: str, *given: Any, **how: Any) -> Any:
         sent.append(statement)
-        return real(self, statement, values)
+        return real(self, statement, *given, **how)
 
     monkeypatch.setattr(Transaction, "_execute", execute)
-    store.put_new([entry("c")], same=lambda m: m.id)
-    assert len(sent) == 3  # who has it; the row; its words, its vector and the number of the change
+    store.put_new([entry("c", content_hash="new")], same="message")
+    assert len(sent) == 2  # who has it, and a number for it; the rest, and the commit
 
 
 def test_learned_state_that_many_update_at_once_is_kept_of_all(store: PostgresStore) -> None:
@@ -611,24 +604,48 @@ def test_a_replica_is_read_once_it_has_what_was_written() -> None:
 # Many processes, and the end of one or of the server at any moment.
 
 
-def worker(what: str, server: Server, tenant: str, name: str, *, count: int, seconds: float) -> Any:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.postgres_worker", what, server.dsn, tenant, name,
-         str(count), str(seconds)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.unit.postgres_worker"])
 
 
-def check_acknowledged(tenant: str, dsn: str, lines: list[str]) -> None:
+class Worker:
+    """A process of `postgres_worker`, and what it has told."""
+
+    def __init__(
+        self, what: Deed, server: Server, tenant: str, name: str, *, count: int, seconds: float
+    ) -> None:
+        self._told, theirs = PROCESSES.Pipe(duplex=False)
+        how = {"dsn": server.dsn, "tenant": tenant, "name": name, "count": count}
+        self.process = PROCESSES.Process(
+            target=work, args=(theirs, what), kwargs={**how, "seconds": seconds}
+        )
+        self.process.start()
+        theirs.close()
+
+    def next(self, count: int) -> list[tuple[str, str]]:
+        """What it tells next, so many times."""
+        return [self._told.recv() for _ in range(count)]
+
+    def rest(self) -> list[tuple[str, str]]:
+        """What it told until it ended."""
+        found: list[tuple[str, str]] = []
+        with suppress(EOFError):
+            while True:
+                found.append(self._told.recv())
+        self.process.join()
+        return found
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+def check_acknowledged(tenant: str, dsn: str, told: list[tuple[str, str]]) -> None:
     """Every acknowledged text is there once, under the id that was given."""
     with PostgresStore(dsn, tenant=tenant) as store:
         found = {m.id: m.text for m in store.scan(Selection(reader=ANN, superseded=True))}
         texts = list(found.values())
         assert len(set(texts)) == len(texts), "doubled"
-        for line in lines:
-            memory_id, _, text = line.partition(" ")
-            assert found[memory_id] == text, "lost"
+        assert [(i, text) for i, text in told if i and found.get(i) != text] == [], "lost"
         assert store.upkeep.verify().problems == ()
 
 
@@ -643,20 +660,15 @@ def test_many_processes_lose_nothing_and_double_nothing(
         server = shared_server()
     except CannotStart as error:
         pytest.skip(f"PostgreSQL cannot be started here: {error}")
-    tenant = fresh_tenant().replace("\x00", "")
-    running = [
-        worker("write", server, tenant, f"w{n}", count=count, seconds=seconds)
-        for n in range(writers)
-    ]
-    running += [worker("read", server, tenant, "r", count=count, seconds=seconds)]
-    running += [worker("consolidate", server, tenant, "c", count=min(count, 2), seconds=seconds)]
-    if writers > 3:
-        running += [worker("read", server, tenant, "r2", count=count, seconds=seconds)]
-    said = [one.communicate() for one in running]
-    assert [(one.returncode, err) for one, (_, err) in zip(running, said, strict=True)] == [
-        (0, "")
-    ] * len(running)
-    lines = [line for out, _ in said[:writers] for line in out.splitlines()]
+    tenant = fresh_tenant()
+    how: dict[str, Any] = {"count": count, "seconds": seconds}
+    running = [Worker("write", server, tenant, f"w{n}", **how) for n in range(writers)]
+    running += [Worker("read", server, tenant, "r", **how) for _ in range(2 if writers > 3 else 1)]
+    running += [Worker("consolidate", server, tenant, "c", count=min(count, 5), seconds=seconds)]
+    said = [one.rest() for one in running]
+    assert [one.process.exitcode for one in running] == [0] * len(running)
+    assert all(told[-1] == ("", "done") for told in said)
+    lines = [line for told in said for line in told]
     assert len(lines) >= 2 * writers
     check_acknowledged(tenant, server.dsn, lines)
 
@@ -664,20 +676,17 @@ def test_many_processes_lose_nothing_and_double_nothing(
 @pytest.mark.parametrize("times", [2, pytest.param(200, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("who", ["client", "server"])
 def test_what_was_acknowledged_survives_a_kill(who: str, times: int) -> None:
-    lines: list[str] = []
+    told: list[tuple[str, str]] = []
     with own_server(durable=True) as server:
         for number in range(times):
-            child = worker("write", server, "t", f"run {number}", count=10**9, seconds=600)
-            assert child.stdout is not None
-            lines += [child.stdout.readline().rstrip("\n") for _ in range(3 + number % 7)]
+            child = Worker("write", server, "t", f"run {number}", count=10**9, seconds=600)
+            told += child.next(3 + number % 7)
             (child if who == "client" else server).kill()
             if who == "server":
                 server.start()
-                lines += [child.stdout.readline().rstrip("\n") for _ in range(2)]
+                told += child.next(2)
                 child.kill()
-            rest = child.stdout.read().split("\n")[:-1]  # the last one may be half a line
-            child.communicate()
-            lines += rest
+            told += child.rest()
             if number % 20 == 0:
-                check_acknowledged("t", server.dsn, lines)
-        check_acknowledged("t", server.dsn, lines)
+                check_acknowledged("t", server.dsn, told)
+        check_acknowledged("t", server.dsn, told)

@@ -190,6 +190,27 @@ def test_files_that_import_each_other_stand_for_each_other() -> None:
             assert found[0].memory.id == first, path
 
 
+def test_a_decision_about_an_open_file_is_predicted_before_anything_was_cited() -> None:
+    with open_at(":memory:") as memory:
+        memory.add("Tokens last an hour.", user_id="ana")
+        about = memory.add("We decided that ledger.py writes no floats.", user_id="ana")
+        (found,) = memory.living.predict(LEDGER, user_id="ana")
+        assert found.memory.id == about.items[0].id
+        assert found.because == ("names ledger.py",)
+        assert memory.living.predict(LEDGER, user_id="bob") == ()
+        assert memory.living.predict([("file", "src/edger.py")], user_id="ana") == ()
+
+
+def test_what_an_earlier_version_learned_is_read_and_forgotten() -> None:
+    before = {"half_life_days": 21.0, "start": None, "seen": {"file:x": {"a": 2.0, "b": 1.0}},
+              "times": {"file:x": 2.0}, "cited": {}, "last": {}, "skill": {}}  # fmt: skip
+    predictor = Predictor.from_dict(before)
+    assert [one.id for one in predictor.predict(["file:x"])] == ["a", "b"]
+    assert predictor.forget(["a"])
+    assert not predictor.forget(["a"])
+    assert [one.id for one in predictor.predict(["file:x"])] == ["b"]
+
+
 def test_signals_are_read_as_people_write_them() -> None:
     file = Signal(kind="file", value="a.py")
     assert read_signals(file) == read_signals([file]) == read_signals([["file", "a.py"]]) == (file,)

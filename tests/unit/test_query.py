@@ -20,13 +20,29 @@ def test_a_question_with_words_of_its_own_is_asked_alone() -> None:
 
 def test_a_follow_up_leans_on_the_question_before_it() -> None:
     before = "Which database does the billing service use?"
-    assert read_queries(said(before, "and why?")) == ("and why?", f"{before} and why?")
+    assert read_queries(said(before, "and the port?")) == (
+        "and the port?",
+        f"{before} and the port?",
+    )
+    assert read_queries(said(before, "and why?")) == (f"{before} and why?",)
     assert read_queries(said("and why?")) == ("and why?",)
+    assert read_queries(said(before, "Who am I?")) == ("Who am I?", f"{before} Who am I?")
+
+
+def test_follow_ups_are_known_in_other_languages() -> None:
+    for before, asked in (
+        ("Wann haben wir geschleudert?", "und wie viel ist dabei rausgekommen?"),
+        ("J'ai racheté la voiture de Solange ?", "et elle m'a coûté combien ?"),
+        ("¿Cuándo se rompió el horno?", "¿y cuánto me cobraron?"),
+        ("倉庫の端末が止まったら何を見る？", "それで直らなかったら？"),
+        ("我女儿是九月上的幼儿园吧", "那老师姓什么？"),
+    ):
+        assert f"{before} {asked}" in read_queries(said(before, asked))
 
 
 def test_a_follow_up_leans_on_the_nearest_question_only() -> None:
     queries = read_queries(said("Who runs the harbour office?", "Where is Lisbon?", "and when?"))
-    assert queries == ("and when?", "Where is Lisbon? and when?")
+    assert queries == ("Where is Lisbon? and when?",)
 
 
 def test_several_questions_are_also_asked_one_by_one() -> None:

@@ -181,6 +181,9 @@ def test_flags() -> None:
     assert row_flags("twice") & 4
     assert row_flags("we met Bob") & 8
     assert row_flags("") == 0
+    assert row_flags("der Hund und die Katze") >> 4 == read_question("wo ist der Hund").language
+    assert row_flags("the dog and the cat") >> 4 != row_flags("der Hund und die Katze") >> 4
+    assert row_flags("Biscuit") >> 4 == read_question("Biscuit").language == 0
 
 
 def test_speakers_only_count_when_one_is_named() -> None:
@@ -251,7 +254,7 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
         memory.add_messages([{"role": "user", "content": text} for text in said], session="day")
         scores = {
             hit.memory.text: hit.score
-            for hit in memory.search("backup", threshold=0.0, mode="fulltext")
+            for hit in memory.search("backup", threshold=0.0, mode="fulltext", by_question=False)
         }
         assert scores.get("hi", 0.0) < 0.7 < scores["Backup runs at 03:15 every Sunday."]
         memory.add_messages(
@@ -263,3 +266,28 @@ def test_what_a_user_says_after_a_question_is_no_answer_to_it() -> None:
         )
         found = memory.search("harbour", threshold=0.0, mode="fulltext", top_k=2, questions=True)
         assert {hit.memory.text for hit in found} == {"Where is the harbour?", "Behind the hill."}
+
+
+def test_a_part_of_a_speakers_name_names_them() -> None:
+    said = [
+        {"role": "user", "name": "Fahim Khan", "content": "I love the old bridge in Mostar."},
+        {"role": "user", "name": "Muhammad Ali", "content": "I love the old bridge in Prague."},
+    ]
+    with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add_messages(said, session="s", user_id="g")
+        for asked, speaker in (
+            ("Which old bridge does Fahim love?", "Fahim Khan"),
+            ("Khan's old bridge, where is it?", "Fahim Khan"),
+            ("Which old bridge does Ali love?", "Muhammad Ali"),
+        ):
+            assert memory.search(asked, user_id="g").hits[0].memory.speaker == speaker
+
+
+def test_what_is_told_in_another_language_comes_after_what_is_told_in_this() -> None:
+    with agentmem.open(":memory:", embedder=HashEmbedder()) as memory:
+        memory.add("el Tesla es de mi vecino", user_id="ana")
+        memory.add("der Tesla ist von meinem Nachbarn", user_id="ana")
+        for asked in ("wem gehört der Tesla", "de quién es el Tesla"):
+            found = memory.search(asked, user_id="ana").hits
+            assert len(found) == 2
+            assert found[0].memory.text.startswith(asked.split()[-2])

@@ -42,6 +42,9 @@ def test_a_large_ingest_is_indexed_before_anybody_asks(
         local(memory).finish_taking_in()
         assert len(local(memory).words) == 50
         assert len(local(memory).vectors(embedder.id)) == 50
+        memory.add([{"role": "user", "content": "the rest of it"}])
+        local(memory).finish_taking_in()
+        assert len(local(memory).words) == 51
 
 
 @pytest.mark.parametrize("suffix", [".words", ".vectors-*"])

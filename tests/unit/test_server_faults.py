@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -26,7 +27,7 @@ from agentmem.base.types import EMPTY
 from agentmem.server.api import OPERATIONS
 from agentmem.server.app import create_app
 from agentmem.server.compat import OPERATIONS as OTHERS
-from agentmem.server.http import Limits
+from agentmem.server.http import SESSION, Limits, csrf_of, make_session
 from agentmem.server.page import ACTIONS, VIEWS
 from agentmem.server.proxy import PATHS, Upstream
 from agentmem.server.tokens import Tokens
@@ -59,6 +60,11 @@ def urlencode_bytes(said: Mapping[str, str]) -> bytes:
     return urlencode(said, errors="surrogatepass").encode()
 
 
+TYPED = st.dictionaries(
+    st.sampled_from(("text", "version", "resolution", "note", "project", "agent")) | TRICKS,
+    TRICKS | st.sampled_from(["a_wins", "merged", "0", "-1", "Tea is fine."]) | st.text(max_size=9),
+    max_size=5,
+)
 FORMS = st.dictionaries(st.sampled_from(FIELDS) | TRICKS, TRICKS | st.text(max_size=9), max_size=4)
 SPOKEN = st.fixed_dictionaries(
     {"jsonrpc": st.just("2.0"), "id": VALUES, "params": VALUES,
@@ -105,6 +111,56 @@ def test_no_form_or_address_breaks_the_page(
     send(served, call, name, body, urlencode_bytes({**said, "user": name, "q": name}).decode())
 
 
+@pytest.fixture(scope="module")
+def signed_in() -> Iterator[SignedIn]:
+    with agentmem.open(":memory:", embedder=None) as memory:
+        for limit in (100, 500):
+            memory.add(f"The API limit is {limit} requests per minute.", user_id="ann")
+        memory.preferences.add("I prefer tea.", user_id="ann")
+        memory.flush()
+        tokens = Tokens(memory.store.settings)
+        session = make_session(tokens, tokens.make(admin=True)[1])
+        app = create_app(memory, limits=Limits(requests_per_second=0))
+        with Serving(app) as serving:
+            yield SignedIn(memory=memory, url=serving.url, session=session, tokens=tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedIn:
+    """A browser that may use every form."""
+
+    memory: agentmem.MemoryManager
+    url: str
+    session: str
+    tokens: Tokens
+
+    def ids(self, kind: str) -> list[str]:
+        """What a form of this kind could be about, as it is now."""
+        if kind == "contradictions":
+            found = self.memory.living.contradictions(open_only=False, user_id="ann")
+            return [one.id for one in found]
+        if kind == "runs":
+            return [one.id for one in self.memory.living.journal(user_id="ann")]
+        if kind == "preferences":
+            return [one.id for one in self.memory.preferences.get_all(user_id="ann")]
+        return [one.id for one in self.memory.get_all(user_id="ann")]
+
+
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.sampled_from([*ACTIONS]), st.integers(0, 9) | TRICKS, st.just("ann") | TRICKS, TYPED)
+def test_no_form_of_somebody_signed_in_breaks_the_server(
+    signed_in: SignedIn, path: str, about: int | str, user: str, said: dict[str, str]
+) -> None:
+    known = signed_in.ids(path.split("/")[2])
+    name = known[about % len(known)] if isinstance(about, int) and known else str(about)
+    carried = {"user": user, "csrf": csrf_of(signed_in.tokens, signed_in.session)}
+    headers = {"cookie": f"{SESSION}={signed_in.session}",
+               "content-type": "application/x-www-form-urlencoded"}  # fmt: skip
+    body = urlencode_bytes({**said, **carried})
+    status = send((signed_in.url, ""), ("POST", path), name, body, headers=headers)
+    assert status != 403  # it got past the check of the form's own token
+
+
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(PROXY), TRICKS | st.text(max_size=10), BODIES | ASKED)
 def test_the_proxy_passes_on_what_makes_no_sense(
@@ -132,8 +188,8 @@ def send(
     asked: str = "",
     *,
     headers: Mapping[str, str] = EMPTY,
-) -> None:
-    """One request; whatever it says, the answer is no fault of the server's."""
+) -> int:
+    """The status of one request; whatever it says, the answer is no fault of the server's."""
     url, token = served
     method, path = call
     escaped = quote(name.encode("utf-8", "surrogatepass"), safe="")
@@ -144,7 +200,7 @@ def send(
     host = urlsplit(url)
     connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=20)
     try:
-        said_of = {"authorization": f"Bearer {token}", **headers}
+        said_of = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
         connection.request(method, path + query, body=body, headers=said_of)
         answer = connection.getresponse()
         events = "event-stream" in (answer.getheader("content-type") or "")
@@ -153,6 +209,7 @@ def send(
         connection.close()
     assert answer.status < 500, (method, path, body, said)
     assert b"Traceback" not in said
+    return answer.status
 
 
 @pytest.mark.parametrize(

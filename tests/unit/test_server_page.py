@@ -193,6 +193,9 @@ def test_contradictions_and_preferences_are_settled_and_runs_undone(
     (run,) = [one for one in memory.living.journal(user_id="ann") if one.undone_at is None][:1]
     assert "Undone" in post(client, "/care", f"/page/runs/{run.id}/undo", user="ann").text
     assert memory.living.contradictions(user_id="ann")
+    both = "The API limit is 100 requests per minute, for partners 500."
+    post(client, "/contradictions", where, resolution="merged", text=both, user="ann")
+    assert both in [one.text for one in memory.get_all(user_id="ann")]
     (tea,) = memory.preferences.get_all(user_id="ann")
     page = client.get("/people").text
     assert "I prefer tea." in page
@@ -200,6 +203,18 @@ def test_contradictions_and_preferences_are_settled_and_runs_undone(
         "Taken back" in post(client, "/people", f"/page/preferences/{tea.id}/undo", user="ann").text
     )
     assert "Looked at" in post(client, "/care", "/page/consolidate", user="ann").text
+
+
+def test_counts_are_said_as_people_say_them(
+    client: httpx.Client, memory: agentmem.MemoryManager
+) -> None:
+    memory.add("Bob keeps bees.", user_id="bob")
+    sign_in(client, memory)
+    assert "1 shown of 1 memory," in client.get("/memories?user=bob").text
+    assert ">1 memory<" in client.get("/people?user=bob").text
+    assert ">0 jobs<" in client.get("/care?user=bob").text
+    memory.add("Bob keeps wasps, too.", user_id="bob")
+    assert "2 shown of 2 memories," in client.get("/memories?user=bob").text
 
 
 def test_what_is_stored_stays_text(client: httpx.Client, memory: agentmem.MemoryManager) -> None:

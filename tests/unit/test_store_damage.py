@@ -89,7 +89,7 @@ def test_a_flipped_byte_in_the_file_is_refused_or_harmless(
     closed_store: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     refused = check_flips(*closed_store, suffixes=("",), seeds=range(CASES), work=tmp_path)
-    assert refused > CASES // 10  # the test can see damage
+    assert refused > CASES // 20  # the test can see damage
 
 
 def test_a_flipped_byte_beside_a_killed_process_is_refused_or_harmless(

@@ -23,10 +23,10 @@ import agentmem
 from agentmem import MemoryManager
 from agentmem.base.errors import FileRefused, StoreError, StoreReplaced
 from agentmem.base.filters import Selection
-from agentmem.living.predict import _digest, unpack
+from agentmem.living.predict import FADE, _digest, unpack
 from agentmem.sources.files import read_file
 from agentmem.stores.sqlite.store import SqliteStore
-from tests.unit.store_samples import ANN, NOW, entry
+from tests.unit.store_samples import ANN, entry
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Selection(reader=ANN)
@@ -305,13 +305,9 @@ def test_a_write_to_a_log_that_was_taken_away_is_not_acknowledged(tmp_path: Path
     assert visit(path) == 1  # and closing changed nothing in the file
 
 
-@pytest.mark.parametrize("small_bytes", [50_000, 0], ids=["saved at once", "saved now and then"])
-def test_what_one_process_learned_stays_when_another_learned_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
-) -> None:
-    monkeypatch.setattr("agentmem.living.predict.SMALL_BYTES", small_bytes)
+def test_what_one_process_learned_stays_when_another_learned_since(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    lesson = {"features": ["file:x"], "cited": ["a"], "at": NOW.isoformat()}
+    lesson = {"features": ["file:x"], "cited": ["a"]}
     with (
         agentmem.open(path, embedder=None, judge_new=False) as one,
         agentmem.open(path, embedder=None, judge_new=False) as two,
@@ -320,14 +316,14 @@ def test_what_one_process_learned_stays_when_another_learned_since(
         for _ in range(7):
             for memory in (one, two):
                 memory.runtime.predictions.learn(lesson, ANN)
-    assert learned_times(path) == pytest.approx(14)
+    assert learned_times(path) == pytest.approx(sum(FADE**n for n in range(14)))
 
 
 def learned_times(path: Path) -> float:
     """How often the predictor heard of `file:x`."""
     with agentmem.open(path, embedder=None, judge_new=False) as memory:
-        predictor = memory.runtime.predictions._load(f"predictor {_digest('ann')} {_digest(None)}")
-        return predictor._times["file:x"]
+        kept = memory.store.settings.get(f"predictor {_digest('ann')} {_digest(None)}")
+        return float({name: times for name, times, _ in unpack(kept or "")["seen"]}["file:x"])
 
 
 def test_two_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -351,4 +347,4 @@ def test_two_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
         assert len({run.partition("-")[0] for run in kept["seen"]}) == 2
         shards = [memory.runtime.predictions._shard(f"{at:02x}") for at in range(256)]
         assert sum(map(len, shards)) == 3
-    assert learned_times(path) == pytest.approx(24)
+    assert learned_times(path) == pytest.approx(sum(FADE**n for n in range(24)))

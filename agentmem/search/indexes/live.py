@@ -8,6 +8,7 @@ import logging
 import mmap
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ from agentmem.base.errors import StoreCorrupt, StoreFull, StoreReadOnly
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.lexical import PostingsIndex
 from agentmem.search.indexes.match import Segment
-from agentmem.search.indexes.rows import COLUMNS, RowTable
+from agentmem.search.indexes.matrix import Fetch
+from agentmem.search.indexes.rows import COLUMNS, RowTable, distinct
 from agentmem.search.indexes.upkeep import IndexUpkeep
 from agentmem.search.indexes.vector import VectorIndex
 from agentmem.search.protocol import IndexState
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 # opened first and its blocks are tested afterwards.
 
 
-MAGIC = b"agentmem index 2\n"
+MAGIC = b"agentmem index 3\n"
 ALIGNMENT = 64
 PIECE_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 22
@@ -209,6 +211,9 @@ _SEGMENT = {
 }
 
 
+_ALL_DIFFERENT = ("rows", "previous", "created_at")
+_FEW_VALUES = 1 << 16
+
 CHECKED_AT_ONCE = 1 << 24
 """A file of up to so many bytes is tested before it is used, a larger one afterwards."""
 
@@ -219,9 +224,26 @@ Later = Callable[[Saved], None]
 def save_postings(index: PostingsIndex, path: str | os.PathLike[str]) -> str:
     """Write the rows and their words, nothing deleted among them, and return the SHA-256."""
     columns, segment = index.snapshot()
-    arrays: dict[str, NDArray[Any]] = {f"column.{name}": values for name, values in columns.items()}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, values in columns.items():
+        arrays[f"column.{name}"] = values
+        known = values[:1] if (values == values[:1]).all() else values
+        if name not in _ALL_DIFFERENT and len(known := distinct(known)) <= _FEW_VALUES:
+            codes = known.searchsorted(values).astype(np.min_scalar_type(len(known)))
+            arrays |= {f"column.{name}": codes[: 0 if len(known) < 2 else None]}
+            arrays |= {f"values.{name}": known}
     arrays |= {name: getattr(segment, name) for name in _SEGMENT}
     return write_arrays(path, {"engine": "postings"}, arrays)
+
+
+def _column(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    """A column as it was: few different values are written once, with a number for each row."""
+    codes, known = arrays[f"column.{name}"], arrays.get(f"values.{name}")
+    if known is None:
+        return codes
+    if len(known) == 1:
+        return np.broadcast_to(known, arrays["column.rows"].shape)
+    return known.take(codes, mode="clip")
 
 
 def load_postings(
@@ -235,8 +257,8 @@ def load_postings(
     saved = _opened(path, expected_sha256, later)
     header, arrays = saved.header, saved.arrays
     _require(header.get("engine") == "postings", path)
-    _require(set(arrays) == {f"column.{name}" for name in COLUMNS} | set(_SEGMENT), path)
-    columns = {name: arrays[f"column.{name}"] for name in COLUMNS}
+    _require({f"column.{name}" for name in COLUMNS} | set(_SEGMENT) <= set(arrays), path)
+    columns = {name: _column(arrays, name) for name in COLUMNS}
     for name, dtype in COLUMNS.items():
         _require(columns[name].dtype == dtype and columns[name].ndim == 1, path)
         _require(len(columns[name]) == len(columns["rows"]), path)
@@ -261,20 +283,19 @@ def load_postings(
 
 
 def save_vectors(index: VectorIndex, path: str | os.PathLike[str]) -> str:
-    """Write the vectors and their codes, nothing deleted among them, and return the SHA-256.
+    """Write which rows have vectors and their codes, nothing deleted among them, and return the
+    SHA-256. The vectors themselves are in the store and nowhere else.
 
     Codes that are being made are waited for: without them every open would make them again.
     """
     index.upkeep.wait()
-    rows, vectors, codes = index.snapshot()
+    rows, codes = index.snapshot()
     embedder = index.embedder
     header: dict[str, Any] = {
         "engine": "vectors",
         "embedder": [embedder.name, embedder.version, embedder.dimensions],
-        "trained_at": 0,
-        "coded": 0,
     }
-    arrays: dict[str, NDArray[Any]] = {"rows": rows, "vectors": vectors}
+    arrays: dict[str, NDArray[Any]] = {"rows": rows}
     if codes is not None:
         packed, coded, centroids, trained_at = codes
         header |= {"trained_at": trained_at, "coded": coded}
@@ -291,17 +312,16 @@ def load_vectors(
     later: Later = Saved.check,
     **settings: Any,
 ) -> VectorIndex:
-    """The vectors that were saved with this digest by this embedder; else `StoreCorrupt`."""
+    """The index that was saved with this digest for this embedder; else `StoreCorrupt`."""
     saved = _opened(path, expected_sha256, later)
     header, arrays = saved.header, saved.arrays
     _require(header.get("engine") == "vectors", path)
     _require(header.get("embedder") == [embedder.name, embedder.version, embedder.dimensions], path)
-    _require({"rows", "vectors"} <= set(arrays), path)
+    _require("rows" in arrays, path)
     index = VectorIndex(embedder, table, **settings)
     try:
         index.restore(
             arrays["rows"],
-            arrays["vectors"],
             packed=arrays.get("packed"),
             centroids=arrays.get("centroids"),
             coded=int(header.get("coded", 0)),
@@ -346,6 +366,8 @@ FEW_ROWS = 200
 MANY_ROWS = 5_000
 """So many rows written are taken in beside the caller as soon as no more come."""
 QUIET_SECONDS = 0.1
+SAME_INGEST_SECONDS = 5.0
+"""What comes so soon after many rows were taken in is the rest of them, however few."""
 CHECKED_AFTER_SECONDS = 1.0
 """Large files are tested so much later: what opened them has an answer to give first."""
 REBUILD_ROWS = 2_000
@@ -390,6 +412,7 @@ class LiveIndex:
         self._stop = threading.Event()
         self._checks = IndexUpkeep(self._check_next, background=self._background)
         self._waiting = 0
+        self._taken_in = float("-inf")
         self._expected: Callable[[], EmbedderId | None] = lambda: None
         self._soon = IndexUpkeep(self._take_in, background=self._background)
 
@@ -482,7 +505,8 @@ class LiveIndex:
         """
         self._require_own()
         self._waiting += rows
-        if self._background and self._waiting >= MANY_ROWS:
+        rest = time.monotonic() - self._taken_in < SAME_INGEST_SECONDS
+        if self._background and (rest or self._waiting >= MANY_ROWS):
             self._expected = embedder
             self._soon.wake()
 
@@ -491,17 +515,18 @@ class LiveIndex:
         self._soon.wait()
 
     def _take_in(self) -> bool:
-        seen = 0
+        seen = -1
         while seen != self._waiting and not self._stop.is_set():
             seen = self._waiting
             self._stop.wait(QUIET_SECONDS)
-        if self._waiting < MANY_ROWS or self._stop.is_set():
+        if not self._waiting or self._stop.is_set():
             return False
         self._waiting = 0
         self.catch_up()
         embedder = self._expected()
         if embedder is not None:
             self.vectors(embedder).upkeep.wait()
+        self._taken_in = time.monotonic()
         return True
 
     def _apply(self, changes: Iterable[Change]) -> None:
@@ -550,9 +575,14 @@ class LiveIndex:
             self._vectors[embedder] = self._built_vectors(embedder)
 
     def _built_vectors(self, embedder: EmbedderId) -> VectorIndex:
-        index = VectorIndex(embedder, self._table(), background=self._background)
+        index = VectorIndex(
+            embedder, self._table(), background=self._background, fetch=self._fetch(embedder)
+        )
         index.add(*self._here(*self._store.feed.vectors(embedder)))
         return index
+
+    def _fetch(self, embedder: EmbedderId) -> Fetch:
+        return lambda rows: self._store.feed.vectors(embedder, rows=rows.tolist())
 
     def _wanted(self, batch: IndexRows) -> IndexRows:
         """The rows that belong here: the hot ones, or the cold ones."""
@@ -607,6 +637,7 @@ class LiveIndex:
                     table=self._table(),
                     later=self._check_later,
                     background=self._background,
+                    fetch=self._fetch(embedder),
                 )
             except (OSError, StoreCorrupt) as error:
                 self._report(error)

@@ -1,18 +1,19 @@
-"""Vectors in blocks that are never copied when more come, two bytes a number.
+"""Vectors in blocks that are never copied when more come, one byte a number.
 
-Numbers from -1 to 1 are kept as whole steps of 1/32767: of unit vectors no cosine
-is off by more than a few hundred-thousandths, and half as much is read for each.
+They are the whole numbers that the store keeps (`stores.values.in_steps`), so what is compared
+is what every other reader of the store would compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentmem.search.indexes.rows import distinct
+from agentmem.stores.values import in_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,83 +148,74 @@ class one_thread:  # noqa: N801 - used as `with one_thread():`, and much cheaper
             faiss.omp_set_num_threads(self._before)
 
 
-SMALLEST_BLOCK = 1024
-COPIED_BYTES = 1 << 25
-"""Up to so many bytes all vectors lie in one block, which is copied when it is full."""
-
-STEPS = 32767
+FIRST_BLOCK_BYTES = 1 << 24
 AT_ONCE = 256
 """So many vectors are widened at a time: they stay in the processor's cache."""
 
-_Block = tuple[int, "NDArray[np.int16]"]
-"""The first slot of a block, and its vectors in steps."""
+_Block = tuple[int, "NDArray[np.int8]", "NDArray[np.float32]"]
+"""The first slot of a block, its vectors in steps, and how long a step of each is: NaN for a vector
+that is still in the store."""
 
 
 class Matrix:
-    """A growing list of vectors; a slot, once written, keeps its values.
+    """A growing list of unit vectors; a slot, once filled, keeps its values.
 
-    A small one is a single block. From `COPIED_BYTES` on nothing is copied any
-    more: each new block is as large as all before it, so there are few. The
-    system gives memory to a block only as it is written. Who reads takes the
-    blocks as they are at one moment, and needs no lock.
+    Nothing is ever copied: each new block is as large as all before it, so there
+    are few. The system gives memory to a block only as it is written. Who reads
+    takes the blocks as they are at one moment, and needs no lock.
     """
 
-    def __init__(self, dimensions: int, first: NDArray[np.int16] | None = None) -> None:
+    def __init__(self, dimensions: int, size: int = 0) -> None:
+        """The first `size` slots are there and not filled yet."""
         self.dimensions = dimensions
-        self.size = 0
+        self.size = size
         self._blocks: tuple[_Block, ...] = ()
-        if first is not None and len(first):
-            self._blocks, self.size = ((0, first),), len(first)
+        self._grow(size)
 
-    def append(self, vectors: NDArray[np.float32]) -> int:
-        """Write vectors at the end and return the first one's slot."""
-        start = self.size
-        written = 0
-        while written < len(vectors):
-            if self.size == self._capacity:
-                self._grow(len(vectors) - written)
-            first, block = self._blocks[-1]
-            count = min(self._capacity - self.size, len(vectors) - written)
-            at = self.size - first
-            for part in range(0, count, AT_ONCE):
-                end = min(count, part + AT_ONCE)
-                block[at + part : at + end] = _steps(vectors[written + part : written + end])
-            written += count
-            self.size += count
-        return start
+    def append(self, counts: NDArray[np.int8], steps: NDArray[np.float32]) -> None:
+        """Write vectors in steps at the end."""
+        self._grow(self.size + len(counts))
+        self.put(np.arange(self.size, self.size + len(counts)), counts, steps)
+        self.size += len(counts)
 
-    @property
-    def _capacity(self) -> int:
-        if not self._blocks:
-            return 0
-        first, block = self._blocks[-1]
-        return first + len(block)
+    def put(
+        self, slots: NDArray[np.int64], counts: NDArray[np.int8], steps: NDArray[np.float32]
+    ) -> None:
+        """Fill slots with vectors in steps."""
+        for first, block, known, here in self._by_block(slots):
+            at = slots.take(here) - first
+            block[at] = counts[here]
+            known[at] = steps[here]
 
-    def _grow(self, count: int) -> None:
-        """Make room for at least one more vector, and if possible for `count`."""
-        capacity = self._capacity
-        larger = max(SMALLEST_BLOCK, capacity, count)
-        if (capacity + larger) * self.dimensions * 2 > COPIED_BYTES:
-            fresh = np.empty((larger, self.dimensions), dtype=np.int16)
-            self._blocks = (*self._blocks, (capacity, fresh))
-            return
-        whole = np.empty((capacity + larger, self.dimensions), dtype=np.int16)
-        for first, block in self._blocks:
-            whole[first : first + len(block)] = block
-        self._blocks = ((0, whole),)
+    def at(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """What was put into `slots`."""
+        counts = np.empty((len(slots), self.dimensions), dtype=np.int8)
+        steps = np.empty(len(slots), dtype=np.float32)
+        for first, block, known, here in self._by_block(slots):
+            at = slots.take(here) - first
+            counts[here], steps[here] = block.take(at, axis=0), known.take(at)
+        return counts, steps
 
-    def take(self, slots: NDArray[np.intp]) -> NDArray[np.float32]:
-        """The vectors in `slots`."""
-        blocks = self._blocks
-        if len(blocks) == 1:
-            return _wide(blocks[0][1].take(slots, axis=0))
-        found = np.empty((len(slots), self.dimensions), dtype=np.float32)
-        for first, block, here in _by_block(blocks, slots):
-            found[here] = _wide(block.take(slots.take(here) - first, axis=0))
-        return found
+    def _grow(self, size: int) -> None:
+        capacity = self._blocks[-1][0] + len(self._blocks[-1][1]) if self._blocks else 0
+        if size > capacity:
+            least = max(1, FIRST_BLOCK_BYTES // self.dimensions)
+            larger = max(least, capacity, size - capacity)
+            counts = np.empty((larger, self.dimensions), dtype=np.int8)
+            steps = np.full(larger, np.nan, dtype=np.float32)
+            self._blocks = (*self._blocks, (capacity, counts, steps))
+
+    def missing(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of `slots` that are not filled."""
+        return slots.compress(np.isnan(self._steps(slots)))
+
+    def take(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The unit vectors in `slots`, zeros where none is filled in."""
+        counts, steps = self.at(slots)
+        return counts * np.nan_to_num(steps)[:, None]
 
     def products(self, slots: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The inner product of each slot's vector with `query`.
+        """The inner product of each slot's unit vector with `query`, NaN where none is filled in.
 
         Row by row, so the bits do not depend on what else is asked for, and no BLAS
         starts threads (which cost more than they give).
@@ -234,62 +226,56 @@ class Matrix:
             return found
         if int(slots.view(np.uint64).max()) >= self.size:  # a negative one is very large there
             raise IndexError("a slot that holds no vector")
-        query = np.ascontiguousarray(query, dtype=np.float32) / np.float32(STEPS)
-        blocks = self._blocks
-        if len(blocks) == 1:
-            _products(blocks[0][1], slots, query, found)
-            return found
-        for first, block, here in _by_block(blocks, slots):
+        query = np.ascontiguousarray(query, dtype=np.float32)
+        for first, block, steps, here in self._by_block(slots):
+            at = slots.take(here) - first
             part = np.empty(len(here), dtype=np.float32)
-            _products(block, slots.take(here) - first, query, part)
-            found[here] = part
+            _products(block, at, query, part)
+            found[here] = part * steps.take(at)
         return found
 
-    def pieces(self, start: int, end: int, rows: int) -> Iterator[NDArray[np.float32]]:
-        """At most `rows` vectors at a time, from the slot `start` to before `end`."""
-        for part in self._parts(start, end):
-            for at in range(0, len(part), rows):
-                yield _wide(part[at : at + rows])
+    def _steps(self, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+        found = np.empty(len(slots), dtype=np.float32)
+        for first, _, steps, here in self._by_block(slots):
+            found[here] = steps.take(slots.take(here) - first)
+        return found
 
-    def joined(self, end: int) -> NDArray[np.int16]:
-        """The slots below `end` as one array of steps, copied only if they lie in several."""
-        parts = self._parts(0, end)
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return np.zeros((0, self.dimensions), dtype=np.int16)
-        return np.concatenate(parts)
-
-    def _parts(self, start: int, end: int) -> list[NDArray[np.int16]]:
-        bounds = [
-            (block, max(0, start - first), min(end - first, len(block)))
-            for first, block in self._blocks
-        ]
-        return [block[low:high] for block, low, high in bounds if low < high]
+    def _by_block(
+        self, slots: NDArray[np.int64]
+    ) -> Iterator[tuple[int, NDArray[np.int8], NDArray[np.float32], NDArray[np.intp]]]:
+        """Each block that holds some of `slots`, and which of them."""
+        blocks = self._blocks
+        if len(blocks) == 1:
+            yield *blocks[0], np.arange(len(slots))
+            return
+        which = np.searchsorted([first for first, _, _ in blocks], slots, side="right") - 1
+        for number, block in enumerate(blocks):
+            here = np.flatnonzero(which == number)
+            if here.size:
+                yield *block, here
 
 
-def _steps(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
-    steps = np.rint(vectors * np.float32(STEPS))
-    return np.asarray(steps.clip(-STEPS, STEPS), dtype=np.int16)
+UNIT = 0.05
+"""A vector whose square is that near to 1 was of unit length before it was rounded to steps."""
 
 
-def _wide(steps: NDArray[np.int16]) -> NDArray[np.float32]:
-    return steps.astype(np.float32) / np.float32(STEPS)
-
-
-def _by_block(
-    blocks: Sequence[_Block], slots: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int16], NDArray[np.intp]]]:
-    """Each block that holds some of `slots`, and which of them."""
-    which = np.searchsorted([first for first, _ in blocks], slots, side="right") - 1
-    for number, (first, block) in enumerate(blocks):
-        here = np.flatnonzero(which == number)
-        if here.size:
-            yield first, block, here
+def directions(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Vectors in steps and how long a step is: the store's, or that of the unit vector if the
+    vector was of another length."""
+    counts, step = in_steps(vectors)
+    odd = np.flatnonzero(np.isnan(step))
+    if odd.size:  # too large or too small for the store's steps
+        wide = vectors[odd].astype(np.float64)
+        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+        counts[odd] = in_steps((wide / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32))[0]
+    whole = counts.astype(np.float32)
+    squares = np.einsum("ij,ij->i", whole, whole)
+    kept = np.abs(squares * step**2 - 1.0) <= UNIT
+    return counts, np.where(kept, step, 1.0 / np.sqrt(np.maximum(squares, 1.0))).astype(np.float32)
 
 
 def _products(
-    block: NDArray[np.int16],
+    block: NDArray[np.int8],
     slots: NDArray[np.int64],
     query: NDArray[np.float32],
     found: NDArray[np.float32],
@@ -317,15 +303,32 @@ def _products(
 # Which row's vector lies in which slot, and the vectors themselves.
 
 
-class Slots:
-    """Which row is in which slot, and the vectors themselves."""
+Fetch = Callable[["NDArray[np.int64]"], tuple["NDArray[np.int64]", "NDArray[np.float32]"]]
+"""Gives those of some rows that have a vector, ascending, and the vectors."""
+FETCHED_AT_ONCE = 4096
 
-    def __init__(self, dimensions: int) -> None:
-        self.matrix = Matrix(dimensions)
-        self.row_of = np.zeros(0, dtype=np.int32)
-        self.live = np.zeros(0, dtype=bool)
-        self.slot_of = np.zeros(0, dtype=np.int32)  # by row id, one more than the slot
-        self.live_count = 0
+
+class Slots:
+    """Which row is in which slot, and the vectors themselves: each fetched when it is first
+    compared, unless it was appended here."""
+
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        fetch: Fetch,
+        rows: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Begin with `rows`, all live and each once; their vectors are to be fetched."""
+        rows = np.zeros(0, dtype=np.int32) if rows is None else rows
+        self.fetch = fetch
+        self.matrix = Matrix(dimensions, len(rows))
+        self.row_of = rows.copy()
+        self.live = np.ones(len(rows), dtype=bool)
+        self.live_count = len(rows)
+        self.slot_of = np.zeros(int(rows.max()) + 1 if rows.size else 0, dtype=np.int32)
+        self.slot_of[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+        """By row id, one more than the slot."""
         self.codes: VectorCodes | None = None
         self.trained_at = 0
 
@@ -337,7 +340,9 @@ class Slots:
     def coded(self) -> int:
         return 0 if self.codes is None else self.codes.size
 
-    def append(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    def append(
+        self, rows: NDArray[np.int64], counts: NDArray[np.int8], steps: NDArray[np.float32]
+    ) -> None:
         self.delete(rows)
         start = self.matrix.size
         end = start + len(rows)
@@ -349,7 +354,7 @@ class Slots:
         if highest >= len(self.slot_of):
             self.slot_of = _grown(self.slot_of, max(1024, highest + 1, len(self.slot_of) * 3 // 2))
         # Searches read without a lock: a vector must be there before anything leads to it.
-        self.matrix.append(vectors)
+        self.matrix.append(counts, steps)
         slots = np.arange(start, end, dtype=np.int32)
         self.row_of[start:end] = rows
         self.slot_of[rows] = slots + 1
@@ -357,14 +362,20 @@ class Slots:
         self.live[start:end] = alive
         self.live_count += int(np.count_nonzero(alive))
 
-    def restore(self, rows: NDArray[np.int32], vectors: NDArray[np.int16]) -> None:
-        """Begin with these, all live and each row once."""
-        self.matrix = Matrix(self.matrix.dimensions, vectors)
-        self.row_of = rows.copy()
-        self.live = np.ones(len(rows), dtype=bool)
-        self.live_count = len(rows)
-        self.slot_of = np.zeros(int(rows.max()) + 1 if rows.size else 0, dtype=np.int32)
-        self.slot_of[rows] = np.arange(1, len(rows) + 1, dtype=np.int32)
+    def fill(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Fetch what is not here yet; those of `slots` that have a vector."""
+        missing = self.matrix.missing(slots)
+        if not missing.size:
+            return slots
+        for start in range(0, len(missing), FETCHED_AT_ONCE):
+            wanted = missing[start : start + FETCHED_AT_ONCE]
+            wanted = wanted[np.argsort(self.row_of.take(wanted))]
+            rows = self.row_of.take(wanted).astype(np.int64)
+            found, vectors = self.fetch(rows)
+            if len(found):
+                self.matrix.put(wanted[np.isin(rows, found)], *directions(vectors))
+        gone = self.matrix.missing(slots)
+        return slots[~np.isin(slots, gone)] if gone.size else slots
 
     def delete(self, rows: NDArray[Any]) -> int:
         slots = self.slots_of(rows)
@@ -407,6 +418,7 @@ Scan = tuple[bool, "NDArray[np.int64]", int]
 
 def nearest(slots: Slots, among: NDArray[np.int64], query: NDArray[np.float32], n: int) -> Near:
     """The `n` nearest slots of `among`, and those as near as the last of them; their cosines."""
+    among = slots.fill(among)
     products = slots.matrix.products(among, query)
     if len(among) <= n:
         return among, products

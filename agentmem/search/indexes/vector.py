@@ -1,8 +1,8 @@
-"""Vectors to rows: exact while small, then codes that pick and floats that decide.
+"""Vectors to rows: exact while small, then codes that pick and the vectors that decide.
 
 A scope's rows are scanned exactly when they are few, however large the store
 is. Beyond `approximate_from` vectors a search of many rows asks the codes for
-candidates and scores those on the stored floats; the newest vectors, which
+candidates and scores those on the stored vectors; the newest ones, which
 have no codes yet, are always scanned.
 """
 
@@ -22,6 +22,7 @@ from agentmem.base.errors import BadVector, InvalidInput
 from agentmem.base.protocols import EmbedderId
 from agentmem.search.indexes.matrix import (
     TRAINING_ROWS,
+    Fetch,
     Matrix,
     Narrow,
     Near,
@@ -29,6 +30,7 @@ from agentmem.search.indexes.matrix import (
     Slots,
     VectorCodes,
     bounded,
+    directions,
     nearest,
     pieces_of,
     width,
@@ -121,6 +123,7 @@ FINE_PIECES, FINE_SIZE = 48, 50_000
 """Codes of so many pieces tell so many vectors apart well enough for half of that."""
 FRESH = 1024
 CODED_AT_ONCE = 256
+ADDED_AT_ONCE = 4096
 RETRAIN_GROWTH = 8
 UNIT = 1e-3
 """A vector whose square is that near to 1 is of unit length."""
@@ -147,11 +150,14 @@ class VectorIndex:
         exact_scope: int = EXACT_SCOPE,
         depth: int = DEPTH,
         fresh: int = FRESH,
+        fetch: Fetch | None = None,
     ) -> None:
+        """`fetch` gives the vectors of rows that `restore` brought without them."""
         self.embedder = embedder
         self.table = table
         self._lock = threading.RLock()
-        self._slots = Slots(embedder.dimensions)
+        self._fetch: Fetch = _nothing if fetch is None else fetch
+        self._slots = Slots(embedder.dimensions, fetch=self._fetch)
         self._approximate_from = require_count(approximate_from, "approximate_from", least=1)
         self._exact_scope = require_count(exact_scope, "exact_scope")
         self._depth = require_count(depth, "depth", least=1)
@@ -182,11 +188,13 @@ class VectorIndex:
         ids = np.asarray(rows, dtype=np.int64).reshape(-1)
         if ids.size and (int(ids.min()) < 1 or int(ids.max()) > ROW_LIMIT):
             raise InvalidInput("rows", rows, f"is not within 1 to {ROW_LIMIT}")
-        units = self._checked(vectors, len(ids))
+        given = self._checked(vectors, len(ids))
         if not ids.size:
             return
         with self._lock:
-            self._slots.append(ids, units)
+            for start in range(0, len(ids), ADDED_AT_ONCE):
+                part = slice(start, start + ADDED_AT_ONCE)
+                self._slots.append(ids[part], *directions(given[part]))
             due = self._job_due() is not None
         if due:
             self.upkeep.wake()
@@ -206,34 +214,23 @@ class VectorIndex:
 
     def snapshot(
         self,
-    ) -> tuple[
-        NDArray[np.int32],
-        NDArray[np.int16],
-        tuple[NDArray[np.uint8], int, NDArray[np.float32], int] | None,
-    ]:
-        """Every row with its vector at one moment, and the codes: packed, how many, centroids,
-        and how many vectors there were when they were fitted."""
+    ) -> tuple[NDArray[np.int32], tuple[NDArray[np.uint8], int, NDArray[np.float32], int] | None]:
+        """Every row at one moment, and the codes: packed, how many, centroids, and how many
+        vectors there were when they were fitted."""
         while True:
             with self._lock:
                 slots = self._slots
-                end = slots.size
-                if slots.live_count == end:
-                    codes = slots.codes
-                    coded = (
-                        None
-                        if codes is None
-                        else (codes.packed(), codes.size, codes.centroids, slots.trained_at)
-                    )
-                    rows = slots.row_of[:end].copy()
-                    break
+                if slots.live_count == slots.size:
+                    rows, codes = slots.row_of[: slots.size].copy(), slots.codes
+                    if codes is None:
+                        return rows, None
+                    return rows, (codes.packed(), codes.size, codes.centroids, slots.trained_at)
             self.upkeep.wait()
             self._rebuild()
-        return rows, slots.matrix.joined(end), coded
 
     def restore(
         self,
         rows: NDArray[np.int32],
-        vectors: NDArray[np.int16],
         *,
         packed: NDArray[np.uint8] | None,
         centroids: NDArray[np.float32] | None,
@@ -241,19 +238,15 @@ class VectorIndex:
         trained_at: int,
     ) -> None:
         """Take over what `snapshot` gave; ValueError if it does not fit together."""
-        dimensions = self.embedder.dimensions
-        if rows.ndim != 1 or rows.dtype != np.int32 or vectors.dtype != np.int16:
+        if rows.ndim != 1 or rows.dtype != np.int32 or not 0 <= coded <= len(rows):
             raise ValueError("other types")
-        if vectors.shape != (len(rows), dimensions) or not 0 <= coded <= len(rows):
-            raise ValueError("other shapes")
         if rows.size and int(rows.min()) < 1:
             raise ValueError("rows that are none")
-        slots = Slots(dimensions)
-        slots.restore(rows, vectors)
+        slots = Slots(self.embedder.dimensions, rows=rows, fetch=self._fetch)
         if (slots.slots_of(rows) != np.arange(len(rows))).any():
             raise ValueError("rows twice")
-        if packed is not None and centroids is not None and coded:
-            slots.codes = VectorCodes(centroids, dimensions)
+        if packed is not None and centroids is not None:
+            slots.codes = VectorCodes(centroids, self.embedder.dimensions)
             slots.codes.load_packed(packed, coded)
             slots.trained_at = max(1, trained_at)
         with self._lock:
@@ -275,8 +268,9 @@ class VectorIndex:
             and abs(float(given.dot(given)) - 1.0) <= UNIT
         ):
             return given
-        (checked,) = self._checked(given, 1)
-        return np.asarray(checked)
+        (wide,) = self._checked(given, 1).astype(np.float64)
+        length = float(np.linalg.norm(wide))
+        return np.asarray(wide / (length or 1.0), dtype=np.float32)
 
     def _checked(self, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         dimensions = self.embedder.dimensions
@@ -292,19 +286,11 @@ class VectorIndex:
                 f"the shape is {given.shape}.",
                 remedy="Embed again with the store's embedder.",
             )
-        squares = np.einsum("ij,ij->i", given, given) if given.size else np.ones(0, np.float32)
-        odd = np.flatnonzero(~(np.abs(squares - 1.0) <= UNIT))
-        if not odd.size:
-            return given
-        if not np.isfinite(given[odd]).all():
+        if not np.isfinite(given).all():
             raise BadVector(
                 "A vector holds NaN or infinity.", remedy="Embed the text again, or leave it out."
             )
-        units = given.copy()
-        wide = given[odd].astype(np.float64)
-        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-        units[odd] = wide / np.where(lengths > 0.0, lengths, 1.0)
-        return units
+        return given
 
     # -- upkeep ---------------------------------------------------------------------
 
@@ -337,9 +323,9 @@ class VectorIndex:
                 codes = slots.codes
                 if slots is not self._slots or codes is None or codes.size >= end:
                     return
-                until = min(end, codes.size + CODED_AT_ONCE)
-                for piece in slots.matrix.pieces(codes.size, until, CODED_AT_ONCE):
-                    codes.add(piece)
+                wanted = np.arange(codes.size, min(end, codes.size + CODED_AT_ONCE))
+                slots.fill(wanted)
+                codes.add(slots.matrix.take(wanted))
 
     def _rebuild(self) -> None:
         """Make everything anew without the dead, beside the searches, then swap it in."""
@@ -348,13 +334,14 @@ class VectorIndex:
             end = old.size
             kept = np.flatnonzero(old.live[:end])
             rows = old.row_of[kept].astype(np.int64)
-        new = Slots(self.embedder.dimensions)
+        old.fill(kept)
+        new = Slots(self.embedder.dimensions, fetch=self._fetch)
         if len(kept) == end:
             new.matrix = old.matrix  # nothing to leave out: only the codes are new
         else:
             for first in range(0, len(kept), CODED_AT_ONCE):
                 part = slice(first, first + CODED_AT_ONCE)
-                new.append(rows[part], old.matrix.take(kept[part]))
+                new.append(rows[part], *old.matrix.at(kept[part]))
         codes, trained_at = self._new_codes(old, new.matrix, len(kept))
         with self._lock:
             if self._slots is not old:
@@ -367,7 +354,7 @@ class VectorIndex:
                 new.delete(gone)
             since = np.flatnonzero(old.live[end : old.size]) + end
             if since.size:
-                new.append(old.row_of[since].astype(np.int64), old.matrix.take(since))
+                new.append(old.row_of[since].astype(np.int64), *old.matrix.at(since))
             new.codes, new.trained_at = codes, trained_at
             self._slots = new
 
@@ -381,8 +368,8 @@ class VectorIndex:
             trained_at = count
         else:
             codes = codes.emptied()
-        for piece in matrix.pieces(0, count, CODED_AT_ONCE):
-            codes.add(piece)
+        for first in range(0, count, CODED_AT_ONCE):
+            codes.add(matrix.take(np.arange(first, min(count, first + CODED_AT_ONCE))))
         return codes, trained_at
 
     # -- searching --------------------------------------------------------------------
@@ -493,6 +480,7 @@ class VectorIndex:
         missing = wanted < 0
         if missing.all():
             return np.full(len(wanted), np.nan, dtype=np.float32)
+        slots.fill(wanted[~missing])
         gaps = bool(missing.any())
         wanted = np.where(missing, 0, wanted) if gaps else wanted
         found = bounded(slots.matrix.products(wanted, query))
@@ -517,3 +505,7 @@ class VectorIndex:
         if coded < slots.size:
             picked = np.concatenate((picked, narrow(np.arange(coded, slots.size))))
         return nearest(slots, picked, query, n)
+
+
+def _nothing(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    return rows[:0], np.zeros((0, 0), dtype=np.float32)

@@ -25,6 +25,7 @@ from agentmem.base.types import Hit, Scope, ScopeLike, Whose
 from agentmem.models.call import Model, as_model
 from agentmem.prompt.cite import Citation, CitationStyle, format_citations
 from agentmem.search.intake import read_scope
+from agentmem.search.parts import memory_of
 from agentmem.search.results import SearchResults
 from agentmem.sources.web.answer import (
     EXTRACTIVE,
@@ -387,7 +388,7 @@ async def enhanced_search(
     chain = None if web is False else chain_of(web)
     search = _Search(
         query=query,
-        memory=_manager(memory),
+        memory=memory_of(memory, or_none=True),
         scope=read_scope(scope, whose),
         signal=signal,
         on_step=on_step,
@@ -416,11 +417,6 @@ async def enhanced_search(
         search.stopped = True
         search.problems.append("stopped by its signal")
     return search.result()
-
-
-def _manager(memory: Paged | Facade[Paged] | None) -> Paged | None:
-    found: Any = memory
-    return getattr(found, "manager", found)  # type: ignore[no-any-return]  # either kind
 
 
 def enhanced_search_sync(

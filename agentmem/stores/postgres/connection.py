@@ -10,14 +10,16 @@ import hashlib
 import os
 import random
 import re
+import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from agentmem.base.errors import (
+    DuplicateRecord,
     InvalidInput,
     MissingExtra,
     NotAStore,
@@ -48,7 +50,9 @@ try:
     import psycopg
     from psycopg import conninfo, sql
     from psycopg import errors as pg
-    from psycopg.types.string import StrDumper, TextLoader
+    from psycopg.adapt import Dumper
+    from psycopg.types import TypeInfo
+    from psycopg.types.string import TextLoader
     from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 except ImportError:
     raise MissingExtra("psycopg", extra="postgres", purpose="A store in PostgreSQL") from None
@@ -59,11 +63,13 @@ _LOOK_SECONDS = 0.5
 MOST_TRIES = 8
 """A transaction that lost against another one is tried so often."""
 KEPT_CHANGES = 100_000
-MOST_OWNERS = 100_000
-"""The numbers of so many owners are remembered."""
-_RETRIED = (pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation)
-"""A row that was referred to and is gone has a new number, or none: looked up again, it is right.
-"""
+MOST_NUMBERS = 100_000
+"""The numbers of so many owners and of so many strands are remembered."""
+_RETRIED = (
+    pg.SerializationFailure, pg.DeadlockDetected, pg.ForeignKeyViolation, pg.UniqueViolation,
+)  # fmt: skip
+"""A row that was referred to and is gone has a new number, or none, and one that somebody else
+made at the same moment is there: looked up again, each is right."""
 
 
 # ----------------------------------------------------------------------------
@@ -78,9 +84,13 @@ def _plain(text: str) -> str:
     return text.replace("\x01\x03", "\x00").replace("\x01\x02", "\x01")
 
 
-class _Dumper(StrDumper):
-    def dump(self, obj: str) -> Any:
-        return super().dump(_escaped(obj) if "\x00" in obj or "\x01" in obj else obj)
+def _sent(value: Any) -> Any:
+    """A parameter as it is sent: texts without NUL, whatever they hold."""
+    if isinstance(value, str):
+        return _escaped(value) if "\x00" in value or "\x01" in value else value
+    if isinstance(value, list) and value and any(isinstance(one, str) for one in value):
+        return [_sent(one) for one in value]
+    return value
 
 
 class _Loader(TextLoader):
@@ -109,55 +119,52 @@ def digest(*parts: str | None) -> bytes:
 class Transaction:
     """Statements that happen together; the tenant is a parameter of every one of them.
 
-    `log` says which rows indexes must look at again; the lines are numbered when
-    the transaction ends, one transaction of a tenant after the other, so that the
-    numbers come in the order of the commits.
+    What nobody waits for travels with the next statement: how the transaction begins, what
+    `later` is given, and how it ends. `log` says which rows indexes must look at again; the lines
+    are numbered when the transaction ends, one transaction of a tenant after the other, so that
+    the numbers come in the order of the commits.
     """
 
     def __init__(
-        self, connection: psycopg.Connection[Any], tenant: str, owners: dict[bytes, int]
+        self, connection: psycopg.Connection[Any], tenant: str, known: Numbers, begin: Sequence[str]
     ) -> None:
         self._connection = connection
         self._tenant = tenant
         self._lines: list[tuple[Operation, int, int]] = []
-        self._waiting: list[tuple[str, dict[str, Any]]] = []
-        self._owners = owners
-        self._made_owners = False
+        self._waiting: list[_Later] = [_Later(statement, {}) for statement in begin]
+        self._known = known
+        self._made = False
+        self.begun = self.ending = self.ended = False
+        self.added: dict[bytes, str] = {}
+        """Ids of memories that are sent, by key: which of them was there already is heard late."""
 
-    def owners(self, keys: Collection[bytes]) -> dict[bytes, int]:
-        """The numbers of those owners that have one. They are remembered from one transaction to
-        the next: who refers to an owner that is gone by then is tried again, without the memory.
+    def numbers(self, kind: NumberKind, keys: Collection[bytes]) -> dict[bytes, int]:
+        """The numbers of those owners or strands that have one.
+
+        They are remembered from one transaction to the next: who refers to one
+        that is gone by then is tried again, without the memory.
         """
-        unknown = [key for key in keys if key not in self._owners]
-        if not unknown:
-            return {key: self._owners[key] for key in keys}
+        known = self._known[kind]
+        if all(key in known for key in keys):
+            return {key: known[key] for key in keys}
         found = self.all(
-            "SELECT key, owner FROM owners WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
+            f"SELECT key, {kind[:-1]} FROM {kind} "  # noqa: S608 # our own names
+            "WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
             keys=list(keys),
         )
-        numbers = {bytes(key): int(owner) for key, owner in found}
-        if not self._made_owners:  # what this transaction made may never be committed
-            self._owners.update(numbers)
+        numbers = {bytes(key): int(number) for key, number in found}
+        if not self._made:  # what this transaction made may never be committed
+            known.update(numbers)
         return numbers
 
-    def require_owners(self, numbers: Collection[int]) -> None:
-        """Try the transaction again if one of these owners is gone."""
-        wanted = set(numbers)
-        found = self.all(
-            "SELECT owner FROM owners WHERE tenant = %(tenant)s AND owner = ANY(%(numbers)s)",
-            numbers=list(wanted),
-        )
-        if len(found) < len(wanted):
-            raise pg.ForeignKeyViolation("an owner was erased meanwhile")
-
-    def make_owner(self, key: bytes, /, **columns: Any) -> None:
-        """Number an owner that has no number, unless somebody else just did."""
-        self._made_owners = True
+    def make_number(self, kind: NumberKind, key: bytes, /, **columns: Any) -> None:
+        """Number an owner or strand that has no number, unless somebody else just did."""
+        self._made = True
+        listed = ", ".join(columns)
+        marks = ", ".join(f"%({name})s" for name in columns)
         self.run(
-            """INSERT INTO owners
-                (tenant, key, visibility, user_id, project_id, agent_id, run_id)
-            VALUES (%(tenant)s, %(key)s, %(visibility)s, %(user)s, %(project)s, %(agent)s, %(run)s)
-            ON CONFLICT (tenant, key) DO NOTHING""",
+            f"INSERT INTO {kind} (tenant, key, {listed}) VALUES (%(tenant)s, %(key)s, {marks}) "  # noqa: S608 # our own names
+            "ON CONFLICT (tenant, key) DO NOTHING",
             key=key,
             **columns,
         )
@@ -171,44 +178,37 @@ class Transaction:
         found: Row | None = self._execute(statement, values).fetchone()
         return found
 
+    def only(self, statement: str, /, **values: Any) -> list[Row]:
+        """What the last statement gives: the transaction ends with it, in one round trip."""
+        return self._execute(statement, values, last=True).fetchall()
+
     def run(self, statement: str, /, **values: Any) -> int:
         """How many rows a statement touched."""
         return int(self._execute(statement, values).rowcount)
 
-    def later(self, statement: str, /, **values: Any) -> None:
-        """Send a statement together with the next one; nothing is heard of it but its error."""
-        self._waiting.append((statement, values))
+    def later(self, statement: str, /, **values: Any) -> Callable[[], list[Row]]:
+        """Send a statement together with the next one; what it gives can be had after that."""
+        waiting = _Later(statement, values)
+        self._waiting.append(waiting)
+        return waiting.rows
 
-    def insert(
-        self, table: str, columns: Mapping[str, str], rows: Collection[Row], /, *, ending: str = ""
-    ) -> list[Row]:
-        """Add rows in one statement; `columns` has the type of each. (COPY knows no policies.)
+    def send(self) -> None:
+        """Send what waits."""
+        waiting = self._waiting.pop()
+        waiting.cursor = self._execute(waiting.statement, waiting.values)
 
-        It is sent with the next statement, unless its `ending` says what it gives.
+    def insert(self, table: str, columns: Mapping[str, str], rows: Mapping[str, Any], /) -> None:
+        """Add rows in one statement, sent with the next one; `columns` has the type of each.
+
+        `rows` has the values of each column. (COPY knows no policies.)
         """
-        if not rows:
-            return []
-        arrays = {
-            f"c{n}": _written(column) if kind in _NUMBERS else list(column)
-            for n, (column, kind) in enumerate(
-                zip(zip(*rows, strict=True), columns.values(), strict=True)
-            )
-        }
-        marks = [
-            f"%(c{n})s::{'text' if kind == 'halfvec' else kind}[]"
-            for n, kind in enumerate(columns.values())
-        ]
-        chosen = [f"{n}::halfvec" if kind == "halfvec" else n for n, kind in columns.items()]
+        marks = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns.items())
         listed = ", ".join(columns)
-        statement = (
-            f"INSERT INTO {table} (tenant, {listed}) SELECT %(tenant)s, {', '.join(chosen)} "  # noqa: S608 # our own names
-            f"FROM unnest({', '.join(marks)}) WITH ORDINALITY AS new({listed}, nth) ORDER BY nth "
-            + ending
+        self.later(
+            f"INSERT INTO {table} (tenant, {listed}) SELECT %(tenant)s, {listed} "  # noqa: S608 # our own names
+            f"FROM unnest({marks}) AS new({listed})",
+            **{name: rows[name] for name in columns},
         )
-        if ending:
-            return self.all(statement, **arrays)
-        self.later(statement, **arrays)
-        return []
 
     def log(self, operation: Operation, rows: Collection[int]) -> None:
         """Tell indexes that `rows` changed; neighbouring rows make one line."""
@@ -221,55 +221,149 @@ class Transaction:
 
     def seq(self) -> int:
         """Number the lines so far; whoever else changes this tenant waits from here on."""
-        lines, self._lines = self._lines, []
-        found = self.one(
-            """WITH now AS (
-                UPDATE tenants SET seq = seq + %(count)s WHERE tenant = %(tenant)s RETURNING seq
-            ), noted AS (
-                INSERT INTO changes (tenant, seq, operation, first, last)
-                SELECT %(tenant)s, now.seq - %(count)s + n, operation, first, last
-                FROM now, unnest(%(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])
-                    WITH ORDINALITY AS line(operation, first, last, n)
-            ) SELECT seq FROM now""",
-            count=len(lines),
-            operations=[line[0] for line in lines],
-            firsts=[line[1] for line in lines],
-            lasts=[line[2] for line in lines],
-        )
-        if found is None:
+        (seq,) = self._numbered(last=False).fetchone() or (None,)
+        if seq is None:
             raise StoreCorrupt("The tenant's line is gone.", remedy="Open the store again.")
-        last = int(found[0])
-        if last // 4096 != (last - len(lines)) // 4096 and last > KEPT_CHANGES:
-            self._forget_old(last - KEPT_CHANGES)
-        return last
+        return int(seq)
 
-    def _forget_old(self, last: int) -> None:
-        self.run("DELETE FROM changes WHERE tenant = %(tenant)s AND seq <= %(last)s", last=last)
-        self.run("UPDATE tenants SET log_from = %(last)s WHERE tenant = %(tenant)s", last=last)
+    def _numbered(self, *, last: bool) -> psycopg.Cursor[Any]:
+        lines, self._lines = self._lines, []
+        return self._execute(
+            _NUMBER_CHANGES,
+            {
+                "count": len(lines),
+                "operations": [line[0] for line in lines],
+                "firsts": [line[1] for line in lines],
+                "lasts": [line[2] for line in lines],
+            },
+            last=last,
+        )
 
     def finish(self) -> None:
-        """Number what was not numbered yet."""
+        """Number what was not numbered yet, and end."""
         if self._lines:
-            self.seq()
-        elif self._waiting:
-            self._execute(*self._waiting.pop())
+            self._numbered(last=True)
+        elif not self.ended and (self.begun or len(self._waiting) > _BEGINNING):
+            self._execute("COMMIT", {})
+        self.ended = True
 
-    def _execute(self, statement: str, values: dict[str, Any]) -> psycopg.Cursor[Any]:
-        sent, self._waiting = [*self._waiting, (statement, values)], []
-        together = len(sent) > 1 and psycopg.Pipeline.is_supported()
-        with self._connection.pipeline() if together else nullcontext():
-            for said, given in sent:
-                cursor = self._connection.cursor(binary=True)
-                cursor.execute(said, {**given, "tenant": self._tenant})
-        return cursor
+    def _execute(
+        self, statement: str, values: dict[str, Any], *, last: bool = False
+    ) -> psycopg.Cursor[Any]:
+        asked = _Later(statement, values)
+        sent, self._waiting = [*self._waiting, asked], []
+        if last and not self.begun and len(sent) == _BEGINNING + 1 and _READ in sent[0].statement:
+            del sent[0]  # what is sent together is one transaction by itself
+        elif last:
+            sent.append(_Later("COMMIT", {}))
+        self.ending = sent[-1].statement == "COMMIT"
+        with self._connection.pipeline() if len(sent) > 1 else nullcontext():
+            for one in sent:
+                cursor = one.cursor = self._connection.cursor(binary=True)
+                given = {name: _sent(value) for name, value in one.values.items()}
+                cursor.execute(one.statement, {**given, "tenant": _sent(self._tenant)})
+        self.begun, self.ended = True, self.ended or last
+        found: psycopg.Cursor[Any] = asked.cursor
+        return found
 
 
-_NUMBERS = frozenset({"smallint", "integer", "bigint"})
+_BEGINNING = 2
+"""So many statements begin a transaction."""
+NumberKind = Literal["owners", "strands"]
+Numbers = dict[NumberKind, dict[bytes, int]]
+_NUMBER_CHANGES = f"""WITH now AS (
+        UPDATE tenants SET seq = seq + %(count)s, log_from = CASE
+            WHEN (seq + %(count)s) >> 12 <> seq >> 12
+            THEN greatest(log_from, seq + %(count)s - {KEPT_CHANGES}) ELSE log_from END
+        WHERE tenant = %(tenant)s RETURNING seq, log_from
+    ), noted AS (
+        INSERT INTO changes (tenant, seq, operation, first, last)
+        SELECT %(tenant)s, now.seq - %(count)s + n, operation, first, last
+        FROM now, unnest(%(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])
+            WITH ORDINALITY AS line(operation, first, last, n)
+    ), forgotten AS (
+        DELETE FROM changes USING now WHERE changes.tenant = %(tenant)s
+        AND changes.seq <= now.log_from AND now.seq >> 12 <> (now.seq - %(count)s) >> 12
+    ) SELECT seq FROM now"""  # noqa: S608 # our own numbers
 
 
-def _written(column: Sequence[int | None]) -> str:
-    """Numbers as the server reads an array of them; much sooner said than one by one."""
-    return f"{{{','.join(map(str, column)).replace('None', 'NULL')}}}"
+class _Later:
+    """A statement that is sent with the next one."""
+
+    def __init__(self, statement: str, values: dict[str, Any]) -> None:
+        self.statement = statement
+        self.values = values
+        self.cursor: Any = None
+
+    def rows(self) -> list[Row]:
+        found: list[Row] = self.cursor.fetchall()
+        return found
+
+
+class Integers:
+    """A column of numbers, sent in the server's own form without a look at each."""
+
+    def __init__(self, column: Any, bits: Literal[16, 32, 64] = 64) -> None:
+        self.column, self.bits = column, bits
+
+
+class Halves:
+    """A column of vectors in half precision, each as `<f2` or None."""
+
+    def __init__(self, vectors: Sequence[bytes | None]) -> None:
+        self.vectors = vectors
+
+
+_INTEGERS = {16: (21, 1005), 32: (23, 1007), 64: (20, 1016)}
+"""The numbers that PostgreSQL gives to the types of integers, and to arrays of them."""
+
+
+class _IntegersDumper(Dumper):
+    format = psycopg.pq.Format.BINARY
+
+    def get_key(self, obj: Integers, format: Any) -> Any:  # noqa: A002 - psycopg's name
+        return (self.cls, obj.bits)
+
+    def upgrade(self, obj: Integers, format: Any) -> Dumper:  # noqa: A002 - psycopg's name
+        made = type(self)(self.cls)
+        made.oid = _INTEGERS[obj.bits][1]
+        return made
+
+    def dump(self, obj: Integers) -> bytes:
+        import numpy as np
+
+        size = obj.bits // 8
+        lines = np.empty(len(obj.column), [("size", ">i4"), ("value", f">i{size}")])
+        lines["size"], lines["value"] = size, obj.column
+        return _array(_INTEGERS[obj.bits][0], len(lines), lines.tobytes())
+
+
+def _array(oid: int, count: int, data: bytes) -> bytes:
+    """An array as the server reads it: dimensions, whether NULLs may be in it, type, size, from."""
+    if not count:
+        return struct.pack(">iii", 0, 0, oid)
+    return struct.pack(">iiiii", 1, 1, oid, count, 1) + data
+
+
+def _halves_dumper(info: TypeInfo) -> type[Dumper]:
+    class _HalvesDumper(Dumper):
+        format = psycopg.pq.Format.BINARY
+        oid = info.array_oid
+
+        def dump(self, obj: Halves) -> bytes:
+            import numpy as np
+
+            parts: list[bytes] = []
+            for vector in obj.vectors:
+                if vector is None:
+                    parts.append(b"\xff\xff\xff\xff")
+                    continue
+                size = len(vector) // 2
+                parts.append(struct.pack(">ihh", 4 + len(vector), size, 0))
+                parts.append(np.frombuffer(vector, "<f2").astype(">f2").tobytes())
+            return _array(info.oid, len(obj.vectors), b"".join(parts))
+
+    return _HalvesDumper
 
 
 # ----------------------------------------------------------------------------
@@ -283,8 +377,12 @@ class _Ready:
     pool: ConnectionPool[psycopg.Connection[Any]]
     dsn: str
     pid: int
-    begin: str
+    begin: tuple[str, str]
+    """The kind of a transaction goes into the first, what it needs is set by the second."""
     iterative: bool
+
+    def beginning(self, kind: str) -> tuple[str, str]:
+        return self.begin[0].format(kind), self.begin[1]
 
 
 class PostgresDatabase:
@@ -321,7 +419,7 @@ class PostgresDatabase:
         self._ready: _Ready | None = None
         self._replica: _Ready | None = None
         self._written: str | None = None
-        self._owners: dict[str, dict[bytes, int]] = {}
+        self._numbers: dict[str, Numbers] = {}
         self.closed = False
 
     # -- transactions -----------------------------------------------------------------
@@ -342,9 +440,11 @@ class PostgresDatabase:
             as_our_errors(self.where),
             ready.pool.connection(timeout=self.busy_seconds) as connection,
         ):
-            connection.execute(ready.begin.format(_READ))
-            yield Transaction(connection, self.tenant, self._known_owners())
-            connection.execute("COMMIT")
+            transaction = Transaction(
+                connection, self.tenant, self._known(), ready.beginning(_READ)
+            )
+            yield transaction
+            transaction.finish()
 
     def _tried(self, call: Callable[[Transaction], T], *, read: bool) -> T:
         deadline = time.monotonic() + self.busy_seconds
@@ -354,7 +454,12 @@ class PostgresDatabase:
                 return self._once(ready, call, read=read)
             except _RETRIED as error:
                 last: Exception = error
-                self._owners.clear()
+                self._numbers.clear()
+            except _Taken as error:
+                taken = self._first_taken(error.added)
+                if taken is not None:
+                    raise DuplicateRecord(taken) from None
+                last = error
             except _Stale as error:  # the pool held a connection that had ended meanwhile
                 last = error
                 self._let_go(ready)
@@ -369,11 +474,11 @@ class PostgresDatabase:
             remedy="Try again.",
         ) from last
 
-    def _known_owners(self) -> dict[bytes, int]:
-        """The numbers of owners, of this tenant, that were seen so far; not too many of them."""
-        known = self._owners.setdefault(self.tenant, {})
-        if len(known) > MOST_OWNERS:
-            known = self._owners[self.tenant] = {}
+    def _known(self) -> Numbers:
+        """The numbers of owners and strands of this tenant that were seen so far; not too many."""
+        known = self._numbers.get(self.tenant)
+        if known is None or max(map(len, known.values())) > MOST_NUMBERS:
+            known = self._numbers[self.tenant] = {"owners": {}, "strands": {}}
         return known
 
     def _let_go(self, ready: _Ready) -> None:
@@ -406,38 +511,44 @@ class PostgresDatabase:
     def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
         with as_our_errors(self.where):
             connection = self._taken(ready)
+        begin = ready.beginning(_READ if read else _WRITE)
+        transaction = Transaction(connection, self.tenant, self._known(), begin)
         try:
-            try:
-                connection.execute(ready.begin.format(_READ if read else _WRITE))
-            except (psycopg.OperationalError, pg.AdminShutdown) as error:
-                if connection.closed or connection.broken:
-                    raise _Stale(str(error)) from error
-                raise
-            transaction = Transaction(connection, self.tenant, self._known_owners())
             result = call(transaction)
             transaction.finish()
-            self._commit(connection, read=read)
+            if not read and self._read_dsn is not None:
+                self._note_lsn(connection)
             return result
-        except _RETRIED:
+        except _RETRIED as error:
+            if error.diag.constraint_name == "memories_tenant_key_key":
+                raise _Taken(transaction.added) from error
             raise
         except psycopg.Error as error:
             if connection.closed:
                 self._let_go(ready)
+                if not transaction.begun and (read or not transaction.ending):
+                    raise _Stale(str(error)) from error
             raise translated(error, self.where) from error
         finally:
             if not connection.closed and connection.info.transaction_status != 0:
                 _roll_back(connection)
             ready.pool.putconn(connection)
 
-    def _commit(self, connection: psycopg.Connection[Any], *, read: bool) -> None:
-        if read or self._read_dsn is None:
-            connection.execute("COMMIT")
-            return
-        cursor = connection.execute("COMMIT; SELECT pg_current_wal_insert_lsn()::text")
-        cursor.nextset()
-        found = cursor.fetchone()
+    def _note_lsn(self, connection: psycopg.Connection[Any]) -> None:
+        found = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         if found is not None:
             self._written = str(found[0])
+
+    def _first_taken(self, added: Mapping[bytes, str]) -> str | None:
+        """The first of these ids that is there; none if it went away meanwhile."""
+        found = self.read(
+            lambda t: t.only(
+                "SELECT key FROM memories WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)",
+                keys=list(added),
+            )
+        )
+        there = {bytes(key) for (key,) in found}
+        return next((memory_id for key, memory_id in added.items() if key in there), None)
 
     def lsn(self) -> str | None:
         """Where the log stood after the last write of this object, with a replica only."""
@@ -490,13 +601,20 @@ class PostgresDatabase:
                 time.sleep(0.002)
 
     def _opened(self, dsn: str, *, primary: bool) -> _Ready:
+        halves: TypeInfo | None = None
+
+        def configure(connection: psycopg.Connection[Any]) -> None:
+            _configure(connection)
+            if halves is not None:
+                connection.adapters.register_dumper(Halves, _halves_dumper(halves))
+
         pool = ConnectionPool(
             dsn,
             min_size=0,
             max_size=self._connections,
             timeout=self.busy_seconds,
             max_waiting=0,
-            configure=_configure,
+            configure=configure,
             kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
             open=False,
             num_workers=1,
@@ -513,12 +631,15 @@ class PostgresDatabase:
                 iterative = _vector_version(connection) >= (0, 8)
                 begin = _begin(self.tenant, role, durable=self._durable)
                 if primary:
-                    connection.execute(begin.format(_WRITE))
-                    connection.execute(
-                        "INSERT INTO tenants (tenant) VALUES (%s) ON CONFLICT DO NOTHING",
-                        (self.tenant,),
+                    kind, settings = begin
+                    first = Transaction(
+                        connection, self.tenant, self._known(), (kind.format(_WRITE), settings)
                     )
-                    connection.execute("COMMIT")
+                    first.run(
+                        "INSERT INTO tenants (tenant) VALUES (%(tenant)s) ON CONFLICT DO NOTHING"
+                    )
+                    first.finish()
+                halves = TypeInfo.fetch(connection, "halfvec")
                 pool.open()
         except BaseException:
             pool.close(0)
@@ -570,9 +691,17 @@ class _Stale(Exception):
     """The connection had ended before the transaction began."""
 
 
+class _Taken(Exception):
+    """A memory that was added has the id of another one."""
+
+    def __init__(self, added: Mapping[bytes, str]) -> None:
+        super().__init__("an id is taken")
+        self.added = added
+
+
 def _configure(connection: psycopg.Connection[Any]) -> None:
     adapters = connection.adapters
-    adapters.register_dumper(str, _Dumper)
+    adapters.register_dumper(Integers, _IntegersDumper)
     for name in ("text", "varchar"):
         adapters.register_loader(name, _Loader)
         adapters.register_loader(name, _BinaryLoader)
@@ -591,16 +720,17 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
         connection.close()
 
 
-def _begin(tenant: str, role: str | None, *, durable: bool) -> str:
-    """What opens a transaction, in one message; `{}` is its kind."""
-    quoted = sql.quote(_escaped(tenant)).replace("{", "{{").replace("}", "}}")
-    return (
-        "BEGIN ISOLATION LEVEL {}; "
-        f"SET LOCAL search_path = {SCHEMA}, public, pg_temp; "
-        f"SET LOCAL agentmem.tenant = {quoted}"
-        + (f"; SET LOCAL ROLE {role}" if role else "")
-        + ("" if durable else "; SET LOCAL synchronous_commit = off")
+def _begin(tenant: str, role: str | None, *, durable: bool) -> tuple[str, str]:
+    """What opens a transaction; `{}` is its kind. Nothing of it outlives the transaction."""
+    settings = {"search_path": f"{SCHEMA}, public, pg_temp", "agentmem.tenant": _escaped(tenant)}
+    if role:
+        settings["role"] = role
+    if not durable:
+        settings["synchronous_commit"] = "off"
+    listed = ", ".join(
+        f"set_config('{name}', {sql.quote(value)}, true)" for name, value in settings.items()
     )
+    return "BEGIN ISOLATION LEVEL {}", f"SELECT {listed}".replace("%", "%%")
 
 
 # ----------------------------------------------------------------------------

@@ -272,13 +272,14 @@ def _forget_owners(transaction: Transaction, owners: Collection[int]) -> None:
         f"DELETE FROM owners AS o WHERE o.tenant = %(tenant)s AND o.owner = ANY(%(owners)s) {used}",  # noqa: S608 # our own names
         owners=list(owners),
     )
-    # What was said by somebody who is gone need not be told apart any more.
-    transaction.run(
-        """DELETE FROM contents AS c WHERE c.tenant = %(tenant)s AND c.owner = ANY(%(owners)s)
-        AND NOT EXISTS (SELECT 1 FROM owners AS o
-            WHERE o.tenant = %(tenant)s AND o.owner = c.owner)""",
-        owners=list(owners),
-    )
+    # What was said by somebody who is gone need not be told apart or counted any more.
+    for table in ("contents", "scopes"):
+        transaction.run(
+            f"""DELETE FROM {table} AS c WHERE c.tenant = %(tenant)s AND c.owner = ANY(%(owners)s)
+            AND NOT EXISTS (SELECT 1 FROM owners AS o
+                WHERE o.tenant = %(tenant)s AND o.owner = c.owner)""",  # noqa: S608 # our own names
+            owners=list(owners),
+        )
 
 
 class _Origins:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory
-from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
+from agentmem.stores.postgres.connection import Halves, PostgresDatabase, Row, Transaction
 from agentmem.stores.postgres.reading import by_ids, by_rows
 from agentmem.stores.postgres.side import get_value
 from agentmem.stores.postgres.writing import embedder_number, halves, intern_embedder
@@ -44,7 +44,7 @@ class PostgresFeed:
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
-        return self._database.read(_seq)[0]
+        return self._database.read(lambda t: _seq(t, last=True))[0]
 
     def data_version(self) -> int:
         """Changes whenever a change was committed."""
@@ -146,15 +146,15 @@ class PostgresFeed:
                 """INSERT INTO embeddings
                     (tenant, embedder, row, owner, shared, flags, half, wide)
                 SELECT %(tenant)s, %(embedder)s, m.row, m.owner, o.visibility <> 'private',
-                    m.flags, given.half::halfvec, given.wide
-                FROM unnest(%(rows)s::bigint[], %(halves)s::text[], %(wides)s::bytea[])
+                    m.flags, given.half, given.wide
+                FROM unnest(%(rows)s::bigint[], %(halves)s::halfvec[], %(wides)s::bytea[])
                     AS given(row, half, wide)
                 JOIN memories AS m ON m.tenant = %(tenant)s AND m.row = given.row
                 JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = m.owner
-                ON CONFLICT (tenant, embedder, row) DO NOTHING RETURNING row""",
+                ON CONFLICT (tenant, row, embedder) DO NOTHING RETURNING row""",
                 embedder=number,
                 rows=wanted,
-                halves=[packed[row][0] for row in wanted],
+                halves=Halves([packed[row][0] for row in wanted]),
                 wides=[packed[row][1] for row in wanted],
             )
             transaction.log("vectors", [row for (row,) in new])
@@ -180,7 +180,7 @@ class PostgresFeed:
 
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        found = self._database.read(lambda transaction: by_rows(transaction, rows))
+        found = self._database.read(lambda t: by_rows(t, rows, last=True))
         return {row: one.memory for row, one in found.items()}
 
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -297,9 +297,10 @@ def to_matrix(
     return np.array([row for row, *_ in found], np.int64), matrix
 
 
-def _seq(transaction: Transaction) -> tuple[int, int]:
-    found = transaction.one("SELECT seq, log_from FROM tenants WHERE tenant = %(tenant)s")
-    return (int(found[0]), int(found[1])) if found else (0, 0)
+def _seq(transaction: Transaction, *, last: bool = False) -> tuple[int, int]:
+    ask = transaction.only if last else transaction.all
+    found = ask("SELECT seq, log_from FROM tenants WHERE tenant = %(tenant)s")
+    return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
 
 
 def _updated_since(transaction: Transaction, seq: int, rows: Sequence[int]) -> set[int]:

@@ -11,7 +11,7 @@ from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.base.types import Memory, Scope, visible
 from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
-from agentmem.stores.postgres.reading import by_ids, by_rows, visible_owners
+from agentmem.stores.postgres.reading import by_ids, by_rows, seen_owners
 from agentmem.stores.postgres.side import (
     change_link,
     find_link,
@@ -53,7 +53,7 @@ _ENTRY = """SELECT t.entry, t.id, t.kind, t.created_at, t.undone_at, t.report, t
         (SELECT count(*) FROM journal_items AS i WHERE i.tenant = %(tenant)s AND i.entry = t.entry),
         o.user_id, o.project_id, o.agent_id, o.run_id
     FROM journal AS t JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = t.owner
-    WHERE t.tenant = %(tenant)s AND t.owner = ANY(%(owners)s) """
+    WHERE t.tenant = %(tenant)s AND t.owner = ANY({owners}) """
 
 _ITEMS = {
     "entry": "bigint", "row": "bigint", "other": "bigint", "relation": "text", "data": "text",
@@ -91,7 +91,9 @@ class PostgresJournal:
                 for row, item in zip((*rows, *new), kept, strict=True)
             ]
             items += [(entry, *i) for i in _relate(transaction, scope, revision.relations)]
-            transaction.insert("journal_items", _ITEMS, items)
+            if items:
+                columns = zip(_ITEMS, map(list, zip(*items, strict=True)), strict=True)
+                transaction.insert("journal_items", _ITEMS, dict(columns))
             transaction.log("update", rows)
             _forget_old(transaction, owner, revision.kind)
             if revision.mark:
@@ -153,21 +155,24 @@ class PostgresJournal:
     def recent(self, scope: Scope, *, limit: int = 20) -> tuple[JournalEntry, ...]:
         """The newest runs, newest first."""
         count = require_count(limit, "limit")
+        seen = seen_owners(scope)
         found = self._database.read(
-            lambda t: t.all(
-                f"{_ENTRY} ORDER BY t.created_at DESC, t.entry DESC LIMIT %(limit)s",
-                owners=visible_owners(t, scope),
+            lambda t: t.only(
+                f"{_ENTRY.format(owners=seen.sql)} ORDER BY t.created_at DESC, t.entry DESC "
+                "LIMIT %(limit)s",
                 limit=count,
+                **seen.values,
             )
         )
         return tuple(map(_entry, found))
 
 
 def _find(transaction: Transaction, scope: Scope, journal_id: str, *, lock: bool = False) -> Row:
+    seen = seen_owners(scope)
     found = transaction.one(
-        f"{_ENTRY} AND t.key = %(key)s{' FOR UPDATE OF t' if lock else ''}",
-        owners=visible_owners(transaction, scope),
+        f"{_ENTRY.format(owners=seen.sql)} AND t.key = %(key)s{' FOR UPDATE OF t' if lock else ''}",
         key=digest(journal_id),
+        **seen.values,
     )
     if found is None:
         raise RecordNotFound(journal_id, what="run", seen_with="consolidate --log")

@@ -13,7 +13,7 @@ from agentmem.stores.postgres.feed import all_embedders
 from agentmem.stores.postgres.reading import COLUMNS
 from agentmem.stores.postgres.schema import LOCK
 from agentmem.stores.postgres.side import SECRET, get_value, packed, set_value, unpacked
-from agentmem.stores.postgres.writing import add_vectors, insert_columns
+from agentmem.stores.postgres.writing import add_vectors, insert_columns, make_graphs
 
 _LISTED = {
     "owners": ("owner", "visibility", "user_id", "project_id", "agent_id", "run_id"),
@@ -107,6 +107,7 @@ class PostgresSide:
                 "log_from = greatest(seq, %(seq)s) WHERE tenant = %(tenant)s",
                 seq=seq,
             )
+            make_graphs(self._transaction)
             return
         if part == "embeddings":
             self._add_vectors(rows)
@@ -146,7 +147,7 @@ class PostgresSide:
             whole = data if len(data) == 4 * dimensions else _widened(data)
             stored = {"row": row, "owner": owner, "flags": flags}
             lines.append((stored, visibility, ((space, whole),)))
-        add_vectors(self._transaction, lines)
+        add_vectors(self._transaction, lines, graph=False)
 
     def _give_out(self, table: str, column: str, last: int) -> None:
         """Let the next number be above `last`, whoever else takes one meanwhile."""

@@ -57,11 +57,20 @@ class StoredRow(NamedTuple):
 
 
 def find_where(
-    transaction: Transaction, condition: str, *, lock: bool = False, **values: Any
+    transaction: Transaction,
+    condition: str,
+    *,
+    lock: bool = False,
+    last: bool = False,
+    **values: Any,
 ) -> list[StoredRow]:
-    """The memories that meet a condition; with `lock`, nobody else changes them until the end."""
+    """The memories that meet a condition; with `lock`, nobody else changes them until the end.
+
+    With `last` the transaction ends here.
+    """
     statement = _SELECT + condition + (" FOR NO KEY UPDATE OF m" if lock else "")
-    return [_stored(row) for row in transaction.all(statement, **values)]
+    ask = transaction.only if last else transaction.all
+    return [_stored(row) for row in ask(statement, **values)]
 
 
 def _stored(row: Row) -> StoredRow:
@@ -88,14 +97,14 @@ def _stored(row: Row) -> StoredRow:
 
 
 def by_ids(
-    transaction: Transaction, ids: Iterable[str], *, lock: bool = False
+    transaction: Transaction, ids: Iterable[str], *, lock: bool = False, last: bool = False
 ) -> dict[str, StoredRow]:
     """What these ids stand for, whoever owns it; ids nobody has are left out."""
     keys = [digest(memory_id) for memory_id in dict.fromkeys(ids)]
     if not keys:
         return {}
     condition = "m.key = ANY(%(keys)s) ORDER BY m.row"
-    found = find_where(transaction, condition, lock=lock, keys=keys)
+    found = find_where(transaction, condition, lock=lock, last=last, keys=keys)
     return {one.memory.id: one for one in found}
 
 
@@ -105,12 +114,14 @@ def by_rows(
     *,
     reader: Scope | None = None,
     lock: bool = False,
+    last: bool = False,
 ) -> dict[int, StoredRow]:
     """What stands in these rows, whoever owns it, or what `reader` may see of it."""
     if not rows:
         return {}
     condition = "m.row = ANY(%(rows)s) ORDER BY m.row"
-    found = find_where(transaction, condition, lock=lock, rows=[int(row) for row in rows])
+    wanted = [int(row) for row in rows]
+    found = find_where(transaction, condition, lock=lock, last=last, rows=wanted)
     return {one.row: one for one in found if reader is None or visible(one.memory, reader)}
 
 
@@ -158,35 +169,56 @@ def versions(transaction: Transaction, scope: Scope, row: int) -> tuple[Version,
 # Whom a reader may see.
 
 
-def visible_owners(
-    transaction: Transaction, scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
-) -> list[int]:
+class SeenOwners(NamedTuple):
+    """Whom a reader may see: the numbers of the owners as SQL, and what it asks for."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+def seen_owners(scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES) -> SeenOwners:
     """The owners whose memories a reader may see: `base.types.visible`, in SQL (P24)."""
+    condition, values = seen_condition(scope, visibilities)
+    return SeenOwners(
+        f"ARRAY(SELECT o.owner FROM owners AS o WHERE o.tenant = %(tenant)s AND {condition})",  # noqa: S608 # our own names
+        values,
+    )
+
+
+def seen_condition(
+    scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
+) -> tuple[str, dict[str, Any]]:
+    """SQL for "this owner `o` is one of them"."""
     user, project, agent, run = scope_values(scope)
 
     def is_(column: str, value: str | None) -> str:
-        return f"{column} IS NULL" if value is None else f"{column} = %({column})s"
+        return f"o.{column} IS NULL" if value is None else f"o.{column} = %(of_{column})s"
 
     def open_(column: str, value: str | None) -> str:
-        return "true" if value is None else f"({column} IS NULL OR {column} = %({column})s)"
+        return "true" if value is None else f"(o.{column} IS NULL OR {is_(column, value)})"
 
     inner = f"{open_('agent_id', agent)} AND {open_('run_id', run)}"
     parts = {
-        "system": "visibility = 'system'",
-        "private": f"(visibility = 'private' AND {is_('user_id', user)} "
+        "system": "o.visibility = 'system'",
+        "private": f"(o.visibility = 'private' AND {is_('user_id', user)} "
         f"AND {open_('project_id', project)} AND {inner})",
-        "project": f"(visibility = 'project' AND {is_('project_id', project)} AND {inner})",
+        "project": f"(o.visibility = 'project' AND {is_('project_id', project)} AND {inner})",
     }
-    chosen = [sql for name, sql in parts.items() if name in visibilities]
-    if not chosen:
-        return []
+    chosen = [sql for name, sql in parts.items() if name in visibilities] or ["false"]
+    values = {
+        "of_user_id": user, "of_project_id": project, "of_agent_id": agent, "of_run_id": run,
+    }  # fmt: skip
+    return f"({' OR '.join(chosen)})", values
+
+
+def visible_owners(
+    transaction: Transaction, scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
+) -> list[int]:
+    """The same as numbers, ascending."""
+    condition, values = seen_condition(scope, visibilities)
     found = transaction.all(
-        f"SELECT owner FROM owners WHERE tenant = %(tenant)s AND ({' OR '.join(chosen)}) "  # noqa: S608 # our own names
-        "ORDER BY owner",
-        user_id=user,
-        project_id=project,
-        agent_id=agent,
-        run_id=run,
+        f"SELECT o.owner FROM owners AS o WHERE o.tenant = %(tenant)s AND {condition} ORDER BY 1",  # noqa: S608 # our own names
+        **values,
     )
     return [owner for (owner,) in found]
 
@@ -198,7 +230,7 @@ def owner_key(owner: Owner) -> bytes:
 
 def find_owner(transaction: Transaction, owner: Owner) -> int | None:
     key = owner_key(owner)
-    return transaction.owners([key]).get(key)
+    return transaction.numbers("owners", [key]).get(key)
 
 
 # ----------------------------------------------------------------------------
@@ -212,12 +244,10 @@ _PLAIN = frozenset({"kind", "origin", "speaker", "title", "content_hash"})
 class Conditions:
     """What a selection asks for, as SQL; `exact` unless a filter is left for Python to decide."""
 
-    def __init__(self, transaction: Transaction, selection: Selection) -> None:
-        self.values: dict[str, Any] = {}
-        self.owners = visible_owners(transaction, selection.reader, selection.visibilities)
+    def __init__(self, selection: Selection) -> None:
+        self._owners, self.values = seen_owners(selection.reader, selection.visibilities)
         self.exact = selection.where == ALWAYS
-        clauses = ["m.owner = ANY(%(owners)s)"]
-        self.values["owners"] = self.owners
+        clauses = [f"m.owner = ANY({self._owners})"]
         clauses += self._strands(selection)
         if selection.kinds is not None:
             clauses.append("m.kind = ANY(%(kinds)s)")
@@ -236,7 +266,7 @@ class Conditions:
             self.values[name] = value
             inside = (
                 "m.strand IN (SELECT s.strand FROM strands AS s WHERE s.tenant = %(tenant)s "  # noqa: S608 # our own names
-                f"AND s.{name} = %({name})s AND s.owner = ANY(%(owners)s))"
+                f"AND s.{name} = %({name})s AND s.owner = ANY({self._owners}))"
             )
             # A row of no strand has neither url nor session.
             clauses.append(inside if value else f"(m.strand IS NULL OR {inside})")
@@ -300,35 +330,25 @@ def select(
     order: str = "m.row",
     limit: int | None = None,
     lock: bool = False,
+    last: bool = False,
 ) -> list[StoredRow]:
     """The memories `base.filters.selected` would choose, found inside SQL (P24).
 
     What SQL cannot say exactly as Python does is narrowed there and decided here.
     """
-    asked = Conditions(transaction, selection)
+    asked = Conditions(selection)
     most = f" LIMIT {int(limit)}" if asked.exact and limit is not None else ""
-    found = _chosen(transaction, asked, selection, f"{order}{most}", lock=lock)
-    return found if limit is None else found[:limit]
-
-
-def _chosen(
-    transaction: Transaction,
-    asked: Conditions,
-    selection: Selection,
-    order: str = "m.row",
-    *,
-    lock: bool = False,
-) -> list[StoredRow]:
-    condition = f"{asked.sql} ORDER BY {order}"
-    found = find_where(transaction, condition, lock=lock, **asked.values)
-    return [one for one in found if asked.exact or matches(selection.where, one.memory)]
+    condition = f"{asked.sql} ORDER BY {order}{most}"
+    found = find_where(transaction, condition, lock=lock, last=last, **asked.values)
+    chosen = [one for one in found if asked.exact or matches(selection.where, one.memory)]
+    return chosen if limit is None else chosen[:limit]
 
 
 def select_rows(transaction: Transaction, selection: Selection) -> list[int]:
     """The rows of a selection, ascending."""
-    asked = Conditions(transaction, selection)
+    asked = Conditions(selection)
     if not asked.exact:
-        return [one.row for one in _chosen(transaction, asked, selection)]
+        return [one.row for one in select(transaction, selection)]
     found = transaction.all(
         f"SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s AND {asked.sql} ORDER BY 1",  # noqa: S608 # our own names
         **asked.values,
@@ -338,11 +358,11 @@ def select_rows(transaction: Transaction, selection: Selection) -> list[int]:
 
 def count(transaction: Transaction, selection: Selection) -> int:
     """How many memories a selection chooses."""
-    asked = Conditions(transaction, selection)
+    asked = Conditions(selection)
     if not asked.exact:
-        return len(_chosen(transaction, asked, selection))
-    found = transaction.one(
+        return len(select(transaction, selection))
+    found = transaction.only(
         f"SELECT count(*) FROM memories AS m WHERE m.tenant = %(tenant)s AND {asked.sql}",  # noqa: S608 # our own names
         **asked.values,
     )
-    return int(found[0]) if found else 0
+    return int(found[0][0])

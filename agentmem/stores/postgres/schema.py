@@ -19,7 +19,7 @@ OLDEST_VECTOR = (0, 7)
 TABLES = (
     "tenants", "owners", "strands", "sources", "memories", "usage", "embedders", "embeddings",
     "postings", "speakers", "contents", "history", "changes", "snapshots", "artifacts", "links",
-    "jobs", "settings", "index_files", "journal", "journal_items",
+    "jobs", "settings", "index_files", "journal", "journal_items", "scopes",
 )  # fmt: skip
 
 _FIRST = (
@@ -179,8 +179,58 @@ _FIRST = (
     "REVOKE ALL ON FUNCTION index_vectors FROM PUBLIC",
 )
 
+_SCOPES = (
+    # How many rows an owner has in each state and how long they are together, so that what a
+    # reader's words are worth is known without counting.
+    """CREATE TABLE scopes (
+        tenant text NOT NULL, owner integer NOT NULL, flags integer NOT NULL,
+        rows bigint NOT NULL, length bigint NOT NULL,
+        PRIMARY KEY (tenant, owner, flags)) WITH (fillfactor = 50)""",
+    "CREATE INDEX scopes_cold ON scopes (tenant) WHERE flags & 8 <> 0",
+    """INSERT INTO scopes SELECT tenant, owner, flags, count(*), sum(length)
+        FROM memories GROUP BY 1, 2, 3""",
+    """CREATE FUNCTION count_rows() RETURNS trigger
+        LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+        BEGIN
+            IF TG_OP = 'INSERT' THEN
+                INSERT INTO scopes AS s
+                SELECT tenant, owner, flags, count(*), sum(length) FROM new_rows
+                GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+                ON CONFLICT (tenant, owner, flags) DO UPDATE
+                SET rows = s.rows + excluded.rows, length = s.length + excluded.length;
+            ELSIF TG_OP = 'DELETE' THEN
+                INSERT INTO scopes AS s
+                SELECT tenant, owner, flags, -count(*), -sum(length) FROM old_rows
+                GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+                ON CONFLICT (tenant, owner, flags) DO UPDATE
+                SET rows = s.rows + excluded.rows, length = s.length + excluded.length;
+            ELSE
+                INSERT INTO scopes AS s
+                SELECT tenant, owner, flags, sum(n), sum(n * length) FROM (
+                    SELECT tenant, owner, flags, length, 1 AS n FROM new_rows
+                    UNION ALL SELECT tenant, owner, flags, length, -1 FROM old_rows) AS changed
+                GROUP BY 1, 2, 3 HAVING sum(n) <> 0 OR sum(n * length) <> 0 ORDER BY 1, 2, 3
+                ON CONFLICT (tenant, owner, flags) DO UPDATE
+                SET rows = s.rows + excluded.rows, length = s.length + excluded.length;
+            END IF;
+            RETURN NULL;
+        END $$""",
+    """CREATE TRIGGER count_new AFTER INSERT ON memories REFERENCING NEW TABLE AS new_rows
+        FOR EACH STATEMENT EXECUTE FUNCTION count_rows()""",
+    """CREATE TRIGGER count_gone AFTER DELETE ON memories REFERENCING OLD TABLE AS old_rows
+        FOR EACH STATEMENT EXECUTE FUNCTION count_rows()""",
+    """CREATE TRIGGER count_changed AFTER UPDATE ON memories
+        REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+        FOR EACH STATEMENT EXECUTE FUNCTION count_rows()""",
+    # One index for what is asked by row; one for vectors that half precision does not hold.
+    "ALTER TABLE embeddings DROP CONSTRAINT embeddings_pkey",
+    "DROP INDEX embeddings_by_row",
+    "ALTER TABLE embeddings ADD PRIMARY KEY (tenant, row, embedder)",
+    "CREATE INDEX embeddings_wide ON embeddings (tenant, owner, embedder) WHERE half IS NULL",
+)
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST,)
+MIGRATIONS: tuple[Step, ...] = (_FIRST, _SCOPES)
 """Step number n (from 1) brings a database from schema version n - 1 to n."""
 
 

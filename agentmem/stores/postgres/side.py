@@ -14,7 +14,7 @@ from agentmem.base.errors import DuplicateRecord, RecordNotFound, StoreCorrupt
 from agentmem.base.types import Scope, visible
 from agentmem.prompt.snapshot import TEXT_PREFIX
 from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
-from agentmem.stores.postgres.reading import by_ids, by_rows, visible_owners
+from agentmem.stores.postgres.reading import by_ids, by_rows, seen_owners
 from agentmem.stores.postgres.writing import intern_owner
 from agentmem.stores.protocol import Change
 from agentmem.stores.rules import Kept, too_old
@@ -47,7 +47,8 @@ class PostgresSettings:
     def get(self, name: str, /) -> str | None:
         """The value under a name, or None."""
         require_text(name, "name")
-        return self._database.read(lambda transaction: get_value(transaction, name))
+        found = self._database.read(lambda t: t.only(_VALUE, key=digest(name)))
+        return str(found[0][0]) if found else None
 
     def set(self, name: str, value: str | None, /) -> None:
         """Keep a value; None removes it."""
@@ -90,11 +91,12 @@ class PostgresSettings:
         return self._secret
 
 
+_VALUE = "SELECT value FROM settings WHERE tenant = %(tenant)s AND key = %(key)s"
+
+
 def get_value(transaction: Transaction, name: str) -> str | None:
     """A setting inside a transaction."""
-    found = transaction.one(
-        "SELECT value FROM settings WHERE tenant = %(tenant)s AND key = %(key)s", key=digest(name)
-    )
+    found = transaction.one(_VALUE, key=digest(name))
     return None if found is None else str(found[0])
 
 
@@ -356,22 +358,24 @@ def add_artifact(transaction: Transaction, artifact: Artifact) -> None:
 
 def remove_artifacts(transaction: Transaction, scope: Scope, ids: Collection[str]) -> int:
     """Remove those of `ids` that are there and the reader's, inside a transaction."""
+    seen = seen_owners(scope)
     return transaction.run(
-        """DELETE FROM artifacts WHERE tenant = %(tenant)s AND key = ANY(%(keys)s)
-        AND owner = ANY(%(owners)s)""",
+        "DELETE FROM artifacts WHERE tenant = %(tenant)s AND key = ANY(%(keys)s) "  # noqa: S608 # our own names
+        f"AND owner = ANY({seen.sql})",
         keys=[digest(one) for one in ids],
-        owners=visible_owners(transaction, scope),
+        **seen.values,
     )
 
 
 def _artifacts(
     transaction: Transaction, scope: Scope, condition: str, **values: Any
 ) -> tuple[Artifact, ...]:
-    found = transaction.all(
+    seen = seen_owners(scope)
+    found = transaction.only(
         f"""SELECT t.id, t.created_at, t.media_type, t.metadata, t.data, {_SCOPE}
         FROM artifacts AS t {_OWNED}
-        WHERE t.tenant = %(tenant)s AND t.owner = ANY(%(owners)s) {condition}""",  # noqa: S608 # our own names
-        owners=visible_owners(transaction, scope),
+        WHERE t.tenant = %(tenant)s AND t.owner = ANY({seen.sql}) {condition}""",  # noqa: S608 # our own names
+        **seen.values,
         **values,
     )
     return tuple(
@@ -436,10 +440,10 @@ class PostgresLinks:
         only = "AND settled_at IS NULL" if open_only else ""
 
         def apply(transaction: Transaction) -> tuple[Link, ...]:
+            seen = seen_owners(scope)
             where = f"""{only} AND EXISTS (SELECT 1 FROM memories AS m WHERE
-                m.tenant = %(tenant)s AND m.row = first AND m.owner = ANY(%(owners)s))"""  # noqa: S608 # our own names
-            owners = visible_owners(transaction, scope)
-            return self._seen(transaction, scope, where, owners=owners)
+                m.tenant = %(tenant)s AND m.row = first AND m.owner = ANY({seen.sql}))"""  # noqa: S608 # our own names
+            return self._seen(transaction, scope, where, **seen.values)
 
         return self._database.read(apply)
 
@@ -670,13 +674,13 @@ class PostgresSnapshots:
         self, scope: Scope | None, condition: str, **values: Any
     ) -> tuple[SnapshotRecord, ...]:
         def apply(transaction: Transaction) -> list[Row]:
-            whose = "" if scope is None else "AND t.owner = ANY(%(owners)s)"
-            owners = [] if scope is None else visible_owners(transaction, scope)
-            return transaction.all(
+            seen = seen_owners(NO_SCOPE if scope is None else scope)
+            whose = "" if scope is None else f"AND t.owner = ANY({seen.sql})"
+            return transaction.only(
                 f"""SELECT t.id, t.created_at, t.mentions, t.data, {_SCOPE}
                 FROM snapshots AS t {_OWNED}
                 WHERE t.tenant = %(tenant)s {whose} {condition}""",  # noqa: S608 # our own names
-                owners=owners,
+                **seen.values,
                 **values,
             )
 

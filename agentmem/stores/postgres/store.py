@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEFAULT_TENANT = "default"
+AT_ONCE = 500
 
 
 def split_dsn(dsn: str) -> tuple[str, str]:
@@ -153,9 +154,10 @@ class PostgresStore:
             return ()
 
         def apply(transaction: Transaction) -> tuple[str, ...]:
+            taken = writing.take_rows(transaction, len(batch))
             known = writing.hold_contents(transaction, batch)
             fresh, ids = split_new(batch, known, same)
-            writing.add(transaction, fresh)
+            writing.add(transaction, fresh, taken=taken)
             return ids
 
         return self.database.write(apply)
@@ -176,9 +178,10 @@ class PostgresStore:
                 yield batch
 
         def apply(transaction: Transaction) -> int:
-            added = sum(len(writing.add(transaction, batch)) for batch in given())
+            added = sum(len(writing.add(transaction, b, graph=False)) for b in given())
             for source in noted:
                 writing.note_source(transaction, source)
+            writing.make_graphs(transaction)
             return added
 
         return self.database.write(apply)
@@ -357,7 +360,9 @@ class PostgresStore:
 
     def _one(self, scope: Scope, memory_id: str, *, deleted: bool) -> StoredRow:
         require_text(memory_id, "id")
-        found = self.database.read(lambda t: reading.by_ids(t, [memory_id])).get(memory_id)
+        found = self.database.read(lambda t: reading.by_ids(t, [memory_id], last=True)).get(
+            memory_id
+        )
         hidden = found is None or (found.memory.deleted_at is not None and not deleted)
         if found is None or hidden or not visible(found.memory, scope):
             raise RecordNotFound(memory_id)
@@ -370,7 +375,7 @@ class PostgresStore:
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
-        found = self.database.read(lambda t: by_rows(t, rows, reader=scope))
+        found = self.database.read(lambda t: by_rows(t, rows, reader=scope, last=True))
         return {row: one.memory for row, one in found.items()}
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
@@ -384,10 +389,16 @@ class PostgresStore:
         Which ones is decided at once; each is read when its turn comes, and
         left out if it was deleted or erased by then.
         """
+        first = self.database.read(
+            lambda t: select(t, selection, limit=AT_ONCE + 1, last=True)
+        )  # mostly all there is
+        if len(first) <= AT_ONCE:
+            yield from (one.memory for one in first)
+            return
         rows = self.database.read(lambda t: reading.select_rows(t, selection))
-        for start in range(0, len(rows), 500):
-            found = self.get_rows(selection.reader, rows[start : start + 500])
-            for row in rows[start : start + 500]:
+        for start in range(0, len(rows), AT_ONCE):
+            found = self.get_rows(selection.reader, rows[start : start + AT_ONCE])
+            for row in rows[start : start + AT_ONCE]:
                 memory = found.get(row)
                 if memory is not None and (memory.deleted_at is None or selection.deleted):
                     yield memory
@@ -408,7 +419,9 @@ class PostgresStore:
         """The newest selected memories, newest first; of equal age, the later row first."""
         require_count(limit, "limit")
         order = "m.created_at DESC, m.row DESC"
-        found = self.database.read(lambda t: select(t, selection, order=order, limit=limit))
+        found = self.database.read(
+            lambda t: select(t, selection, order=order, limit=limit, last=True)
+        )
         return tuple(one.memory for one in found)
 
     def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Transaction, digest
+from agentmem.stores.postgres.connection import Halves, Integers, Row, Transaction, digest
 from agentmem.stores.postgres.reading import (
     COLUMNS,
     StoredRow,
@@ -40,6 +39,7 @@ from agentmem.stores.values import (
     index_head,
     pack,
     pack_terms,
+    place_of,
     shorten,
     to_microseconds,
     unpack_terms,
@@ -65,6 +65,7 @@ _UPDATE = (
     f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'length', 'indexed'))} "
     "WHERE tenant = %(tenant)s AND row = %(row)s"
 )
+_LAST = (1 << 63) - 1
 Place = tuple[int, int | None, int, int]
 """Owner, strand, place and row: where a memory stands among its neighbours."""
 
@@ -77,16 +78,9 @@ def intern_owner(transaction: Transaction, owner: Owner) -> int:
     """The number of this owner, new if it has none yet."""
     found = find_owner(transaction, owner)
     while found is None:
-        visibility, scope = owner
-        user, project, agent, run = scope_values(scope)
-        transaction.make_owner(
-            owner_key(owner),
-            visibility=visibility,
-            user=user,
-            project=project,
-            agent=agent,
-            run=run,
-        )
+        names = ("user_id", "project_id", "agent_id", "run_id")
+        scope = dict(zip(names, scope_values(owner[1]), strict=True))
+        transaction.make_number("owners", owner_key(owner), visibility=owner[0], **scope)
         found = find_owner(transaction, owner)
     return found
 
@@ -97,20 +91,10 @@ def intern_strand(transaction: Transaction, owner: int, url: str, session: str) 
         return None
     key = digest(str(owner), url, session)
     while True:
-        found = transaction.one(
-            "SELECT strand FROM strands WHERE tenant = %(tenant)s AND key = %(key)s", key=key
-        )
+        found = transaction.numbers("strands", [key]).get(key)
         if found is not None:
-            return int(found[0])
-        transaction.run(
-            """INSERT INTO strands (tenant, key, owner, url, session)
-            VALUES (%(tenant)s, %(key)s, %(owner)s, %(url)s, %(session)s)
-            ON CONFLICT (tenant, key) DO NOTHING""",
-            key=key,
-            owner=owner,
-            url=url,
-            session=session,
-        )
+            return found
+        transaction.make_number("strands", key, owner=owner, url=url, session=session)
 
 
 def embedder_number(embedder: EmbedderId) -> int:
@@ -119,21 +103,32 @@ def embedder_number(embedder: EmbedderId) -> int:
     return int.from_bytes(key[:4], "little") >> 1
 
 
-def intern_embedder(transaction: Transaction, embedder: EmbedderId) -> int:
-    """The number of this vector space, noted as one that the tenant uses."""
+def intern_embedder(transaction: Transaction, embedder: EmbedderId, *, graph: bool = True) -> int:
+    """The number of this vector space, noted as one that the tenant uses.
+
+    Without `graph` the one over its shared vectors is left for later: see `make_graphs`.
+    """
     number = embedder_number(embedder)
+    made = "index_vectors(embedder, dimensions)" if graph else "1"
     transaction.later(
-        """WITH new AS (
+        f"""WITH new AS (
             INSERT INTO embedders (tenant, embedder, name, version, dimensions)
             VALUES (%(tenant)s, %(number)s, %(name)s, %(version)s, %(dimensions)s)
             ON CONFLICT (tenant, embedder) DO NOTHING RETURNING embedder, dimensions
-        ) SELECT index_vectors(embedder, dimensions) FROM new""",
+        ) SELECT {made} FROM new""",  # noqa: S608 # our own names
         number=number,
         name=embedder.name,
         version=embedder.version,
         dimensions=embedder.dimensions,
     )
     return number
+
+
+def make_graphs(transaction: Transaction) -> None:
+    """Make the graphs over shared vectors that were left for after a large load."""
+    transaction.run(
+        "SELECT index_vectors(embedder, dimensions) FROM embedders WHERE tenant = %(tenant)s"
+    )
 
 
 # ----------------------------------------------------------------------------
@@ -143,46 +138,70 @@ def intern_embedder(transaction: Transaction, embedder: EmbedderId) -> int:
 class _Names:
     """The numbers that the rows of one transaction belong to, each looked up once."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, memories: Iterable[Memory] = ()) -> None:
         self._transaction = transaction
-        self._owners: dict[Owner, int] = {}
+        wanted = {owner_key(owner): owner for owner in set(map(owned_by, memories))}
+        found = transaction.numbers("owners", list(wanted))
+        self._owners = {wanted[key]: number for key, number in found.items()}
         self._strands: dict[tuple[int, str, str], int | None] = {}
 
-    def look_up(self, memories: Iterable[Memory]) -> None:
-        """Find the owners of many memories at once; those who are new are made one by one."""
-        wanted = {owner_key(owner): owner for owner in set(map(owned_by, memories))}
-        for key, number in self._transaction.owners(list(wanted)).items():
-            self._owners[wanted[key]] = number
-
-    def of(self, memory: Memory) -> tuple[int, int | None]:
+    def owner(self, memory: Memory) -> int:
         owner = owned_by(memory)
         if owner not in self._owners:
             self._owners[owner] = intern_owner(self._transaction, owner)
-        place = (self._owners[owner], memory.source_url, memory.session)
+        return self._owners[owner]
+
+    def of(self, memory: Memory) -> tuple[int, int | None]:
+        place = (self.owner(memory), memory.source_url, memory.session)
         if place not in self._strands:
             self._strands[place] = intern_strand(self._transaction, *place)
         return place[0], self._strands[place]
 
 
-def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
-    """Store checked entries under new rows."""
+def take_rows(transaction: Transaction, count: int) -> Callable[[], list[Row]]:
+    """Numbers for new rows, to be had after the next statement."""
+    return transaction.later(
+        "SELECT nextval('memories_row_seq') FROM generate_series(1, %(count)s)", count=count
+    )
+
+
+def add(
+    transaction: Transaction,
+    entries: Sequence[Entry],
+    *,
+    taken: Callable[[], list[Row]] | None = None,
+    graph: bool = True,
+) -> tuple[int, ...]:
+    """Store checked entries under new rows; which id was taken is heard when they are sent.
+
+    The rows get numbers that were `taken` before, if there are any.
+    """
     if not entries:
         return ()
     refuse_circles(
         transaction, [edge for entry in entries for edge in supersession_edges(entry.memory)]
     )
-    names = _Names(transaction)
-    names.look_up(entry.memory for entry in entries)
+    names = _Names(transaction, (entry.memory for entry in entries))
     places = [names.of(entry.memory) for entry in entries]
+    # A new row comes after all that have the same place.
+    here = {(o, s, place_of(e.memory), _LAST) for (o, s), e in zip(places, entries, strict=True)}
+    strung = [place for place in here if place[1] is not None]
+    numbers = taken or take_rows(transaction, len(entries))
+    after = set()
+    if strung:
+        after = {row for (row,) in transaction.all(_FOLLOWING, **_places(strung))}
+    elif taken is None:
+        transaction.send()
+    rows = [int(row) for (row,) in numbers()[: len(entries)]]
     stored = [
-        _values(entry.memory, None, owner, strand, pack(entry, owner=owner, strand=strand or 0))
-        for entry, (owner, strand) in zip(entries, places, strict=True)
+        _values(entry.memory, row, owner, strand, pack(entry, owner=owner, strand=strand or 0))
+        for entry, row, (owner, strand) in zip(entries, rows, places, strict=True)
     ]
     _insert(transaction, stored)
-    rows = [one["row"] for one in stored]
     add_vectors(
         transaction,
         [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
+        graph=graph,
     )
     for row, entry in zip(rows, entries, strict=True):
         if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
@@ -190,21 +209,19 @@ def add(transaction: Transaction, entries: Sequence[Entry]) -> tuple[int, ...]:
         for version in entry.versions:
             keep_version(transaction, row, version.memory, version.replaced_at)
     transaction.log("put", rows)
-    after = followers(transaction, [_place(one) for one in stored])
-    transaction.log("update", after - set(rows))
+    transaction.log("update", after)
     return tuple(rows)
 
 
 def _values(
-    memory: Memory, row: int | None, owner: int, strand: int | None, indexed: bytes
+    memory: Memory, row: int, owner: int, strand: int | None, indexed: bytes
 ) -> dict[str, Any]:
     columns = (memory.id, owner, strand, *memory_values(memory))
     return {
         "row": row,
         "key": digest(memory.id),
         **dict(zip(COLUMNS, columns, strict=True)),
-        "flags": flags_of(memory),
-        "length": unpack_terms(indexed)["length"],
+        **index_head(indexed),
         "indexed": indexed,
     }
 
@@ -220,45 +237,35 @@ def insert_columns(
     stored = []
     for row, columns, indexed in rows:
         values = dict(zip(COLUMNS, columns, strict=True))
-        head = index_head(indexed)
         known = {"row": row, "key": digest(values["id"]), **values}
-        stored.append({**known, **head, "indexed": indexed})
+        stored.append({**known, **index_head(indexed), "indexed": indexed})
     _insert(transaction, stored)
 
 
 def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
-    """Store rows, under new numbers where they have none yet."""
-    numbered = stored[0]["row"] is not None
-    columns = {name: kind for name, kind in _TYPES.items() if numbered or name != "row"}
-    found = transaction.insert(
-        "memories",
-        columns,
-        [tuple(one[name] for name in columns) for one in stored],
-        ending="ON CONFLICT DO NOTHING RETURNING key, row",
-    )
-    rows = {bytes(key): row for key, row in found}
-    for one in stored:
-        if one["key"] not in rows:
-            transaction.require_owners([other["owner"] for other in stored])
-            raise DuplicateRecord(one["id"])
-        one["row"] = rows[one["key"]]
+    """Store rows with their words and speakers."""
+    transaction.added |= {one["key"]: one["id"] for one in stored}
+    transaction.insert("memories", _TYPES, {name: [one[name] for one in stored] for name in _TYPES})
     _add_terms(transaction, stored)
 
 
 def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
     """Note the words and speakers of rows that were stored."""
-    lines: list[tuple[int, ...]] = []
-    for one in stored:
-        held = unpack_terms(one["indexed"])
-        size = len(held["frequencies"]) // 2
-        counts = struct.unpack(f"<{size}H", held["frequencies"])
-        lines += [
-            (one["owner"], term, one["row"], min(max(count, 1), COUNT_LIMIT), one["length"],
-             one["flags"])
-            for term, count in zip(struct.unpack(f"<{size}q", held["terms"]), counts, strict=True)
-        ]  # fmt: skip
-    lines.sort()  # in the order of their index
-    transaction.insert("postings", _POSTINGS, lines)
+    import numpy as np
+
+    held = [unpack_terms(one["indexed"]) for one in stored]
+    sizes = [len(one["terms"]) // 8 for one in held]
+    terms = np.frombuffer(b"".join([one["terms"] for one in held]), "<i8")
+    counts = np.frombuffer(b"".join([one["frequencies"] for one in held]), "<u2")
+    lines = {
+        name: np.repeat([one[name] for one in stored], sizes)
+        for name in ("owner", "row", "length", "flags")
+    } | {"term": terms, "count": np.clip(counts, 1, COUNT_LIMIT)}
+    order = np.lexsort((lines["row"], terms, lines["owner"]))  # as in their index
+    if len(order):
+        bits: dict[str, Any] = {"bigint": 64, "integer": 32, "smallint": 16}
+        columns = {n: Integers(lines[n][order], bits[kind]) for n, kind in _POSTINGS.items()}
+        transaction.insert("postings", _POSTINGS, columns)
     spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
     if spoken:
         transaction.later(
@@ -301,19 +308,17 @@ def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
 # Vectors.
 
 
-def halves(vector: bytes) -> tuple[str | None, bytes | None]:
+def halves(vector: bytes) -> tuple[bytes | None, bytes | None]:
     """A packed vector as its two columns: in half precision where that holds it exactly."""
-    import numpy as np
-
     short = shorten(vector)
-    if len(short) == len(vector):
-        return None, vector
-    return f"[{','.join(map(repr, np.frombuffer(short, '<f2').tolist()))}]", None
+    return (None, vector) if len(short) == len(vector) else (short, None)
 
 
 def add_vectors(
     transaction: Transaction,
     found: Iterable[tuple[dict[str, Any], str, tuple[tuple[EmbedderId, bytes], ...]]],
+    *,
+    graph: bool = True,
 ) -> None:
     """Store the vectors of rows, given as they were stored with their visibility."""
     numbers: dict[EmbedderId, int] = {}
@@ -321,11 +326,13 @@ def add_vectors(
     for one, visibility, vectors in found:
         for embedder, vector in vectors:
             if embedder not in numbers:
-                numbers[embedder] = intern_embedder(transaction, embedder)
+                numbers[embedder] = intern_embedder(transaction, embedder, graph=graph)
             shared = visibility != "private"
             row = (one["row"], one["owner"], shared, one["flags"])
             lines.append((numbers[embedder], *row, *halves(vector)))
-    transaction.insert("embeddings", _VECTORS, lines)
+    if lines:
+        columns = dict(zip(_VECTORS, map(list, zip(*lines, strict=True)), strict=True))
+        transaction.insert("embeddings", _VECTORS, {**columns, "half": Halves(columns["half"])})
 
 
 def remove_vectors(
@@ -344,26 +351,24 @@ def remove_vectors(
 # Changes.
 
 
+_FOLLOWING = f"""SELECT DISTINCT after.row FROM unnest(
+        %(owners)s::integer[], %(strands)s::bigint[], %(places)s::bigint[], %(rows)s::bigint[])
+        AS here(owner, strand, place, row)
+    CROSS JOIN LATERAL (
+        SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s AND m.owner = here.owner
+        AND m.strand = here.strand AND (m.place, m.row) > (here.place, here.row)
+        AND m.flags & {DELETED} = 0 ORDER BY m.place, m.row LIMIT 1) AS after"""  # noqa: S608 # our own names
+
+
 def followers(transaction: Transaction, places: Iterable[Place]) -> set[int]:
     """The rows that come right after these places, among those not deleted."""
     known = [place for place in set(places) if place[1] is not None]
-    if not known:
-        return set()
-    owners, strands, at, rows = (list(column) for column in zip(*known, strict=True))
-    found = transaction.all(
-        f"""SELECT DISTINCT after.row FROM unnest(
-            %(owners)s::integer[], %(strands)s::bigint[], %(places)s::bigint[], %(rows)s::bigint[])
-            AS here(owner, strand, place, row)
-        CROSS JOIN LATERAL (
-            SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s AND m.owner = here.owner
-            AND m.strand = here.strand AND (m.place, m.row) > (here.place, here.row)
-            AND m.flags & {DELETED} = 0 ORDER BY m.place, m.row LIMIT 1) AS after""",  # noqa: S608 # our own names
-        owners=owners,
-        strands=strands,
-        places=at,
-        rows=rows,
-    )
-    return {row for (row,) in found}
+    return {row for (row,) in transaction.all(_FOLLOWING, **_places(known))} if known else set()
+
+
+def _places(places: Sequence[Place]) -> dict[str, list[Any]]:
+    columns = [list(column) for column in zip(*places, strict=True)] or [[], [], [], []]
+    return dict(zip(("owners", "strands", "places", "rows"), columns, strict=True))
 
 
 def place(stored: StoredRow) -> Place:
@@ -670,10 +675,10 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
 
     Who writes the same content at the same moment waits until this transaction ends.
     """
-    names = _Names(transaction)
+    names = _Names(transaction, (entry.memory for entry in entries))
     held = sorted(
         {
-            (names.of(e.memory)[0], digest(e.memory.kind), digest(e.memory.content_hash))
+            (names.owner(e.memory), digest(e.memory.kind), digest(e.memory.content_hash))
             for e in entries
         }
     )

@@ -49,8 +49,9 @@ from agentmem.stores.values import (
     IndexFile,
     IndexRows,
     pack_vector,
+    read_vectors,
     require_file_name,
-    shorten,
+    shortest,
     to_index_rows,
 )
 
@@ -206,7 +207,10 @@ class SqliteFeed:
                 return 0
             write.insert(
                 EMBEDDINGS,
-                [(keys[row], seal(keys[row], shorten(packed[row]))) for row in new],
+                [
+                    (keys[row], seal(keys[row], short))
+                    for row, short in zip(new, shortest([packed[r] for r in new]), strict=True)
+                ],
                 tally=vectors_tally(number),
             )
             write.log("vectors", new)
@@ -314,17 +318,10 @@ class SqliteFeed:
 
 
 def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
-    """The vectors of sealed rows, as lines of a matrix; each is of half or of single precision."""
-    import numpy as np
-
-    size = embedder.dimensions
-    short = np.array([len(blob) == 2 * size + SEAL for _, blob in stored], dtype=bool)
-    matrix = np.empty((len(stored), size), dtype=np.float32)
-    for kind, chosen in (("<f2", short), ("<f4", ~short)):
-        data = b"".join([stored[at][1][:-SEAL] for at in np.flatnonzero(chosen).tolist()])
-        if len(data) != np.dtype(kind).itemsize * size * np.count_nonzero(chosen):
-            raise corrupt(f"a vector of {embedder} has the wrong size")
-        matrix[chosen] = np.frombuffer(data, kind).reshape(-1, size)
+    """The vectors of sealed rows, as lines of a matrix."""
+    matrix = read_vectors([blob[:-SEAL] for _, blob in stored], embedder.dimensions)
+    if matrix is None:
+        raise corrupt(f"a vector of {embedder} has the wrong size")
     return matrix
 
 

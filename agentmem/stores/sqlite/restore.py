@@ -69,8 +69,13 @@ def restore(backup: Path, path: Path) -> Restored:
 
 
 def _require_backup(backup: Path, target: Path) -> None:
-    if not backup.exists():
-        raise FileUnreadable(str(backup), "is not there", remedy="Check the path.")
+    try:
+        backup.stat()
+    except FileNotFoundError:
+        raise FileUnreadable(str(backup), "is not there", remedy="Check the path.") from None
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        problem = f"cannot be read ({error.strerror})"
+        raise FileUnreadable(str(backup), problem, remedy="Check the path.") from None
     if target.exists() and backup.samefile(target):
         raise InvalidInput("backup", str(backup), "is the store itself", remedy="Name a backup.")
     if not inspect(backup, known_version=len(MIGRATIONS)):

@@ -205,6 +205,12 @@ _JOURNAL_AND_COLD = (
     "CREATE TABLE cold (row INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 )
 
+# New vectors are kept in steps of one byte (`in_steps`), which earlier versions cannot read; those
+# that are there stay as they are.
+_VECTORS_IN_STEPS = ()
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST, _HASHES, _HASHES_OF_STATEMENTS, _JOURNAL_AND_COLD)
+MIGRATIONS: tuple[Step, ...] = (
+    _FIRST, _HASHES, _HASHES_OF_STATEMENTS, _JOURNAL_AND_COLD, _VECTORS_IN_STEPS,
+)  # fmt: skip
 """Step number n (from 1) brings a file from schema version n - 1 to n."""

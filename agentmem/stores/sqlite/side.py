@@ -474,12 +474,15 @@ class SqliteSnapshots(Owned):
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""
-        rows = [_values(record) for record in (snapshot, *shared)]
+        with self._database.read() as read:
+            known = _there(read, [record.id for record in shared])
+        records = (snapshot, *(record for record in shared if record.id not in known))
+        rows = [_values(record) for record in records]
         with self._database.write() as write:
             if write.rows(SNAPSHOTS, "WHERE id = ?", (snapshot.id,)):
                 raise DuplicateRecord(snapshot.id)
-            there = _there(write, [record.id for record in shared])
-            for record, values in zip((snapshot, *shared), rows, strict=True):
+            there = _there(write, [record.id for record in records[1:]])
+            for record, values in zip(records, rows, strict=True):
                 if record.id in there:
                     continue
                 there.add(record.id)
@@ -605,9 +608,8 @@ def _values(record: SnapshotRecord) -> tuple[int, str, str | bytes]:
     )
 
 
-def _there(write: Write, ids: Sequence[str]) -> set[str]:
-    return {
-        text_id
-        for text_id in ids
-        if write.execute("SELECT 1 FROM snapshots WHERE id = ?", (text_id,))
-    }
+def _there(read: Read, ids: Sequence[str]) -> set[str]:
+    found = read.execute(
+        "SELECT id FROM snapshots WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
+    )
+    return {text_id for (text_id,) in found}

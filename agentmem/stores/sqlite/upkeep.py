@@ -63,6 +63,7 @@ from agentmem.stores.values import (
     describes,
     from_microseconds,
     to_microseconds,
+    vector_sizes,
 )
 
 # ----------------------------------------------------------------------------
@@ -250,11 +251,11 @@ def _described(row: Row, terms: Row, owner: int, strand: int | None, *fields: An
 
 
 def _stray_vectors(read: Read, keys: set[int]) -> Iterator[str]:
-    sizes = {row[0]: (2 * row[3] + SEAL, 4 * row[3] + SEAL) for row in _readable(read, EMBEDDERS)}
+    sizes = {row[0]: vector_sizes(row[3]) for row in _readable(read, EMBEDDERS)}
     for key, data in _readable(read, EMBEDDINGS):
         if key & _ROW_MASK not in keys:
             yield f"a vector belongs to row {key & _ROW_MASK}, which is not there"
-        elif len(data) not in sizes.get(key >> EMBEDDER_SHIFT, ()):
+        elif len(data) - SEAL not in sizes.get(key >> EMBEDDER_SHIFT, ()):
             yield f"the vector of row {key & _ROW_MASK} is not one of its embedder"
 
 

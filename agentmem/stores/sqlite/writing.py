@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agentmem.base.errors import DuplicateRecord, RecordNotFound
+from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, is_cold, memory_to_fields, visible
 from agentmem.stores.rows import Owner, memory_values, owned_by, usage_values
 from agentmem.stores.rules import (
@@ -60,7 +61,7 @@ from agentmem.stores.values import (
     SourceReport,
     pack,
     pack_terms,
-    shorten,
+    shortest,
     to_microseconds,
     unpack_terms,
     write_json,
@@ -204,14 +205,15 @@ def _strands_of(
 
 
 def _add_vectors(write: Write, rows: Iterable[int], entries: Sequence[Entry]) -> None:
-    by_embedder: dict[int, list[Row]] = {}
-    spaces = dict.fromkeys(e for entry in entries for e, _ in entry.vectors)
-    numbers = {embedder: intern_embedder(write, embedder) for embedder in spaces}
+    by_embedder: dict[EmbedderId, list[tuple[int, bytes]]] = {}
     for row, entry in zip(rows, entries, strict=True):
         for embedder, vector in entry.vectors:
-            key = vector_key(numbers[embedder], row)
-            by_embedder.setdefault(numbers[embedder], []).append((key, seal(key, shorten(vector))))
-    for number, packed in by_embedder.items():
+            by_embedder.setdefault(embedder, []).append((row, vector))
+    for embedder, given in by_embedder.items():
+        number = intern_embedder(write, embedder)
+        short = shortest([vector for _, vector in given])
+        keys = [vector_key(number, row) for row, _ in given]
+        packed = [(key, seal(key, data)) for key, data in zip(keys, short, strict=True)]
         write.insert(EMBEDDINGS, packed, tally=vectors_tally(number))
 
 
