@@ -6,12 +6,13 @@ What comes back is the answer as the framework's caller gets it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tests.frameworks.shared import QUESTION
 
-Answer = Callable[[], Awaitable[str]]
+Answer = Callable[[], Coroutine[Any, Any, str]]
 
 
 async def wrapped_callable(memory: Any, reply: Answer, **options: Any) -> str:
@@ -194,6 +195,11 @@ async def crewai(memory: Any, reply: Answer, **options: Any) -> str:
     from tests.frameworks.test_crewai import Scripted, crew_of
 
     class Waiting(Scripted):
+        """An awaited crew asks its model on a thread of its own, where nobody can cancel it."""
+
+        def call(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+            return f"Thought: I know\nFinal Answer: {asyncio.run(reply())}"
+
         async def acall(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
             return f"Thought: I know\nFinal Answer: {await reply()}"
 
@@ -205,6 +211,7 @@ async def crewai(memory: Any, reply: Answer, **options: Any) -> str:
 async def agno(memory: Any, reply: Answer, **options: Any) -> str:
     from agno.agent import Agent
     from agno.models.response import ModelResponse
+    from agno.run.base import RunStatus
 
     from agentmem.compat.agno import remembering
     from tests.frameworks.test_agno import Scripted
@@ -214,7 +221,10 @@ async def agno(memory: Any, reply: Answer, **options: Any) -> str:
             return ModelResponse(role="assistant", content=await reply())
 
     agent = Agent(model=remembering(Waiting(), memory, **options), telemetry=False)
-    return str((await agent.arun(QUESTION)).content)
+    done = await agent.arun(QUESTION)
+    if done.status == RunStatus.error:  # Agno raises nothing: a run tells that it failed
+        raise RuntimeError(done.content)
+    return str(done.content)
 
 
 ASKS: dict[Any, str] = {

@@ -16,7 +16,7 @@ import agentmem
 from agentmem.base.errors import NamelessCaller
 from agentmem.memory.manager import MemoryManager
 from agentmem.testing import HashEmbedder
-from tests.frameworks.asking import ASKS, NAMELESS, llamaindex
+from tests.frameworks.asking import ASKS, NAMELESS, crewai, llamaindex
 from tests.frameworks.shared import ANSWER, KEPT, QUESTION, kept
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -77,7 +77,7 @@ def test_no_search_runs_on_the_event_loop(ask: Ask) -> None:
         assert threading.get_ident() not in embedder.threads
 
 
-@every
+@pytest.mark.parametrize("ask", [a for a in ASKS if a is not crewai], ids=lambda a: str(a.__name__))
 def test_a_run_that_is_cancelled_is_cancelled_and_its_question_kept(
     ask: Ask, memory: MemoryManager
 ) -> None:

@@ -115,7 +115,7 @@ def test_the_crew_sends_its_own_messages_and_keeps_them_to_itself(memory: Memory
     with CrewMemory(memory, scope="ann"):
         crew.kickoff()
     assert type(ours) is Scripted
-    assert [references(seen) for seen in ours.seen] == [1, 1]
+    assert references(ours.seen[0]) == 1  # later steps ask what CrewAI says of the tool
     for seen, expected in zip(ours.seen, plain.seen, strict=True):
         assert [message for message in seen if not is_ours(message)] == expected
 
