@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.decoder import scanstring  # type: ignore[attr-defined]  # it is there, and stays
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from starlette.requests import Request
@@ -177,7 +177,9 @@ class Proxy:
 
     async def _send(self, path: Path, request: Request, raw: bytes) -> httpx.Response:
         base = self._upstream.anthropic if path.anthropic else self._upstream.openai
-        tail = request.url.path.removeprefix("/v1")
+        # As it was sent: what is decoded need not be an address any more.
+        sent = request.scope.get("raw_path") or quote(request.url.path).encode()
+        tail = sent.decode("latin-1").partition("?")[0].removeprefix("/v1")
         query = f"?{request.url.query}" if request.url.query else ""
         asked = self._client.build_request(
             request.method, base + tail + query, content=raw, headers=self._headers(path, request)
