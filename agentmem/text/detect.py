@@ -359,7 +359,8 @@ def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
 def introduce(text: str, start: int) -> RecognisedStatement | None:
     """What "As a …, I …" says its speaker is."""
     match = P.as_a.match(text, start)
-    if match and is_role(match["about"]) and P.as_a_self.match(text, match.end()):
+    known = match and (is_role(match["about"]) or is_need(match["about"]))
+    if match and known and P.as_a_self.match(text, match.end()):
         return RecognisedStatement(
             role_type(match["about"]), "neutral", *match.span("about"), 0.7, "role"
         )
@@ -577,7 +578,7 @@ SURE_BY_LETTERS = 0.65
 """The same where there are no vectors."""
 SURE_OF_NEEDS = 0.5
 """Of an allergy, a diet, an illness: missing one is worse than keeping one too many."""
-VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.05, 0.15, 0.5
+VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.02, 0.1, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.4
@@ -716,9 +717,8 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
         others = (others and follows) or bool(_pattern("reported").match(clause.words))
         others = others or _hearing_speaks_for_another(text, clause)
         said = goes_on and bool(P.hearing_attributed.match(told[at + 1].clause.words))
-        hedged = bool(_pattern("hedged").match(clause.words)) and one.kind not in (
-            "instruct",
-            "avoid",
+        hedged = bool(_pattern("hedged").match(clause.words)) and (
+            one.kind not in ("instruct", "avoid") or clause.words.startswith("whether ")
         )
         if (
             pretended
