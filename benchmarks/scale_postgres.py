@@ -48,7 +48,7 @@ from agentmem.stores.postgres.connection import Transaction  # noqa: E402
 from agentmem.stores.postgres.store import PostgresStore  # noqa: E402
 from agentmem.stores.sqlite.store import SqliteStore  # noqa: E402
 from agentmem.stores.values import EPOCH, Entry, pack_vectors  # noqa: E402
-from benchmarks.scale import make_text, real_words  # noqa: E402
+from scale import make_text, real_words  # noqa: E402
 from tests.servers.postgres import Server  # noqa: E402
 
 SIZE, MEANINGS = 256, 24
