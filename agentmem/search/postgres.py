@@ -86,15 +86,15 @@ _SCOPE = """
 SELECT count(*), coalesce(sum(m.length), 0) FROM memories AS m
 WHERE m.tenant = %(tenant)s AND m.owner = ANY(%(owners)s) AND {seen}
 """
-# Stored numbers are rounded, so a vector is not exactly of length one.
-_COSINE = "coalesce(-({half}::vector <#> {asked}) / nullif(vector_norm({half}::vector), 0), 0)"
+# As the vectors are kept, rounded, so that every search scores them alike.
+_COSINE = "-({half}::vector <#> {asked})"
 _NEAR = f"""
 WITH asked AS MATERIALIZED (SELECT %(vector)s::vector AS whole, %(vector)s::halfvec AS half)
 (SELECT near.row, {_COSINE.format(half="near.half", asked="(SELECT whole FROM asked)")}, NULL::bytea
 FROM (
     SELECT e.row, e.half FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
-    AND {{seen}} ORDER BY e.half <=> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
+    AND {{seen}} ORDER BY e.half <#> (SELECT half FROM asked), e.row LIMIT %(most)s) AS near
     WHERE near.half IS NOT NULL)
 UNION ALL (SELECT e.row, NULL, e.wide FROM embeddings AS e
     WHERE e.tenant = %(tenant)s AND e.embedder = %(embedder)s AND e.owner = ANY(%(owners)s)
@@ -179,8 +179,7 @@ class PostgresSearch:
         """Each of `rows` that has a vector, with the rows `among` nearest to it."""
         keys, vectors = self._store.feed.vectors(embedder, rows=among)
         asking, wanted = self._store.feed.vectors(embedder, rows=rows)
-        vectors = _unit(vectors)
-        for key, vector in zip(asking.tolist(), _unit(wanted), strict=True):
+        for key, vector in zip(asking.tolist(), wanted, strict=True):
             cosines = vectors @ vector
             order = np.lexsort((keys, -cosines))[:most]
             yield key, keys[order], cosines[order]
@@ -434,16 +433,10 @@ def _best(rows: Any, scores: Any, most: int) -> Leg:
     return Leg(keys[order], values[order])
 
 
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of length one; those of no length as they are."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-
-
 def _cosines(found: Sequence[Row], wanted: NDArray[np.float32]) -> dict[int, float]:
     """The cosine of each row; of one in single precision it is worked out here."""
     return {
-        row: cosine if wide is None else float(_unit(np.frombuffer(wide, "<f4")[None])[0] @ wanted)
+        row: cosine if wide is None else float(np.frombuffer(wide, "<f4") @ wanted)
         for row, cosine, wide in found
     }
 
