@@ -35,6 +35,8 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scale import make_text, real_words  # noqa: E402
+
 import agentmem  # noqa: E402
 from agentmem.base.filters import Selection  # noqa: E402
 from agentmem.base.protocols import EmbedderId  # noqa: E402
@@ -48,7 +50,6 @@ from agentmem.stores.postgres.connection import Transaction  # noqa: E402
 from agentmem.stores.postgres.store import PostgresStore  # noqa: E402
 from agentmem.stores.sqlite.store import SqliteStore  # noqa: E402
 from agentmem.stores.values import EPOCH, Entry, pack_vectors  # noqa: E402
-from scale import make_text, real_words  # noqa: E402
 from tests.servers.postgres import Server  # noqa: E402
 
 SIZE, MEANINGS = 256, 24
