@@ -4,7 +4,8 @@
 
 FOLDER is in the retrieval form, conversations only (see retrieval.py). Default settings, one dry
 turn a question; evidence counts when its text stands in the block. Several budgets give the curve
-of docs/ranking.md. Beside it stands what plain cosines of MiniLM show at as many tokens.
+of docs/ranking.md. Beside it stands what lines by plain BM25 (stems, no stop words) and by plain
+cosines of MiniLM show at as many tokens.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import Any
 
 import numpy as np
 from figures import interval, mean, plain
+from rank_bm25 import BM25Okapi
 from retrieval import load, read_gold, read_lines
 
 import agentmem
 from agentmem.search.embedders.base import load_embedder
+from agentmem.text.terms import analyse
 
 UNANSWERABLE = 5
 
@@ -38,7 +41,7 @@ def run(
     questions = [q for q in questions if gold.get(q["_id"])][:limit]
     texts = {line["_id"]: plain(line["text"]) for line in corpus}
     count = agentmem.tokenizer_for("gpt-4o")
-    near = Cosines(corpus) if peer else None
+    near = PlainLines(corpus) if peer else None
     rows = []
     with tempfile.TemporaryDirectory() as place:
         options: dict[str, Any] = {"embedder": embedder} if embedder else {}
@@ -49,7 +52,8 @@ def run(
                 config = agentmem.LoopConfig()
                 if budget is not None:
                     config = agentmem.LoopConfig(budget=agentmem.BudgetConfig(knowledge=budget))
-                found, cosine, tokens, misses = [], [], [], []
+                found, tokens, misses = [], [], []
+                peers: dict[str, list[float]] = {"bm25": [], "cosine": []}
                 for question in questions:
                     turn = memory.turn(
                         [{"role": "user", "content": question["text"]}],
@@ -62,19 +66,20 @@ def run(
                     found.append(len(inside) / len(wanted))
                     tokens.append(spent)
                     if near is not None:
-                        shown = near.show(question, spent, count)
-                        cosine.append(len(wanted & shown) / len(wanted))
+                        for name, shares in peers.items():
+                            shown = near.show(question, spent, count, by=name)
+                            shares.append(len(wanted & shown) / len(wanted))
                     if inside != wanted:
                         misses.append(question["text"])
                 rows.append({
-                    "budget": config.budget.knowledge, "found": found, "cosine": cosine,
+                    "budget": config.budget.knowledge, "found": found, **peers,
                     "tokens": mean(tokens), "misses": misses,
                 })  # fmt: skip
     return rows
 
 
-class Cosines:
-    """The peer: lines `speaker: text`, the nearest by MiniLM first, until the tokens are spent."""
+class PlainLines:
+    """The peers: lines `speaker: text`, the best by one leg first, until the tokens are spent."""
 
     def __init__(self, corpus: Sequence[dict[str, Any]]) -> None:
         embedder = load_embedder("minilm")
@@ -88,12 +93,19 @@ class Cosines:
             group: embedder.embed_documents([line["text"] for line in lines])
             for group, lines in self._lines.items()
         }
+        self._words = {
+            group: BM25Okapi([analyse(f"{line['speaker']} {line['text']}") for line in lines])
+            for group, lines in self._lines.items()
+        }
 
-    def show(self, question: dict[str, Any], limit_tokens: int, count: Any) -> set[str]:
+    def show(self, question: dict[str, Any], limit_tokens: int, count: Any, *, by: str) -> set[str]:
         group = question["group"]
-        cosines = self._vectors[group] @ self._embedder.embed_query(question["text"])
+        if by == "cosine":
+            scores = self._vectors[group] @ self._embedder.embed_query(question["text"])
+        else:
+            scores = self._words[group].get_scores(analyse(question["text"]))
         shown: set[str] = set()
-        for at in np.argsort(-cosines, kind="stable").tolist():
+        for at in np.argsort(-scores, kind="stable").tolist():
             line = self._lines[group][at]
             limit_tokens -= count(f"{line['speaker']}: {line['text']}\n")
             if limit_tokens < 0:
@@ -116,10 +128,10 @@ def main() -> None:
         if asked.json:
             print(json.dumps({"data": folder.name, "rows": rows}))
             continue
-        print(f"{folder.name}\n  budget  tokens  in the block  plain cosines at as many tokens")
+        print(f"{folder.name}\n  budget  tokens  in the block  lines by BM25  lines by cosines")
         for row in rows:
             print(f"  {row['budget']:>6}  {row['tokens']:>6.0f}  {interval(row['found'])}  "
-                  f"{interval(row['cosine'])}")  # fmt: skip
+                  f"{interval(row['bm25'])}  {interval(row['cosine'])}")  # fmt: skip
         if asked.misses:
             print("\n".join(f"- {text}" for text in rows[-1]["misses"]))
 

@@ -1,6 +1,7 @@
 """Answers without a model: how often the sentence that answers is among those quoted.
 
-    python benchmarks/extractive.py --data FOLDER [--half tune|held|all] [--most 3] [--json]
+    python benchmarks/extractive.py --data FOLDER [--half tune|held|all] [--most 3] \\
+        [--embedder NAME] [--every N] [--json]
 
 FOLDER holds the public sets of benchmarks/retrieval.py. Every question of the
 conversations gets sources in which its answer is: `turns` are the ten turns a
@@ -9,7 +10,8 @@ plain word search finds, the answering ones put in where it misses them;
 three. A question counts when a sentence of a turn that answers it is quoted.
 Conversations are parted in two halves, one to tune on, one held out. `abstracts`
 asks whether a claim's sentence comes from the paper it belongs to, out of ten.
-`strangers` asks of sources from another conversation: the share refused.
+`strangers` asks of sources from another conversation: the share refused. With
+`--embedder minilm` sentences are compared by meaning too, as a loop does by default.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log1p
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from agentmem.models.extract import ExtractSource, extract_answer  # noqa: E402
+from agentmem.models.extract import Embed, ExtractSource, extract_answer  # noqa: E402
+from agentmem.search.embedders.base import load_embedder  # noqa: E402
 from agentmem.text.sentences import sentences  # noqa: E402
 from agentmem.text.terms import analyse, analyse_query  # noqa: E402
 
@@ -49,8 +53,8 @@ Quoted = list[tuple[int, int, int]]
 Method = Callable[[Case, int], Quoted]
 
 
-def ours(case: Case, most: int) -> Quoted:
-    answer = extract_answer(case.question, case.sources, most_sentences=most)
+def ours(case: Case, most: int, *, embed: Embed | None = None) -> Quoted:
+    answer = extract_answer(case.question, case.sources, most_sentences=most, embed=embed)
     return [(part.index, part.start, part.end) for part in answer.sentences]
 
 
@@ -257,8 +261,13 @@ def main() -> None:
     parser.add_argument("--half", choices=("tune", "held", "all"), default="held")
     parser.add_argument("--most", type=int, default=3)
     parser.add_argument("--sets", nargs="*", default=["turns", "sessions", "abstracts"])
+    parser.add_argument("--embedder", default="none", help="compare by meaning too: minilm")
+    parser.add_argument("--every", type=int, default=1, help="ask every so many questions only")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    embedder = load_embedder(options.embedder)
+    embed = None if embedder is None else embedder.embed_documents
+    METHODS["extract_answer"] = partial(ours, embed=embed)
     folder = next(
         (f for f in (options.data / "retrieval", options.data) if (f / "locomo_dev").is_dir()),
         options.data,
@@ -273,10 +282,10 @@ def main() -> None:
     for name in options.sets:
         cases = list(sets[name]())
         groups = sorted({case.group for case in cases})
-        cases = [case for case in cases if in_half(case, options.half, groups)]
+        cases = [case for case in cases if in_half(case, options.half, groups)][:: options.every]
         report[name] = {"questions": len(cases), **measure(cases, options.most)}
-    strangers = list(talks.stranger_cases())
-    refused = sum(not extract_answer(case.question, case.sources).found for case in strangers)
+    strangers = list(talks.stranger_cases())[:: options.every]
+    refused = sum(not ours(case, options.most, embed=embed) for case in strangers)
     report["strangers refused"] = refused / max(1, len(strangers))
     if options.json:
         print(json.dumps(report, indent=2))

@@ -74,6 +74,9 @@ def gates(data: Path | None) -> dict[str, Callable[[], Figures]]:
         "everyday": lambda: people(own / "everyday.jsonl"),
         "everyday in one scope": lambda: people(own / "everyday.jsonl", together=True),
         "conversation": lambda: talk(own / "talk", (150, 400)),
+        "messy chat": lambda: talk(own / "chat", (150, 300)),
+        "people, close questions": lambda: people(OWN / "blind" / "choose.jsonl"),
+        "people in one scope": lambda: people(OWN / "blind" / "choose.jsonl", together=True),
         "profiles": lambda: dialogues(OWN / "profiles" / "fresh2.jsonl"),
         "ordinary": lambda: prompts(own / "ordinary.jsonl"),
     }

@@ -30,7 +30,6 @@ from agentmem.prompt.build import (
     whole_room,
 )
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.fill import ContextPlan, pack_context
 from agentmem.prompt.messages import Conversation
 from agentmem.prompt.snapshot import (
     Snapshot,
@@ -40,6 +39,7 @@ from agentmem.prompt.snapshot import (
     packages_of,
     parts_of_request,
 )
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.search.gate import Sort, is_echo, turn_score
 from agentmem.search.intake import TEXT_KINDS
 from agentmem.text.messages import SYSTEM_ROLES

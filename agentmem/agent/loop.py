@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -60,9 +61,6 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------
 # What a loop takes and gives: pages, statuses and the result.
 
-
-if TYPE_CHECKING:
-    pass
 
 Step = Literal[
     "ready", "preferences", "context", "model", "tool", "limit", "answer", "indexing", "stopped"
@@ -143,42 +141,32 @@ STOPPED = "stopped by its signal"
 NOT_ENDED = "Stopped by the user before it gave a result."
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class LoopRun:
     """The state of one run."""
 
-    def __init__(
-        self,
-        *,
-        memory: Host | None,
-        model: Model,
-        config: LoopConfig,
-        on_status: Callable[[Status], Awaitable[None] | None] | None,
-        on_chunk: Callable[[str], Awaitable[None] | None] | None,
-        signal: Any,
-        signals: tuple[Signal, ...] = (),
-    ) -> None:
-        self.memory = memory
-        self.signals = signals
-        self.model = model
-        self.config = config
-        self.on_status = on_status
-        self.on_chunk = on_chunk
-        self.signal = signal
-        self.steps: list[dict[str, Any]] = []
-        self.outcomes: list[ToolOutcome] = []
-        self.usage: dict[str, int] = {}
-        self.first_prompt_tokens: int | None = None
-        self.iterations = 0
-        self.heard: list[str] = []
-        self.sent: list[Any] = []
-        self.degradations: list[str] = []
-        self.tools: list[Tool] = []
-        self.own_tools: list[Tool] = []
-        self.sources: list[Citation] = []
-        """What has a number in this turn: the reference's sources, then those of the web tool."""
-        self.working: WorkingMemory | None = None
-        self.limit_tokens: int | None = None
-        self.resent: Budget | None = None
+    memory: Host | None
+    model: Model
+    config: LoopConfig
+    on_status: Callable[[Status], Awaitable[None] | None] | None
+    on_chunk: Callable[[str], Awaitable[None] | None] | None
+    signal: Any
+    signals: tuple[Signal, ...] = ()
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: list[ToolOutcome] = field(default_factory=list)
+    usage: Counter[str] = field(default_factory=Counter)
+    first_prompt_tokens: int | None = None
+    iterations: int = 0
+    heard: list[str] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)
+    degradations: list[str] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    own_tools: list[Tool] = field(default_factory=list)
+    sources: list[Citation] = field(default_factory=list)
+    """What has a number in this turn: the reference's sources, then those of the web tool."""
+    working: WorkingMemory | None = None
+    limit_tokens: int | None = None
+    resent: Budget | None = None
 
     async def run(
         self, given: list[Any], tools: list[Tool], pages: tuple[Page, ...], scope: Scope
@@ -414,9 +402,7 @@ class LoopRun:
         counts = read_usage(reply.usage)
         if self.first_prompt_tokens is None:
             self.first_prompt_tokens = counts.get("prompt")
-        for name, tokens in counts.items():
-            key = f"{name}_tokens"
-            self.usage[key] = self.usage.get(key, 0) + tokens
+        self.usage.update({f"{name}_tokens": tokens for name, tokens in counts.items()})
         return reply
 
     async def _send(self, schemas: Sequence[Mapping[str, Any]], *, tools_off: bool) -> ModelAnswer:

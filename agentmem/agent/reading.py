@@ -275,8 +275,10 @@ def _keys_of(value: Any) -> str:
 # Which part of a result is meant: `range="0-500"`, `lines="10-20"`, `lines="-5"`.
 
 
-_PAIR = compile_late(r"\s*(\d{1,15})\s*(?:(?:-|:|–|\.\.|,)\s*(\d{1,15})?)?\s*")
-_LAST = compile_late(r"\s*-\s*(\d{1,15})\s*")
+_SPAN = compile_late(
+    r"\s*(?:-\s*(?P<newest>\d{1,15})"
+    r"|(?P<first>\d{1,15})\s*(?:(?P<to>-|:|–|\.\.|,)\s*(?P<last>\d{1,15})?)?)\s*"
+)
 
 Span = str | int | Sequence[int]
 
@@ -286,12 +288,11 @@ def read_range(value: Span, length: int) -> tuple[int, int]:
 
     What lies outside is cut off. A single number asks for everything from there.
     """
-    first, last, from_end = _read(value, "range", 'Use "0-500", "500-" or "-200" (the last 200).')
-    if from_end is not None:
-        return max(length - from_end, 0), length
-    end = length if last is None else min(last, length)
-    start = min(first, length)
-    return start, max(start, end)
+    asked = _read(value, "range", 'Use "0-500", "500-" or "-200" (the last 200).')
+    if asked["newest"] is not None:
+        return max(length - int(asked["newest"]), 0), length
+    start = min(int(asked["first"]), length)
+    return start, length if asked["last"] is None else min(int(asked["last"]), length)
 
 
 def read_lines(value: Span, text: str) -> tuple[int, int]:
@@ -299,15 +300,15 @@ def read_lines(value: Span, text: str) -> tuple[int, int]:
 
     Lines count from 1 and end with `\\n`, which belongs to them.
     """
-    first, last, from_end = _read(value, "lines", 'Use "10-20", "10", "10-" or "-5" (the last 5).')
-    if from_end is not None:
-        return _last_lines(text, from_end), len(text)
-    one = isinstance(value, int) or (isinstance(value, str) and value.strip().isdigit())
-    if one:
-        last = first
-    first = max(first, 1)
-    start = _line_start(text, first)
-    end = len(text) if last is None else _line_start(text, max(last, 0) + 1)
+    asked = _read(value, "lines", 'Use "10-20", "10", "10-" or "-5" (the last 5).')
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    starts += [len(text)] if starts[-1] < len(text) else []  # where each begins, and the end
+    if asked["newest"] is not None:
+        return starts[max(len(starts) - 1 - int(asked["newest"]), 0)], len(text)
+    first = max(int(asked["first"]), 1)
+    last = asked["last"] if asked["to"] else asked["first"]
+    start = starts[min(first, len(starts)) - 1]
+    end = len(text) if last is None else starts[min(int(last), len(starts) - 1)]
     return start, max(start, end)
 
 
@@ -316,46 +317,17 @@ def line_number(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _line_start(text: str, line: int) -> int:
-    position = 0
-    for _ in range(line - 1):
-        found = text.find("\n", position)
-        if found < 0:
-            return len(text)
-        position = found + 1
-    return position
-
-
-def _last_lines(text: str, lines: int) -> int:
-    position = len(text) - 1 if text.endswith("\n") else len(text)
-    for _ in range(lines):
-        if position <= 0:
-            return 0
-        position = text.rfind("\n", 0, position)
-    return position + 1 if lines else len(text)
-
-
-def _read(value: Span, name: str, remedy: str) -> tuple[int, int | None, int | None]:
-    """First, last, and how many from the end."""
-    if isinstance(value, bool):
+def _read(value: Span, name: str, remedy: str) -> re.Match[str]:
+    """What is asked for, however it is written: `newest`, or `first` and what follows it."""
+    written = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if isinstance(value, list | tuple) and all(type(n) is int and n >= 0 for n in value):
+        written = "-".join(map(str, value)) if len(value) == 2 else ""
+    match = _SPAN.fullmatch(written)
+    if match is None:
         raise InvalidInput(name, value, "is no range", remedy=remedy)
-    if isinstance(value, int):
-        return (value, None, None) if value >= 0 else (0, None, -value)
-    if isinstance(value, str):
-        if match := _LAST.fullmatch(value):
-            return 0, None, int(match[1])
-        match = _PAIR.fullmatch(value)
-        if match is None:
-            raise InvalidInput(name, value, "is no range", remedy=remedy)
-        first, last = int(match[1]), None if match[2] is None else int(match[2])
-    else:
-        pair = list(value) if isinstance(value, list | tuple) else []
-        if len(pair) != 2 or not all(type(n) is int and n >= 0 for n in pair):
-            raise InvalidInput(name, value, "is no range", remedy=remedy)
-        first, last = pair
-    if last is not None and last < first:
+    if match["last"] is not None and int(match["last"]) < int(match["first"]):
         raise InvalidInput(name, value, "ends before it begins", remedy=remedy)
-    return first, last, None
+    return match
 
 
 # ----------------------------------------------------------------------------
@@ -495,11 +467,6 @@ LINE_CHARACTERS = 200
 _LINE_LENGTHS = (160, 130, 105, 85, 70, 55, 45, 35, 25, 15)
 _CHARACTERS_A_TOKEN = 12
 _ATTEMPTS = 6
-
-
-def is_small(text: str, *, limit_tokens: int, count: TokenCounter) -> bool:
-    """Whether `text` may go to the model as it is; a long one is not even counted."""
-    return len(text) <= 40 * limit_tokens and count(sendable(text)) <= limit_tokens
 
 
 def stand_in(
@@ -711,13 +678,12 @@ class ResultPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selected:
-    """What was asked for: its length, its parts, and words about them."""
+    """What was asked for: its length, its parts as text, words about them; `data` of bytes."""
 
     length: int
     text_of: Callable[[int, int], str]
-    data_of: Callable[[int, int], bytes]
     words: Callable[[int, int], str]
-    unit: str = "character"
+    data: bytes | None = None
 
 
 def turn_page(
@@ -750,16 +716,17 @@ def turn_page(
         return refuse(
             asked, "The token limit is too small to read.", limit_tokens=limit_tokens, count=count
         )
+    text = chosen.text_of(start, cut.end)
     return ResultPage(
         id=asked.id,
         content=cut.content,
         tokens=count(cut.content),
-        text=chosen.text_of(start, cut.end),
-        data=chosen.data_of(start, cut.end),
+        text=text,
+        data=text.encode(*ENCODING) if chosen.data is None else chosen.data[start : cut.end],
         start=start,
         end=cut.end,
         total=chosen.length,
-        unit=chosen.unit,
+        unit="character" if chosen.data is None else "byte",
         next=asked.arguments(cut.end) if cut.end < chosen.length else None,
         whole=start == 0 and cut.end == chosen.length,
     )
@@ -786,11 +753,9 @@ def _select(asked: ReadRequest, payload: Payload) -> _Selected:
     if text is None:
         text = payload.data.decode("utf-8", "backslashreplace")
     if asked.grep is not None:
-        view = grep(text, asked.grep)
-        return _made(view.text, view.note)
+        return _made(grep(text, asked.grep))
     if asked.json_path is not None:
-        view = find_json(text, asked.json_path)
-        return _made(view.text, view.note)
+        return _made(find_json(text, asked.json_path))
     if asked.lines is not None:
         return _part(text, *read_lines(asked.lines, text))
     if asked.range is not None:
@@ -816,7 +781,6 @@ def _part(text: str, begin: int, end: int) -> _Selected:
     return _Selected(
         length=end - begin,
         text_of=lambda first, last: text[begin + first : begin + last],
-        data_of=lambda first, last: text[begin + first : begin + last].encode(*ENCODING),
         words=words,
     )
 
@@ -832,33 +796,31 @@ def _bytes(asked: ReadRequest, data: bytes) -> _Selected:
     printable = sum(1 for byte in sample if 32 <= byte < 127 or byte in (9, 10, 13))
     readable = printable >= 0.85 * len(sample)
 
+    part = data[begin:end]
+
     def shown(first: int, last: int) -> str:
-        part = data[begin + first : begin + last]
-        return part.decode("utf-8", "backslashreplace") if readable else part.hex(" ")
+        piece = part[first:last]
+        return piece.decode("utf-8", "backslashreplace") if readable else piece.hex(" ")
 
     return _Selected(
-        length=end - begin,
+        length=len(part),
         text_of=shown,
-        data_of=lambda first, last: data[begin + first : begin + last],
         words=lambda first, last: (
             f"bytes {begin + first}-{begin + last} of {len(data)}" + ("" if readable else " in hex")
         ),
-        unit="byte",
+        data=part,
     )
 
 
-def _made(text: str, note: str) -> _Selected:
+def _made(view: ResultView) -> _Selected:
     """A text made for the question, such as the lines that match."""
-    return _Selected(
-        length=len(text),
-        text_of=lambda first, last: text[first:last],
-        data_of=lambda first, last: text[first:last].encode(*ENCODING),
-        words=lambda first, last: (
-            note
-            if (first, last) == (0, len(text))
-            else f"{note}, part {first}-{last} of {len(text)}"
-        ),
-    )
+    size = len(view.text)
+
+    def words(first: int, last: int) -> str:
+        whole = (first, last) == (0, size)
+        return view.note if whole else f"{view.note}, part {first}-{last} of {size}"
+
+    return _Selected(length=size, text_of=lambda first, last: view.text[first:last], words=words)
 
 
 def _next_words(asked: ReadRequest, end: int) -> str:

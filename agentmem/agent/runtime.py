@@ -131,7 +131,7 @@ class Runtime:
 
         said = self.memory.settings
         kept = Retention(days=said.keep_contexts_days, bytes=said.keep_contexts_bytes)
-        return Trace(self.memory, retention=kept)
+        return Trace(self.memory, worker=self.worker, retention=kept)
 
     @cached_property
     def predictions(self) -> Predictions:

@@ -27,7 +27,6 @@ from agentmem.agent.reading import (
     distinct_words,
     five_lines,
     from_bytes,
-    is_small,
     one_line,
     plain,
     plan_eviction,
@@ -331,9 +330,7 @@ class WorkingMemory:
         shape = shape_of(payload.content, media_type=payload.media_type)
         if error:
             shape = failed_shape(error, shape)
-        small = payload.text is not None and is_small(
-            payload.text, limit_tokens=self.stand_in_tokens, count=self.count
-        )
+        small = self._is_small(payload)
         memory = self._results.put_result(
             self._memory(name, arguments, payload, shape=shape, error=error, large=not small),
             payload,
@@ -354,11 +351,16 @@ class WorkingMemory:
             return None
         memory, payload = found
         shape = shape_of(payload.content, media_type=payload.media_type)
-        small = payload.text is not None and is_small(
-            payload.text, limit_tokens=self.stand_in_tokens, count=self.count
-        )
         self._results.note_read(memory.id)
-        return self._kept(memory.id, sendable(str(name)), payload, shape, whole=small)
+        whole = self._is_small(payload)
+        return self._kept(memory.id, sendable(str(name)), payload, shape, whole=whole)
+
+    def _is_small(self, payload: Payload) -> bool:
+        """Whether a result may go to the model as it is; a long one is not even counted."""
+        text = payload.text
+        if text is None or len(text) > 40 * self.stand_in_tokens:
+            return False
+        return self.count(sendable(text)) <= self.stand_in_tokens
 
     def _kept(
         self, result_id: str, name: str, payload: Payload, shape: Shape, *, whole: bool

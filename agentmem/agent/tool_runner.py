@@ -17,7 +17,7 @@ from typing import Any
 
 from agentmem.agent.reading import READ_TOOL, one_line, sendable, to_payload
 from agentmem.agent.shapes import shape_of
-from agentmem.agent.tool_results import WorkingMemory
+from agentmem.agent.tool_results import KeptResult, WorkingMemory
 from agentmem.agent.tools import Tool, as_tools
 from agentmem.base.checks import require_count, require_number, require_text
 from agentmem.base.errors import InvalidInput, shown
@@ -66,14 +66,13 @@ def parse_call(call: Any, number: int) -> ParsedCall:
     call_id = plain.get("id") or plain.get("call_id") or plain.get("tool_call_id")
     name = function.get("name")
     given = function.get("arguments", function.get("input", function.get("args")))
-    found = ParsedCall(
+    arguments, problem = read_arguments(given)
+    return ParsedCall(
         call_id=sendable(str(call_id)) if call_id else f"call_{number}",
         name=sendable(name) if isinstance(name, str) else "",
-    )
-    arguments, problem = read_arguments(given)
-    raw = given if isinstance(given, str) else repr(given)
-    return ParsedCall(
-        call_id=found.call_id, name=found.name, arguments=arguments, raw=raw, problem=problem
+        arguments=arguments,
+        raw=given if isinstance(given, str) else repr(given),
+        problem=problem,
     )
 
 
@@ -244,8 +243,6 @@ def _say(error: Any) -> Iterable[str]:
 
 def _unknown_to_function(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """Fields the schema lets pass and the function has no parameter for."""
-    import inspect
-
     try:
         parameters = inspect.signature(tool.call).parameters
     except (TypeError, ValueError):
@@ -514,17 +511,14 @@ class ToolRunner:
             return outcome
 
     def _from_record(self, call: ParsedCall, earlier: ToolOutcome) -> ToolOutcome:
-        if earlier.ok:
-            return replace(
-                earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
-                message=_message(call, earlier.content),
-            )  # fmt: skip
-        text = (
-            f"Not executed: exactly this call of {_name(call)} failed before in this turn.\n"
-            f"{earlier.content}"
-        )
-        if CHANGE_SOMETHING not in text:
-            text = f"{text}\n{CHANGE_SOMETHING}"
+        text = earlier.content
+        if not earlier.ok:
+            text = (
+                f"Not executed: exactly this call of {_name(call)} failed before in this turn.\n"
+                f"{text}"
+            )
+            if CHANGE_SOMETHING not in text:
+                text = f"{text}\n{CHANGE_SOMETHING}"
         return replace(
             earlier, call_id=call.call_id, executed=False, duration_ms=0.0,
             message=_message(call, text),
@@ -535,17 +529,21 @@ class ToolRunner:
         if self._working is None or not (tool.pure and tool.keep):
             return None
         look = partial(self._working.earlier, call.name, call.arguments)
-        try:
-            kept = await asyncio.wait_for(in_thread(look), _KEEP_SECONDS)
-        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
-            self._degrade(f"earlier results of {_name(call)} were not looked for", error)
-            return None
+        kept = await self._of_memory(f"earlier results of {_name(call)} were not looked for", look)
         if kept is None:
             return None
-        return ToolOutcome(
-            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=True,
-            executed=False, result_id=kept.id, message=_message(call, kept.content),
-        )  # fmt: skip
+        return _outcome(call, kept.content, ok=True, executed=False, result_id=kept.id)
+
+    async def _of_memory(
+        self, failure: str, ask: Callable[[], KeptResult | None]
+    ) -> KeptResult | None:
+        """What working memory gives; None, and a degradation, where it fails or is late."""
+        try:
+            return await asyncio.wait_for(in_thread(ask), _KEEP_SECONDS)
+        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
+            reason = str(error) or type(error).__name__
+            self.degradations.append(f"{failure}: {clean_line(reason, limit_characters=200)}")
+            return None
 
     def _refused(self, call: ParsedCall, tool: Tool | None) -> ToolOutcome | None:
         """The answer to a call that cannot be executed as it is."""
@@ -584,10 +582,7 @@ class ToolRunner:
             )
             return replace(outcome, executed=True, result_id=result_id, error=failed.line)
         content, result_id = await self._keep(call, tool, output)
-        return ToolOutcome(
-            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=True,
-            executed=True, result_id=result_id, message=_message(call, content),
-        )  # fmt: skip
+        return _outcome(call, content, ok=True, executed=True, result_id=result_id)
 
     async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         """What the tool gives back; `_Failed` for whatever it raises, and for its being late."""
@@ -612,11 +607,8 @@ class ToolRunner:
         """What goes to the model, and the id it is kept under."""
         if self._working is not None and tool.keep:
             keep = partial(self._working.keep, call.name, call.arguments, output)
-            try:
-                kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
-            except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
-                self._degrade(f"the result of {_name(call)} was not kept", error)
-            else:
+            kept = await self._of_memory(f"the result of {_name(call)} was not kept", keep)
+            if kept is not None:
                 return kept.content, kept.id
         return self._whole(output), ""
 
@@ -627,16 +619,8 @@ class ToolRunner:
             self._working.keep, call.name, call.arguments, failed.details or failed.line,
             error=failed.line,
         )  # fmt: skip
-        try:
-            kept = await asyncio.wait_for(in_thread(keep), _KEEP_SECONDS)
-        except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer
-            self._degrade(f"the failure of {_name(call)} was not kept", error)
-            return ""
-        return str(kept.id)
-
-    def _degrade(self, what: str, error: Exception) -> None:
-        reason = str(error) or type(error).__name__
-        self.degradations.append(f"{what}: {clean_line(reason, limit_characters=200)}")
+        kept = await self._of_memory(f"the failure of {_name(call)} was not kept", keep)
+        return "" if kept is None else kept.id
 
     def _whole(self, output: Any) -> str:
         """The output itself, cut to the limit; of binary data, what it is."""
@@ -657,10 +641,7 @@ class ToolRunner:
 
     def _failure(self, call: ParsedCall, problem: str, hint: str) -> ToolOutcome:
         text = self._cut(f"Error: {problem}\n{hint}")
-        return ToolOutcome(
-            call_id=call.call_id, name=call.name, arguments=call.arguments, ok=False,
-            executed=False, error=problem, message=_message(call, text),
-        )  # fmt: skip
+        return _outcome(call, text, ok=False, executed=False, error=problem)
 
 
 async def _invoke(call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -723,6 +704,13 @@ def _details_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - formatting calls the exception's own methods
         return ""
     return frames[-_TRACEBACK_CHARACTERS:]
+
+
+def _outcome(call: ParsedCall, content: str, **became: Any) -> ToolOutcome:
+    return ToolOutcome(
+        call_id=call.call_id, name=call.name, arguments=call.arguments,
+        message=_message(call, content), **became,
+    )  # fmt: skip
 
 
 def _message(call: ParsedCall, content: str) -> dict[str, Any]:

@@ -57,27 +57,8 @@ class Background(Protocol):
     def flush(self, timeout_seconds: float | None = None, /) -> bool: ...
 
 
-class AtOnce:
-    """A `Background` that does the work in the caller's thread: for tests and small scripts."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[str, Handler] = {}
-
-    def handle(self, kind: str, handler: Handler, /) -> None:
-        self._handlers[kind] = handler
-
-    def submit(
-        self, kind: str, payload: Mapping[str, Any], /, *, scope: Scope = NO_SCOPE, key: str = ""
-    ) -> bool:
-        self._handlers[kind](payload, scope)
-        return True
-
-    def flush(self, timeout_seconds: float | None = None, /) -> bool:
-        return True
-
-
 class Traced(Protocol):
-    """What a trace needs of a memory; one with a `worker` writes in the background."""
+    """What a trace needs of a memory."""
 
     @property
     def store(self) -> Store: ...
@@ -104,7 +85,10 @@ class Retention:
 
 
 class Trace:
-    """The snapshots of one store. A scope of `None` means those of every reader."""
+    """The snapshots of one store, written by `worker`, or at once without one.
+
+    A scope of `None` means those of every reader.
+    """
 
     def __init__(
         self,
@@ -114,8 +98,7 @@ class Trace:
         retention: Retention | None = None,
     ) -> None:
         self._store = manager.store
-        found: Background | None = worker or getattr(manager, "worker", None)
-        self._worker: Background = AtOnce() if found is None else found
+        self._worker = worker
         self._retention = retention or Retention()
         self._lock = threading.Lock()
         self._unwritten: dict[str, Lazy[Snapshot | None]] = {}
@@ -123,14 +106,10 @@ class Trace:
         self._written = 0
         self.dropped = 0
         """How many snapshots and outcomes could not be kept."""
-        self._worker.handle(SNAPSHOT, self.handle)
+        if worker is not None:
+            worker.handle(SNAPSHOT, self.handle)
 
     # Writing
-
-    def record(self, snapshot: Snapshot) -> None:
-        """Keep `snapshot`, soon; never raises."""
-        late: Lazy[Snapshot | None] = Lazy(lambda: snapshot, characters=_size(snapshot))
-        self.record_late(snapshot.id, late, snapshot.scope)
 
     def record_late(self, snapshot_id: str, later: Lazy[Snapshot | None], scope: Scope) -> None:
         """Keep the snapshot that `later` gives when the background asks for it; never raises."""
@@ -223,7 +202,9 @@ class Trace:
     def _submit(self, scope: Scope, key: str, payload: Callable[[], dict[str, Any]]) -> None:
         self._unsettled = True
         try:
-            if not self._worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
+            if self._worker is None:
+                self.handle(payload(), scope)
+            elif not self._worker.submit(SNAPSHOT, payload(), scope=scope, key=key):
                 self._drop("the queue is full", key)
         except Exception as error:  # noqa: BLE001 - a trace must never break the turn it is about
             self._drop(str(error), key)
@@ -286,7 +267,7 @@ class Trace:
 
     def _settle(self) -> None:
         """Let what this process recorded be written, so that reading sees it."""
-        if self._unsettled:
+        if self._unsettled and self._worker is not None:
             self._unsettled = False
             try:
                 self._unsettled = not self._worker.flush(_FLUSH_SECONDS)
@@ -305,10 +286,6 @@ class Trace:
 
 def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
     return None if snapshot is None else to_fields(without_keys_of(snapshot))
-
-
-def _size(snapshot: Snapshot) -> int:
-    return len(snapshot.message) + sum(len(seen.text) for seen in snapshot.looked_at)
 
 
 def _record(

@@ -45,12 +45,12 @@ from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
 from agentmem.prompt.build import BuiltBlock, Chosen, build_block, choose, write_whole
 from agentmem.prompt.cite import Citation
-from agentmem.prompt.fill import ContextPlan
 from agentmem.prompt.inject import inject
 from agentmem.prompt.messages import Conversation, read_conversation
 from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
+from agentmem.prompt.trim import ContextPlan
 from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of

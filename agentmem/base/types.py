@@ -79,6 +79,16 @@ class Scope:
             if not value:
                 raise InvalidScope(name, value, "is empty", remedy="Leave it out or name somebody.")
 
+    @property
+    def whose(self) -> Whose:
+        """The same as keyword arguments."""
+        return Whose(
+            user_id=self.user_id,
+            project_id=self.project_id,
+            agent_id=self.agent_id,
+            run_id=self.run_id,
+        )
+
 
 class Whose(TypedDict, total=False):
     """A scope as keyword arguments, for the signatures of every call that is somebody's."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentmem.base.errors import InvalidInput
-from agentmem.prompt.snapshot import Looked, Outcome, Part, Snapshot, to_fields
+from agentmem.prompt.snapshot import Looked, Outcome, Part, Snapshot, from_fields, to_fields
 
 
 class JsonPart(BaseModel):
@@ -503,9 +503,12 @@ def model_of(name: str) -> type[BaseModel]:
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot with its computed figures."""
+    """A snapshot with its computed figures; what is as it is by default is written out, too."""
+    written = to_fields(snapshot)
+    sound = from_fields(written)
     return {
-        **to_fields(snapshot),
+        **{name: _fields(getattr(sound, name)) for name in sound.__dataclass_fields__},
+        "version": written["version"],
         "room_tokens": snapshot.room_tokens,
         "usage": snapshot.usage,
         "estimate_error": snapshot.estimate_error,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentmem.agent.trace import AtOnce, Trace
+from agentmem.agent.trace import Trace
 from agentmem.base.checks import require_count, require_messages, require_text
 from agentmem.base.config import default_path
 from agentmem.base.errors import RecordNotFound, SnapshotNotFound, StoreError
@@ -66,7 +66,7 @@ class Inspection:
 def trace_of(memory: MemoryManager) -> Trace:
     """The snapshots of a memory; the running one where turns have been taken in this process."""
     runtime = getattr(memory, "_runtime", None)
-    return Trace(memory, worker=AtOnce()) if runtime is None else runtime.trace
+    return Trace(memory) if runtime is None else runtime.trace
 
 
 def inspect_context(

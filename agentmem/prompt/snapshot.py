@@ -15,7 +15,7 @@ from agentmem.base.errors import InvalidInput
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text, utc
 from agentmem.prompt.budget import ContentPackage, make_package
 from agentmem.prompt.build import BuiltBlock
-from agentmem.prompt.fill import ContextPlan
+from agentmem.prompt.trim import ContextPlan
 from agentmem.text.secrets import without_keys
 
 Decision = Literal["kept", "cut", "dropped"]
@@ -334,7 +334,7 @@ class Packed:
 
 
 def to_fields(snapshot: Snapshot) -> dict[str, Any]:
-    """`snapshot` as JSON values, what is as it is by default left out; never raises."""
+    """`snapshot` as JSON values, every field; never raises for a Snapshot."""
     return {"version": VERSION, **_fields_of(snapshot)}
 
 
@@ -382,7 +382,7 @@ def pack(snapshot: Snapshot) -> Packed:
     A shared text belongs to one user and one memory, so that it is erased with
     either and never shown to anybody else.
     """
-    data = to_fields(snapshot)
+    data = {"version": VERSION, **_fields_of(snapshot, sparse=True)}
     shared: dict[str, SharedText] = {}
     looked_at = data.get("looked_at", ())
     for looked in looked_at:
@@ -459,13 +459,13 @@ _FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {
 """The names and the defaults of what a snapshot is made of."""
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
-    """The fields of a value that are not as they are by default."""
+def _fields_of(value: Any, *, sparse: bool = False) -> dict[str, Any]:
+    """The fields of a value as JSON has them; a `sparse` one leaves out what is as by default."""
     written = {}
     for name, default in _FIELDS[type(value)]:
         given = getattr(value, name)
-        if given is not default and given != default:
-            written[name] = given if type(given) in (int, bool) else _plain(given)
+        if not sparse or (given is not default and given != default):
+            written[name] = given if type(given) in (int, bool) else _plain(given, sparse=sparse)
     return written
 
 
@@ -480,7 +480,7 @@ def _looked(written: Mapping[str, Any]) -> Looked:
     return Looked(**(values | {"boosts": _frozen(values.get("boosts"))}))
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
     """`value` as JSON has it, whatever it is."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
@@ -489,7 +489,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if type(value) in _FIELDS:
-        return _fields_of(value)
+        return _fields_of(value, sparse=sparse)
     if isinstance(value, datetime):
         return utc(value).isoformat()
     if depth > _DEEPEST:
@@ -500,7 +500,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth + 1) for item in value]
+        return [_plain(item, depth + 1, sparse=sparse) for item in value]
     return _plain(str(value))
 
 

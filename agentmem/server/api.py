@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -33,7 +32,7 @@ from agentmem.base.errors import (
     RecordNotFound,
 )
 from agentmem.base.filters import Selection
-from agentmem.base.types import Document, Memory, Scope, Visibility
+from agentmem.base.types import Document, Memory, Scope, Visibility, Whose
 from agentmem.inspector.doctor import DoctorReport, examine
 from agentmem.inspector.look import (
     explain,
@@ -73,8 +72,8 @@ class RequestScope:
     turns: Turns
 
     @property
-    def names(self) -> dict[str, Any]:
-        return {name: getattr(self.scope, name) for name in Scope.__slots__}
+    def names(self) -> Whose:
+        return self.scope.whose
 
     def may_write(self, visibility: str) -> None:
         """Refuse memories that everybody sees to who is no admin."""
@@ -440,13 +439,10 @@ def import_lines(
     memory: MemoryManager, whose: RequestScope, *, lines: str, own_words: bool = False
 ) -> ImportReport:
     """Add what an export wrote, as the caller's own; what is there already is skipped."""
-    handle, name = tempfile.mkstemp(suffix=".jsonl")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(lines)
-        return memory.upkeep.import_jsonl(name, own_words=own_words, **whose.names)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "import.jsonl"
+        path.write_text(lines, "utf-8", newline="")
+        return memory.upkeep.import_jsonl(path, own_words=own_words, **whose.names)
 
 
 # ----------------------------------------------------------------------------
@@ -658,27 +654,17 @@ async def export(request: Request) -> Response:
     known = {n: v for n, v in request.query_params.items() if n in Scope.__slots__}
     scope = grant.narrowed(scope_of(known))
     reader = _everybody(scope, grant)
-    names = {} if reader is None else {n: getattr(reader, n) for n in Scope.__slots__}
-    handle, name = tempfile.mkstemp(suffix=".jsonl")
-    os.close(handle)
-    path = Path(name)
-    stream = door.rates.streaming(grant.id)
-    stream.__enter__()
-    try:
+    names = Whose() if reader is None else reader.whose
+    with ExitStack() as stack:
+        stack.enter_context(door.rates.streaming(grant.id))
+        path = Path(stack.enter_context(TemporaryDirectory())) / "export.jsonl"
         await door.memory.run(door.memory.manager.upkeep.export_jsonl, path, **names)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        stream.__exit__(None, None, None)
-        raise
+        held = stack.pop_all()  # until the last line is sent
 
     def lines() -> Iterator[bytes]:
-        try:
-            with path.open("rb") as file:
-                while block := file.read(65_536):
-                    yield block
-        finally:
-            path.unlink(missing_ok=True)
-            stream.__exit__(None, None, None)
+        with held, path.open("rb") as file:
+            while block := file.read(65_536):
+                yield block
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
 

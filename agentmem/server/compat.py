@@ -8,7 +8,7 @@ from typing import Any
 
 from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
-from agentmem.base.types import Memory, Scope, memory_to_dict
+from agentmem.base.types import Memory, Scope, Whose, memory_to_dict
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import scope_and_filter
 from agentmem.server.api import MOST, RequestScope
@@ -112,7 +112,7 @@ def _item(memory: Memory) -> dict[str, Any]:
             "categories": []}  # fmt: skip
 
 
-def _owned(memory: MemoryManager, whose: RequestScope, memory_id: str) -> dict[str, Any]:
+def _owned(memory: MemoryManager, whose: RequestScope, memory_id: str) -> Whose:
     """The names under which a memory is seen; an admin who names nobody means its owner."""
     scopes = [whose.scope]
     if whose.grant.admin and whose.scope == Scope():
@@ -122,7 +122,7 @@ def _owned(memory: MemoryManager, whose: RequestScope, memory_id: str) -> dict[s
             memory.store.get(scope, memory_id)
         except RecordNotFound:
             continue
-        return replace(whose, scope=scope).names
+        return scope.whose
     raise RecordNotFound(memory_id)
 
 
@@ -199,7 +199,7 @@ def delete_entity(
         scope = whose.grant.narrowed(Scope(**{_TYPES[entity_type]: name}))
     except NotPermitted:
         raise RecordNotFound(name, what=entity_type) from None
-    memory.delete_all(**replace(whose, scope=scope).names)
+    memory.delete_all(**scope.whose)
     return {"message": "Entity deleted successfully!"}
 
 

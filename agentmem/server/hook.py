@@ -249,8 +249,7 @@ class Hooks:
 
     def _begin(self, scope: Scope, limit_tokens: int) -> str:
         """Who the user is and what was learned last."""
-        whose: dict[str, Any] = {name: getattr(scope, name) for name in Scope.__slots__}
-        recent = self.memory.get_all(limit=RECENT, kinds=_KNOWN, **whose)
+        recent = self.memory.get_all(limit=RECENT, kinds=_KNOWN, **scope.whose)
         candidates = []
         for at, memory in enumerate(recent):
             line = clean_line(memory.text, limit_characters=LINE_CHARACTERS)

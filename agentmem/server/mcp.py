@@ -88,7 +88,7 @@ class Tools:
         self.memory = memory
         self.scope = scope
         self.limit_tokens = limit_tokens
-        self.whose: dict[str, Any] = {name: getattr(scope, name) for name in Scope.__slots__}
+        self.whose = scope.whose
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -30,7 +30,7 @@ from agentmem.base.errors import (
     NotPermitted,
 )
 from agentmem.base.filters import Selection
-from agentmem.base.types import Hit, Memory, Scope
+from agentmem.base.types import Hit, Memory, Scope, Whose
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.look import explain, replay_context, trace_of
 from agentmem.inspector.stats import collect_stats, read_span
@@ -65,6 +65,7 @@ _KINDS = ("fact", "preference", "message", "page", "episode", "pattern", "workfl
 
 Values = dict[str, Any]
 View = Callable[[MemoryManager, "PageRequest"], Values]
+Action = Callable[[MemoryManager, "PageRequest", Whose], tuple[str, str]]
 
 
 class PageRequest:
@@ -136,7 +137,7 @@ def memories(memory: MemoryManager, asked: PageRequest) -> Values:
     url = asked.text("source") or None
     now = memory.clock.now()
     since = now - read_span(asked.text("since")) if asked.text("since") else None
-    names = _names(scope)
+    names = scope.whose
     contested = _contested(memory, names)
     candidates: Mapping[str, Any] = {}
     shown: list[tuple[Memory, Hit | None]]
@@ -163,7 +164,7 @@ def memories(memory: MemoryManager, asked: PageRequest) -> Values:
     }
 
 
-def _contested(memory: MemoryManager, names: Mapping[str, Any]) -> dict[str, str]:
+def _contested(memory: MemoryManager, names: Whose) -> dict[str, str]:
     """The memories that an open contradiction is about, each with its id."""
     found = memory.living.contradictions(**names)
     return {side.id: one.id for one in found for side in (one.a, one.b)}
@@ -172,12 +173,12 @@ def _contested(memory: MemoryManager, names: Mapping[str, Any]) -> dict[str, str
 def one_memory(memory: MemoryManager, asked: PageRequest) -> Values:
     """One memory: what it says, said before, and what can be done with it."""
     scope = asked.scope(memory)
-    found = memory.get(asked.params["memory_id"], **_names(scope))
+    found = memory.get(asked.params["memory_id"], **scope.whose)
     links = memory.store.links.of(scope, found.id)
     return {
         "memory": found,
-        "versions": memory.history(found.id, **_names(scope)),
-        "contradiction": _contested(memory, _names(scope)).get(found.id),
+        "versions": memory.history(found.id, **scope.whose),
+        "contradiction": _contested(memory, scope.whose).get(found.id),
         "links": links,
         **_whose(memory, asked, scope),
     }
@@ -199,7 +200,7 @@ def people(memory: MemoryManager, asked: PageRequest) -> Values:
     return {
         "counts": counts or {scope.user_id: mine.chunks},
         "projects": projects,
-        "preferences": memory.preferences.get_all(**_names(scope)),
+        "preferences": memory.preferences.get_all(**scope.whose),
         "kinds": mine.kinds,
         **_whose(memory, asked, scope),
     }
@@ -208,7 +209,7 @@ def people(memory: MemoryManager, asked: PageRequest) -> Values:
 def contradictions(memory: MemoryManager, asked: PageRequest) -> Values:
     """What cannot both be true, side by side."""
     scope = asked.scope(memory)
-    every = memory.living.contradictions(open_only=False, **_names(scope))
+    every = memory.living.contradictions(open_only=False, **scope.whose)
     return {
         "open": [one for one in every if one.open],
         "settled": [one for one in every if not one.open][-SHOWN:],
@@ -234,7 +235,7 @@ def care(memory: MemoryManager, asked: PageRequest) -> Values:
             return checked
     scope = asked.scope(memory)
     return {
-        "runs": memory.living.journal(SHOWN, **_names(scope)),
+        "runs": memory.living.journal(SHOWN, **scope.whose),
         "stats": collect_stats(memory, now=now, last=timedelta(0), scope=asked.everybody),
         **checked,
         **_whose(memory, asked, scope),
@@ -261,10 +262,6 @@ def _whose(memory: MemoryManager, asked: PageRequest, scope: Scope) -> Values:
     }
 
 
-def _names(scope: Scope) -> dict[str, Any]:
-    return {name: getattr(scope, name) for name in Scope.__slots__}
-
-
 VIEWS: Mapping[str, tuple[str, str, View]] = {
     "/": ("live.html", "Live", live),
     "/contexts/{context_id}": ("context.html", "One context", one_context),
@@ -280,7 +277,7 @@ VIEWS: Mapping[str, tuple[str, str, View]] = {
 # What the forms do; each gives where to go on, and what was done.
 
 
-def edit(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def edit(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Change what a memory says."""
     text = asked.said.get("text", "")
     if asked.text("version").isdecimal():  # as it was, to the character
@@ -290,32 +287,32 @@ def edit(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str,
     return f"/memories/{asked.params['id']}", "Changed. What it said before is in its history."
 
 
-def supersede(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def supersede(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Put a newer statement in its place."""
     new = memory.supersede(asked.params["id"], asked.text("text"), **names)
     return f"/memories/{new.id}", "This stands in its place now; the older one is kept."
 
 
-def forget(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def forget(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Take it out of every read."""
     memory.delete(asked.params["id"], **names)
     return "/memories", "Forgotten: no read shows it. Its bytes stay until it is erased."
 
 
-def erase(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def erase(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Remove its bytes."""
     receipt = memory.erase(asked.params["id"], **names)
     done = "from every file" if receipt.complete else "; the last bytes go when readers are done"
     return "/memories", f"Erased {number(len(receipt.ids), 'memory')} {done}."
 
 
-def take_back(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def take_back(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Take a preference back."""
     memory.preferences.undo(asked.params["id"], **names)
     return "/people", "Taken back; what it had replaced holds again."
 
 
-def resolve(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def resolve(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Say which of two is true."""
     wanted = asked.text("resolution")
     if wanted not in get_args(Resolution):
@@ -330,19 +327,19 @@ def resolve(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[s
     return "/contradictions", f"Resolved. It can be undone under Care ({done.journal_id[-8:]})."
 
 
-def undo(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def undo(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Take a run back."""
     done = memory.living.undo(asked.params["id"], **names)
     return "/care", f"Undone: {number(done.restored, 'memory')} as before."
 
 
-def consolidate(memory: MemoryManager, asked: PageRequest, names: Values) -> tuple[str, str]:
+def consolidate(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Merge, shorten and forget now."""
     report = memory.living.consolidate(**names)
     return "/care", f"Looked at {number(report.looked_at, 'memory')}; see the run below."
 
 
-ACTIONS: Mapping[str, Callable[[MemoryManager, PageRequest, Values], tuple[str, str]]] = {
+ACTIONS: Mapping[str, Action] = {
     "/page/memories/{id}/edit": edit,
     "/page/memories/{id}/supersede": supersede,
     "/page/memories/{id}/forget": forget,
@@ -384,9 +381,7 @@ def _viewer(template: str, title: str, view: View) -> Callable[[Request], Any]:
     return show
 
 
-def _doer(
-    act: Callable[[MemoryManager, PageRequest, Values], tuple[str, str]],
-) -> Callable[[Request], Any]:
+def _doer(act: Action) -> Callable[[Request], Any]:
     async def do(request: Request) -> Response:
         door = request.app.state.door
         try:
@@ -396,7 +391,7 @@ def _doer(
             def call() -> tuple[str, str, Values]:
                 memory = door.memory.manager
                 scope = asked.scope(memory)
-                return *act(memory, asked, _names(scope)), _whose(memory, asked, scope)["carried"]
+                return *act(memory, asked, scope.whose), _whose(memory, asked, scope)["carried"]
 
             where, note, carried = await door.memory.run(call)
         except AgentMemError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json.decoder import scanstring  # type: ignore[attr-defined]  # it is there, and stays
 from typing import Any
 from urllib.parse import urlsplit
@@ -246,8 +246,7 @@ def whose_call(request: Request, grant: Grant, named: Mapping[str, Any]) -> Scop
     if scope.user_id is None and grant.admin:
         identifier = named.get("safety_identifier")
         user = identifier if isinstance(identifier, str) and identifier else named_user(named)
-        names = {name: getattr(scope, name) for name in Scope.__slots__}
-        return Scope(**{**names, "user_id": user})
+        return replace(scope, user_id=user)
     return scope
 
 

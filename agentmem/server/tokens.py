@@ -73,7 +73,7 @@ class Grant:
             "id": self.id,
             "name": self.name,
             "admin": self.admin,
-            **{name: getattr(self.scope, name) for name in Scope.__slots__},
+            **self.scope.whose,
             "created_at": None if self.created_at is None else self.created_at.isoformat(),
         }
 

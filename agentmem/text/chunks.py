@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from agentmem.base.errors import InvalidInput, InvalidNumber
 from agentmem.base.lazy import compile_late
 from agentmem.base.protocols import TokenCounter
 from agentmem.base.types import Chunk, Document, TextFormat
+from agentmem.data import read_lists
 from agentmem.text.markdown import Block, Line, code_blocks, lines_of, markdown_blocks, plain_blocks
 from agentmem.text.sentences import boundary_at_or_before, sentences
 
@@ -308,20 +310,13 @@ _DATE_LINE = compile_late(
 )
 _CLOCK = compile_late(rf"(?:,[ ]*|[ ]+(?:at[ ]+|-[ ]+)?|(?<=\d)t|^){_TIME}{_ZONE}", re.IGNORECASE)
 _FENCE = compile_late(r"[ \t]*(?:```|~~~)")
-_SMALL_WORDS = frozenset("de da di do du van von der den la le el al bin ibn of the y e".split())  # noqa: SIM905  # reads better
 _LONGEST_PREFIX = 160
-# Words that label a line more often than they name somebody.
-_LABELS = frozenset(
-    """
-    note notes warning caution tip hint todo fixme fyi ps edit update updated example examples
-    summary conclusion subject date time from to cc bcc re http https ftp file mailto step steps
-    error errors output input result results total price address phone email e-mail location where
-    when agenda topic title description ingredients instructions important reminder source sources
-    link links url see also website version status name key value default returns return args
-    else try except finally case class def yes no ok okay so well but and btw imo remember reason
-    problem solution pros cons goal goals plan idea option options day week breakfast lunch dinner
-    """.split()  # noqa: SIM905  # a list of words reads better than a column of strings
-)
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    """The words of one list; `turn_words.txt` says what they are."""
+    return frozenset(" ".join(read_lists("turn_words.txt")[name]).split())
 
 
 def turn_blocks(text: str) -> Iterator[Block]:
@@ -408,14 +403,14 @@ def _is_date_only(text: str, start: int, end: int) -> bool:
 def _is_name(name: str) -> bool:
     """Whether a word before a colon looks like somebody: one word, or each with a capital."""
     words = name.split()
-    if name.casefold() in _LABELS or len(words) > 4:
+    if name.casefold() in _words("labels") or len(words) > 4:
         return False
     if len(words) == 1:
         return "/" not in name and "\\" not in name and not name.isdigit()
     return all(
         word[0].isupper()
         or word[0].isdigit()
-        or word in _SMALL_WORDS
+        or word in _words("small")
         or word[0].lower() == word[0].upper()
         for word in words
     )

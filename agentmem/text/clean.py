@@ -13,11 +13,12 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from types import MappingProxyType
 
 from agentmem.base.lazy import compile_late
+from agentmem.data import read_lists
 
 # ----------------------------------------------------------------------------
 # What a lenient reader would see in a text: escapes undone, look-alikes read as ASCII.
@@ -47,30 +48,17 @@ Written out instead of asked from `unicodedata`, so that every Python renders th
 Joiners and the two emoji variation selectors are not in it: they depend on their neighbours.
 """
 
-_CONFUSABLE: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys("‹〈⟨❮❰˂ᐸ≺⧼⟪《«⪻ᚲ𐊀≪⋖", "<")
-    | dict.fromkeys("›〉⟩❯❱˃ᐳ≻⧽⟫》»⪼≫⋗", ">")
-    | dict.fromkeys("ǀ∣│┃¦❘⏐", "|")
-    | dict.fromkeys("⁄∕⧸╱", "/")
-    | dict.fromkeys("【〔⟦❲", "[")
-    | dict.fromkeys("】〕⟧❳", "]")
-    | dict.fromkeys("∶։׃˸꞉", ":")
-    | dict.fromkeys("ˍ‗", "_")
-    | dict(
-        zip(
-            "аԁеһіјӏкоргѕуԝхсмтнвпАВЕКМНОРСТХІЅЈУԜ",
-            "adehijlkoprsywxcmthbnABEKMHOPCTXISJYW",
-            strict=True,
-        )
-    )
-    | dict(zip("αοερτυνκιωγσΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aoeptuvkiwysABEZHIKMNOPTYX", strict=True))
-    | dict.fromkeys("ıɩ", "i")
-    # Outlined letters and digits, which NFKC folds only from Unicode 16 on.
-    | {chr(0x1CCD6 + n): chr(ord("A") + n) for n in range(26)}
-    | {chr(0x1CCF0 + n): str(n) for n in range(10)}
-    | {"ɡ": "g", "ո": "n", "օ": "o", "ս": "u", "ԛ": "q", "ʟ": "l", "ʀ": "r", "ɴ": "n", "ᴋ": "k"}
-    | {"ᴄ": "c", "ᴅ": "d", "ᴇ": "e", "ᴏ": "o", "ᴛ": "t", "ᴜ": "u", "ᴡ": "w", "ꜱ": "s", "ᴍ": "m"}
-)
+
+@cache
+def _confusable() -> Mapping[str, str]:
+    """What characters read as that look like ASCII; outlined ones fold only from Unicode 16 on."""
+    lists = read_lists("markup_words.txt")
+    rows = (line.split() for line in lists["look-alikes"])
+    found = {char: plain for chars, plain in rows for char in chars}
+    found |= {chr(0x1CCD6 + n): chr(ord("A") + n) for n in range(26)}
+    return found | {chr(0x1CCF0 + n): str(n) for n in range(10)}
+
+
 _DROPPED = compile_late(
     f"[{INVISIBLE}\u200c\u200d\ufe0e\ufe0f\u0300-\u036f\u20d0-\u20ff\ufe20-\ufe2f]"
 )
@@ -162,8 +150,8 @@ def fold(char: str) -> str:
     """The ASCII a character reads as, "" for one that is not seen, or the character itself."""
     if _DROPPED.match(char):
         return ""
-    if char in _CONFUSABLE:
-        return _CONFUSABLE[char]
+    if char in _confusable():
+        return _confusable()[char]
     plain = unicodedata.normalize("NFKC", char)
     return plain if plain.isascii() else char
 

@@ -24,19 +24,10 @@ RESULT_ROLES = ("tool", "function")
 
 _MEDIA_TYPES: Mapping[str, MediaKind] = MappingProxyType(
     {
-        "image": "image",
-        "image_url": "image",
-        "image_file": "image",
-        "input_image": "image",
-        "audio": "audio",
-        "audio_url": "audio",
-        "input_audio": "audio",
-        "video": "video",
-        "video_url": "video",
-        "input_video": "video",
-        "document": "file",
-        "file": "file",
-        "input_file": "file",
+        **dict.fromkeys(("image", "image_url", "image_file", "input_image"), "image"),
+        **dict.fromkeys(("audio", "audio_url", "input_audio"), "audio"),
+        **dict.fromkeys(("video", "video_url", "input_video"), "video"),
+        **dict.fromkeys(("document", "file", "input_file"), "file"),
     }
 )
 _TEXT_TYPES = ("text", "input_text", "output_text")

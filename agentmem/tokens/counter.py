@@ -356,7 +356,8 @@ class Tokenizer:
     """Counts tokens as `model` does, as near as can be had on this machine.
 
     `exact` says whether the model's own encoding counts; `counted_with` names
-    what does. `context_window` and `max_output` override what the tables say.
+    what does. `context_window` and `max_output` override what the tables say; a
+    model nobody lists gets 8,192 tokens and an `UnknownModelWarning` without.
     With `estimate` no vocabulary is loaded and tokens are estimated, which is
     for programs that run for less time than loading one takes.
     """
@@ -374,13 +375,22 @@ class Tokenizer:
         self.model = names_of(model)[0]
         self.corrections = Corrections() if corrections is None else corrections
         self._said = context_window is not None
-        self._listed = is_listed(model)
-        self._limits = limits_of(
-            model,
-            context_window=context_window,
-            max_output=max_output,
-            warn=not self.window_known,
-        )
+        listed = find_limits(model, listed_limits())
+        self._listed = listed is not None
+        if not self.window_known:
+            warnings.warn(
+                f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are "
+                "assumed until the provider refuses or takes more. Set context_window= to its "
+                "real size.",
+                UnknownModelWarning,
+                stacklevel=2,
+            )
+        window, output = context_window, max_output
+        if window is None:
+            window = UNKNOWN_WINDOW_TOKENS if listed is None else listed.window
+        if output is None:
+            output = window if listed is None else listed.max_output
+        self._limits = ModelLimits(window=window, max_output=output)
         self._max_output = max_output
         self._completion = completion
         self._is_claude = family_of(model) == "claude"
@@ -487,40 +497,6 @@ class Tokenizer:
     def observe(self, estimated: float, actual: float) -> Correction:
         """Learn from a call that we counted as `estimated` and the provider as `actual`."""
         return self.corrections.observe(self.model, estimated, actual)
-
-
-def limits_of(
-    model: str,
-    *,
-    context_window: int | None = None,
-    max_output: int | None = None,
-    warn: bool = True,
-) -> ModelLimits:
-    """Window and longest answer of `model`; what is passed wins over the tables.
-
-    A model nobody lists gets 8,192 tokens and an `UnknownModelWarning`, unless
-    its window is passed.
-    """
-    known = find_limits(model, listed_limits())
-    if known is None and context_window is None and warn:
-        warnings.warn(
-            f"The window of {model!a} is not known; {UNKNOWN_WINDOW_TOKENS:,} tokens are assumed "
-            "until the provider refuses or takes more. Set context_window= to its real size.",
-            UnknownModelWarning,
-            stacklevel=3,
-        )
-    window = context_window
-    if window is None:
-        window = known.window if known else UNKNOWN_WINDOW_TOKENS
-    output = max_output
-    if output is None:
-        output = known.max_output if known else window
-    return ModelLimits(window=window, max_output=output)
-
-
-def is_listed(model: str) -> bool:
-    """Whether the tables say how large the window of `model` is."""
-    return find_limits(model, listed_limits()) is not None
 
 
 def tokenizer_for(model: str) -> Tokenizer:

@@ -26,8 +26,8 @@ from agentmem.prompt.budget import (
     tally,
 )
 from agentmem.prompt.build import Room, memory_type, room_for
-from agentmem.prompt.fill import ContextPlan, pack_context
 from agentmem.prompt.messages import last_question
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import text_of
 from tests.properties.conversations import IMAGE, NOW, conversations, hits, packages, size_of, users
 from tests.properties.strategies import texts

@@ -318,7 +318,7 @@ def test_changes_during_upkeep_are_kept(
 
 def vector_of(seed: int) -> np.ndarray:
     """A vector that depends on the number alone; numbers fifty apart have the same."""
-    vector = np.random.default_rng(seed % 50).standard_normal(EMBEDDER.dimensions)
+    vector = 4 * np.random.default_rng(seed % 50).standard_normal(EMBEDDER.dimensions)
     counts, step = in_steps(vector[None, :].astype(np.float32))  # as a store keeps it
     kept: np.ndarray = counts[0] * step[0]
     return kept

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentmem
-from agentmem.agent.trace import AtOnce, Trace
+from agentmem.agent.trace import Trace
 from agentmem.inspector import render as rendering
 from agentmem.inspector.json import to_json
 from agentmem.inspector.layout import Pen, width_of
@@ -24,6 +24,7 @@ from agentmem.inspector.replay import diff, replay, why
 from agentmem.inspector.stats import QueueStats, StatsReport, summarise
 from agentmem.prompt.snapshot import Outcome, Snapshot, looked_at
 from agentmem.text.secrets import find_personal, mask_spans
+from tests.at_once import AtOnce, record
 from tests.properties.snapshots import plain_snapshot, snapshots
 from tests.properties.strategies import texts, word_counter
 
@@ -81,7 +82,7 @@ def test_erased_memories_are_in_no_snapshot(needle: str, where: str) -> None:
                 "in the question": {"query": f"{secret}?" * 9},
                 "in the answer": {},
             }
-            trace.record(plain_snapshot(**places[where]))
+            record(trace, plain_snapshot(**places[where]))
             if where == "in the answer":
                 trace.complete("s1", Outcome(answer=f"It is {secret}. " * 9))
             memory.erase(memory_id)

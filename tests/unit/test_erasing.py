@@ -13,6 +13,7 @@ from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.types import Memory, Scope
 from agentmem.stores.values import Receipt
 from agentmem.testing import HashEmbedder, ManualClock
+from tests.at_once import record
 
 ANA: dict[str, Any] = {"user_id": "ana"}
 CONFIG = LoopConfig(learn=LearnConfig(facts=True, nightly=False))
@@ -89,7 +90,7 @@ def test_a_trace_written_before_traces_named_what_was_said_goes_by_its_words(
 ) -> None:
     with memory.turn([{"role": "user", "content": f"{FILLER} 4711"}], dry=True, **ANA) as turn:
         assert turn.snapshot is not None
-        memory.runtime.trace.record(turn.snapshot)
+        record(memory.runtime.trace, turn.snapshot)
     assert memory.flush(10)
     assert traces(memory) == 1
     other = memory.add("The sea is blue on most days, but nothing of it is quoted.", **ANA)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.agent.trace import AtOnce, Trace
+from agentmem.agent.trace import Trace
 from agentmem.base.errors import InvalidInput, InvalidNumber, SnapshotNotFound
 from agentmem.base.types import Scope
 from agentmem.inspector import look as looking
@@ -35,6 +35,7 @@ from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Looked, Outcome, Part, looked_at
 from agentmem.testing import ManualClock
 from agentmem.text import secrets
+from tests.at_once import AtOnce, record
 from tests.properties.snapshots import plain_snapshot
 from tests.properties.strategies import word_counter
 
@@ -424,7 +425,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     memory.store.jobs.claim(at=NOW)
     memory.store.jobs.fail(job, "no network", retry_at=None)
     trace = Trace(memory, worker=AtOnce())
-    trace.record(plain_snapshot(created_at=NOW, degradations=("search failed: broken",)))
+    record(trace, plain_snapshot(created_at=NOW, degradations=("search failed: broken",)))
     states = {check.name: check for check in examine(memory, now=NOW).checks}
     assert (states["jobs"].state, states["degradations"].state) == ("warn", "warn")
     assert states["jobs"].found == "0 waiting, 1 failed; the last one (page): no network"
@@ -455,12 +456,12 @@ def test_the_watcher_shows_no_older_contexts_once_it_began(memory: MemoryManager
     trace = looking.trace_of(memory)
     for minute in range(5):
         moment = NOW + timedelta(minutes=minute)
-        trace.record(plain_snapshot(id=f"old{minute}", created_at=moment))
-    trace.record(plain_snapshot(id="twin", created_at=NOW + timedelta(minutes=3, seconds=50)))
+        record(trace, plain_snapshot(id=f"old{minute}", created_at=moment))
+    record(trace, plain_snapshot(id="twin", created_at=NOW + timedelta(minutes=3, seconds=50)))
     watcher = Watcher(memory, limit=1)
     assert [event.snapshot.id for event in watcher.poll()] == ["old4"]
-    trace.record(plain_snapshot(id="new", created_at=NOW + timedelta(minutes=9)))
-    trace.record(plain_snapshot(id="late", created_at=NOW + timedelta(minutes=3, seconds=55)))
+    record(trace, plain_snapshot(id="new", created_at=NOW + timedelta(minutes=9)))
+    record(trace, plain_snapshot(id="late", created_at=NOW + timedelta(minutes=3, seconds=55)))
     trace.complete("old4", Outcome(answer="yes"))
     seen = [(event.kind, event.snapshot.id) for event in watcher.poll()]
     assert seen == [("context", "late"), ("response", "old4"), ("context", "new")]
@@ -471,9 +472,9 @@ def test_the_watcher_shows_no_older_contexts_once_it_began(memory: MemoryManager
 def test_a_late_response_is_shown_when_it_comes(memory: MemoryManager) -> None:
     watcher = Watcher(memory)
     trace = looking.trace_of(memory)
-    trace.record(plain_snapshot(id="a"))
+    record(trace, plain_snapshot(id="a"))
     assert [event.kind for event in watcher.poll()] == ["context"]
-    trace.record(plain_snapshot(id="b", created_at=NOW + timedelta(seconds=1), model="other"))
+    record(trace, plain_snapshot(id="b", created_at=NOW + timedelta(seconds=1), model="other"))
     trace.complete("a", Outcome(answer="yes"))
     events = watcher.poll()
     assert [(event.kind, event.snapshot.id) for event in events] == [

@@ -11,7 +11,7 @@ import pytest
 from agentmem.base.errors import FixedContentTooLarge, InvalidInput, InvalidMessage, InvalidNumber
 from agentmem.base.types import Message
 from agentmem.prompt.budget import make_package
-from agentmem.prompt.fill import ContextPlan, pack_context
+from agentmem.prompt.trim import ContextPlan, pack_context
 from agentmem.text.messages import media_parts, text_of
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)

@@ -25,7 +25,6 @@ from agentmem.tokens.counter import (
     CachedCounter,
     Corrections,
     Tokenizer,
-    limits_of,
     tokenizer_for,
 )
 from agentmem.tokens.encodings import SHA256, rank_file, tiktoken_counter
@@ -216,7 +215,7 @@ def test_what_is_not_text_is_refused(text: object) -> None:
 
 def test_unknown_models_get_a_small_window_and_a_warning() -> None:
     with pytest.warns(UnknownModelWarning, match="context_window="):
-        limits = limits_of("acme/frobnicator-9000")
+        limits = Tokenizer("acme/frobnicator-9000").limits
     assert limits.window == 8_192
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -232,7 +231,7 @@ def test_the_warning_points_at_the_caller() -> None:
 
 
 def test_the_caller_may_override_a_known_window() -> None:
-    limits = limits_of("gpt-4o", context_window=16_000)
+    limits = Tokenizer("gpt-4o", context_window=16_000).limits
     assert (limits.window, limits.max_output) == (16_000, 16_384)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import agentmem
-from agentmem.agent.trace import AtOnce, Retention, Trace
+from agentmem.agent.trace import Retention, Trace
 from agentmem.base.errors import InvalidNumber, SnapshotNotFound
 from agentmem.base.types import Memory, Scope
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Looked, Outcome, Snapshot, looked_at
 from agentmem.sources.background import Worker
+from tests.at_once import AtOnce, record
 from tests.properties.snapshots import plain_snapshot
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
@@ -47,7 +48,7 @@ def test_what_was_recorded_is_read_back_whole(memory: MemoryManager) -> None:
     snapshot = plain_snapshot(
         scope=ANN, looked_at=(first,), message="<block>", settings={"top_k": 5}
     )
-    trace.record(snapshot)
+    record(trace, snapshot)
     assert trace.get("s1", scope=ANN) == snapshot
     assert trace.get("q1", scope=ANN) == snapshot  # by the message it belongs to
     assert trace.get("last", scope=ANN) == trace.last(scope=ANN) == snapshot
@@ -59,7 +60,7 @@ def test_what_was_recorded_is_read_back_whole(memory: MemoryManager) -> None:
 
 def test_the_outcome_is_added_when_it_is_known(memory: MemoryManager) -> None:
     trace = Trace(memory, worker=AtOnce())
-    trace.record(plain_snapshot(scope=ANN, estimated_tokens=110))
+    record(trace, plain_snapshot(scope=ANN, estimated_tokens=110))
     outcome = Outcome(answer="yes", prompt_tokens=100, completion_tokens=3, usage={"cached": 4})
     trace.complete("s1", outcome, scope=ANN)
     found = trace.get("s1", scope=ANN)
@@ -74,7 +75,7 @@ def test_a_snapshot_that_still_waits_is_written_once_with_its_outcome(
 ) -> None:
     worker = Worker(memory.store, clock=memory.clock, threaded=False)
     trace = Trace(memory, worker=worker)
-    trace.record(plain_snapshot(scope=ANN))
+    record(trace, plain_snapshot(scope=ANN))
     trace.complete("s1", Outcome(answer="yes"), scope=ANN)
     assert worker.state.queued == 1
     found = trace.get("s1", scope=ANN)
@@ -89,8 +90,8 @@ def test_texts_that_repeat_are_kept_once(tmp_path: Path) -> None:
         text = "".join(chr(0x4E00 + (n * 7919) % 5000) for n in range(4000))
         one = seen(remembered(memory, text))
         for number in range(20):
-            trace.record(
-                plain_snapshot(id=f"s{number}", message_id="", scope=ANN, looked_at=(one,))
+            record(
+                trace, plain_snapshot(id=f"s{number}", message_id="", scope=ANN, looked_at=(one,))
             )
         memory.upkeep.sync()
         assert memory.store.upkeep.verify().ok
@@ -106,15 +107,17 @@ def test_erasing_a_memory_leaves_nothing_that_quotes_it(tmp_path: Path) -> None:
     with agentmem.open(str(path), embedder=None) as memory:
         trace = Trace(memory, worker=AtOnce())
         first, other = remembered(memory, secret), remembered(memory, LONG)
-        trace.record(
+        record(
+            trace,
             plain_snapshot(
                 id="s1", scope=ANN, looked_at=(seen(first), seen(other)), message=f"<{secret}>" * 40
-            )
+            ),
         )
-        trace.record(plain_snapshot(id="s2", message_id="q2", scope=ANN, looked_at=(seen(other),)))
+        record(trace, plain_snapshot(id="s2", message_id="q2", scope=ANN, looked_at=(seen(other),)))
         # names no memory, but quotes one, inside what is compressed
-        trace.record(
-            plain_snapshot(id="s3", message_id="q3", scope=ANN, query=f"is it {secret}?" * 30)
+        record(
+            trace,
+            plain_snapshot(id="s3", message_id="q3", scope=ANN, query=f"is it {secret}?" * 30),
         )
         receipt = memory.erase(first.id, user_id="ann")
         assert receipt.snapshots == 2
@@ -144,7 +147,7 @@ def test_a_snapshot_written_after_the_erasure_quotes_nothing(memory: MemoryManag
     worker = Late()
     trace = Trace(memory, worker=worker)
     first = remembered(memory)
-    trace.record(plain_snapshot(scope=ANN, looked_at=(seen(first),), message=LONG, query=LONG))
+    record(trace, plain_snapshot(scope=ANN, looked_at=(seen(first),), message=LONG, query=LONG))
     memory.erase(first.id, user_id="ann")
     for payload, scope in late:
         worker._handlers["snapshot"](payload, scope)
@@ -161,10 +164,11 @@ def test_old_and_large_snapshots_go_first(memory: MemoryManager) -> None:
         trace = Trace(memory, worker=AtOnce(), retention=retention)
         for day in range(count):
             moment = NOW + timedelta(days=day)
-            trace.record(
+            record(
+                trace,
                 plain_snapshot(
                     id=f"d{day}", message_id="", created_at=moment, scope=ANN, looked_at=(one,)
-                )
+                ),
             )
         return [s.id for s in trace.list(scope=ANN)]
 
@@ -186,14 +190,14 @@ def test_a_full_queue_or_a_broken_store_never_reaches_the_turn(
 
     trace = Trace(memory, worker=Full())
     for _ in range(3):
-        trace.record(plain_snapshot())
+        record(trace, plain_snapshot())
     assert trace.dropped == 3
     assert [r.message for r in caplog.records] == [
         "A snapshot was not kept (the queue is full); 1 so far."
     ]
     broken = Trace(memory, worker=AtOnce())
     memory.close()
-    broken.record(plain_snapshot())
+    record(broken, plain_snapshot())
     broken.complete("s1", Outcome())
     assert broken.dropped == 2
 
@@ -210,11 +214,11 @@ def test_what_is_not_json_is_written_as_near_as_can_be(memory: MemoryManager) ->
             3: Path("a"),
         },
     )
-    trace.record(odd)
+    record(trace, odd)
     found = trace.get("s1")
     assert found.query == "a?b"
     assert dict(found.settings) == {"x": None, "y": [1], "3": "a"}
-    trace.record(replace(odd, id="s1"))  # the same again is written once
+    record(trace, replace(odd, id="s1"))  # the same again is written once
     assert len(trace.list()) == 1
     assert trace.dropped == 0
 
@@ -222,12 +226,12 @@ def test_what_is_not_json_is_written_as_near_as_can_be(memory: MemoryManager) ->
 def test_how_long_contexts_are_kept_is_a_setting() -> None:
     with agentmem.open(":memory:", embedder=None, keep_contexts_days=1) as memory:
         trace = memory.runtime.trace
-        trace.record(plain_snapshot(created_at=NOW))
+        record(trace, plain_snapshot(created_at=NOW))
         assert trace.last(scope=None) is not None  # it is written by now
         assert trace.prune(now=NOW + timedelta(hours=23)) == 0
         assert trace.prune(now=NOW + timedelta(hours=25)) == 1
     with agentmem.open(":memory:", embedder=None, keep_contexts_days=None) as memory:
-        memory.runtime.trace.record(plain_snapshot(created_at=NOW))
+        record(memory.runtime.trace, plain_snapshot(created_at=NOW))
         assert memory.runtime.trace.last(scope=None) is not None
         assert memory.runtime.trace.prune(now=NOW + timedelta(days=10_000)) == 0
     wrongs: tuple[dict[str, Any], ...] = ({"keep_contexts_days": -1}, {"keep_contexts_bytes": -1})
@@ -251,7 +255,7 @@ REFUSALS = (
 def test_a_key_that_a_provider_repeats_is_not_kept(memory: MemoryManager, error: str) -> None:
     trace = Trace(memory, worker=AtOnce())
     told = replace(plain_snapshot(), id="s1", degradations=(error,), warnings=(error,))
-    trace.record(told)
+    record(trace, told)
     trace.complete("s1", Outcome(error=error), scope=told.scope)
     kept = trace.get("s1", scope=None)
     assert kept.outcome is not None
@@ -271,5 +275,5 @@ def test_a_key_that_a_provider_repeats_is_not_kept(memory: MemoryManager, error:
 )
 def test_what_went_wrong_is_kept_in_its_own_words(memory: MemoryManager, error: str) -> None:
     trace = Trace(memory, worker=AtOnce())
-    trace.record(replace(plain_snapshot(), id="s1", degradations=(error,)))
+    record(trace, replace(plain_snapshot(), id="s1", degradations=(error,)))
     assert trace.get("s1", scope=None).degradations == (error,)

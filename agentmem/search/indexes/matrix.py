@@ -1,7 +1,7 @@
 """Vectors in blocks that are never copied when more come, one byte a number.
 
-They are the whole numbers that the store keeps (`stores.values.in_steps`); their length
-is divided out here, so what is compared is the direction of the stored vector.
+They are the whole numbers that the store keeps (`stores.values.in_steps`), so what is compared
+is what every other reader of the store would compare.
 """
 
 from __future__ import annotations
@@ -153,12 +153,12 @@ AT_ONCE = 256
 """So many vectors are widened at a time: they stay in the processor's cache."""
 
 _Block = tuple[int, "NDArray[np.int8]", "NDArray[np.float32]"]
-"""The first slot of a block, its vectors in steps, and how long a step of each is where the vector
-is of unit length: 0 for a vector of zeros, NaN for one that is still in the store."""
+"""The first slot of a block, its vectors in steps, and how long a step of each is: NaN for a vector
+that is still in the store."""
 
 
 class Matrix:
-    """A growing list of directions; a slot, once filled, keeps its values.
+    """A growing list of unit vectors; a slot, once filled, keeps its values.
 
     Nothing is ever copied: each new block is as large as all before it, so there
     are few. The system gives memory to a block only as it is written. Who reads
@@ -173,7 +173,7 @@ class Matrix:
         self._grow(size)
 
     def append(self, counts: NDArray[np.int8], steps: NDArray[np.float32]) -> None:
-        """Write directions at the end."""
+        """Write vectors in steps at the end."""
         self._grow(self.size + len(counts))
         self.put(np.arange(self.size, self.size + len(counts)), counts, steps)
         self.size += len(counts)
@@ -181,7 +181,7 @@ class Matrix:
     def put(
         self, slots: NDArray[np.int64], counts: NDArray[np.int8], steps: NDArray[np.float32]
     ) -> None:
-        """Fill slots with directions."""
+        """Fill slots with vectors in steps."""
         for first, block, known, here in self._by_block(slots):
             at = slots.take(here) - first
             block[at] = counts[here]
@@ -255,19 +255,23 @@ class Matrix:
                 yield *block, here
 
 
+UNIT = 0.05
+"""A vector whose square is that near to 1 was of unit length before it was rounded to steps."""
+
+
 def directions(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Vectors in steps, and how long a step is where each vector is of unit length."""
+    """Vectors in steps and how long a step is: the store's, or that of the unit vector if the
+    vector was of another length."""
     counts, step = in_steps(vectors)
     odd = np.flatnonzero(np.isnan(step))
     if odd.size:  # too large or too small for the store's steps
         wide = vectors[odd].astype(np.float64)
         lengths = np.linalg.norm(wide, axis=1, keepdims=True)
         counts[odd] = in_steps((wide / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32))[0]
-    wide_counts = counts.astype(np.float32)
-    squares = np.einsum("ij,ij->i", wide_counts, wide_counts)
-    return counts, np.where(squares > 0.0, 1.0 / np.sqrt(np.maximum(squares, 1.0)), 0.0).astype(
-        np.float32
-    )
+    whole = counts.astype(np.float32)
+    squares = np.einsum("ij,ij->i", whole, whole)
+    kept = np.abs(squares * step**2 - 1.0) <= UNIT
+    return counts, np.where(kept, step, 1.0 / np.sqrt(np.maximum(squares, 1.0))).astype(np.float32)
 
 
 def _products(
