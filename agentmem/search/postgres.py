@@ -434,11 +434,15 @@ def _best(rows: Any, scores: Any, most: int) -> Leg:
 
 
 def _cosines(found: Sequence[Row], wanted: NDArray[np.float32]) -> dict[int, float]:
-    """The cosine of each row; of one in single precision it is worked out here."""
-    return {
+    """The cosine of each row; of one in single precision it is worked out here.
+
+    Rounding makes some vectors a little longer than one: no cosine is more than that.
+    """
+    told = {
         row: cosine if wide is None else float(np.frombuffer(wide, "<f4") @ wanted)
         for row, cosine, wide in found
     }
+    return {row: max(-1.0, min(1.0, cosine)) for row, cosine in told.items()}
 
 
 def _is_narrowed(selection: Selection) -> bool:
