@@ -399,13 +399,19 @@ def memory_tools(manager: Calls, working: WorkingMemory, *, save: bool = False) 
         whose: dict[str, Any] = {n: getattr(working.scope, n) for n in Scope.__slots__}
         most = min(max(top_k, 1), MOST_HITS)
         try:
-            hits = list(manager.search(query, top_k=most, **whose))
+            hits = list(manager.search(query, top_k=most, by_question=False, **whose))
             if hits:
                 return _listed(hits, working)
-            # A few keywords seldom reach the threshold; the model can judge what shares them.
-            near = manager.search(query, top_k=MOST_LOOKED_AT, threshold=0.0, **whose)
+            # A few keywords seldom reach the threshold; the model can judge what shares them,
+            # and what was told of the user's own world in other words.
+            near = manager.search(
+                query, top_k=MOST_LOOKED_AT, threshold=0.0, by_question=False, **whose
+            )
             sharing = [hit for hit in near if hit.lexical is not None]
-            hits = sorted(sharing, key=lambda hit: -(hit.lexical or 0.0))[:most]
+            sharing.sort(key=lambda hit: -(hit.lexical or 0.0))
+            told = manager.search(query, top_k=most, **whose)
+            best = (*(sharing[: max(1, most // 2)] if told else sharing), *told)
+            hits = list({hit.memory.id: hit for hit in best}.values())[:most]
         except AgentMemError as error:
             return f"Memory cannot be searched: {error}"
         listed = _listed(hits, working)

@@ -500,7 +500,11 @@ def is_change_of(old: Memory, new: Memory) -> bool:
 def _stated_keys(memory: Memory) -> frozenset[str]:
     """The key of its record, or the keys of what its text states."""
     key = _key_of(memory)
-    return frozenset((key,)) if key else frozenset(one.key for one in extract(memory.text).facts)
+    return (
+        frozenset((key,))
+        if key
+        else frozenset(one.key for one in extract(memory.text, beside_requests=True).facts)
+    )
 
 
 def _neighbours(ids: list[str]) -> Iterator[Pair]:

@@ -1296,19 +1296,20 @@ class Extracted:
     fixes: tuple[ErrorFix, ...] = ()
 
 
-def extract(text: str) -> Extracted:
+def extract(text: str, *, beside_requests: bool = False) -> Extracted:
     """The facts, decisions and fixed errors that `text` states, in order.
 
     Any text may be given; the same text always gives the same. A fact's `text`
     is the sentence it stands in, `start` and `end` are that sentence's place. In a text
     that asks for something only what is said of its author or their project is a fact:
-    the rest is what the request is about ("the tank is 2 m long, how much …").
+    the rest is what the request is about ("the tank is 2 m long, how much …"). With
+    `beside_requests` that is read too: to compare it with what was said before.
     """
     require_text(text, "text")
     read = text[:MAX_CHARACTERS]
     own = own_words(read)
     spans = list(statements(own))
-    asked = any(_asks(own[slice(*span)]) for span in spans)
+    asked = not beside_requests and any(_asks(own[slice(*span)]) for span in spans)
     facts: list[Fact] = []
     decisions: list[Decision] = []
     fixes: list[ErrorFix] = []

@@ -316,7 +316,9 @@ def stated_text(memory: Memory) -> str:
         return ""
     from agentmem.living.facts import extract  # many patterns: only where it is read
 
-    return "\n".join(dict.fromkeys(fact.text for fact in extract(memory.text).facts))
+    return "\n".join(
+        dict.fromkeys(fact.text for fact in extract(memory.text, beside_requests=True).facts)
+    )
 
 
 def of_two_days(one: Memory, other: Memory) -> bool:

@@ -312,7 +312,7 @@ def test_changing_the_embedder_loses_nothing_and_never_mixes_spaces(
             for hit in hits:
                 stored = memory.store.feed.vectors(broken.id)[1]
                 again = fresh.embed_documents([hit.memory.text])[0]
-                assert any(np.allclose(vector, again, atol=1e-3) for vector in stored)
+                assert any(np.allclose(vector, again, atol=1e-2) for vector in stored)
             assert {m.text for m in memory.get_all(user_id="alice")} == set(said)
 
 

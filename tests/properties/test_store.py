@@ -394,7 +394,7 @@ def test_two_vector_spaces_never_mix(batch: list[Entry]) -> None:
                 assert np.array_equal(store.feed.vectors(old)[1], kept[1])
             found, matrix = store.feed.vectors(new)
             assert len(found) == len(batch)
-            assert (matrix == 7).all()
+            assert np.allclose(matrix, 7, rtol=0.01)  # one byte a number
             assert store.feed.drop_vectors(old) == len(kept[0])
             assert len(store.feed.vectors(old)[0]) == 0
             assert len(store.feed.vectors(new)[0]) == len(batch)

@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Scope(user_id="ann")
 SAID = (
     "The API limit is 900 requests. We decided to use Kafka because it scales. "
-    "Deploys go out on Thursdays."
+    "The build takes 12 minutes."
 )
 
 
