@@ -39,7 +39,7 @@ from agentmem.base.config import LoopConfig, require_config
 from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text
-from agentmem.living.preferences import Preference
+from agentmem.living.preferences import TOLD, Preference
 from agentmem.living.usage import usage_factor
 from agentmem.prompt.block import ContextBlock, Pointer
 from agentmem.prompt.budget import Budget
@@ -51,6 +51,7 @@ from agentmem.prompt.query import read_queries
 from agentmem.prompt.snapshot import Outcome, Snapshot
 from agentmem.prompt.strip import strip
 from agentmem.prompt.trim import ContextPlan
+from agentmem.search.gate import SHUT
 from agentmem.search.parts import memory_of
 from agentmem.text.decode import sound
 from agentmem.text.messages import plain, read_usage, text_of
@@ -118,6 +119,8 @@ def _search(runtime: Runtime, ask: Ask, queries: tuple[str, ...], steps: Steps) 
             "search", lambda: runtime.recall(queries, ask.scope, ask.config), recalled
         )
     steps.note(*recalled.degradations)
+    if recalled.how in ("searched", "cached") and recalled.own_world <= SHUT:
+        profile = tuple(memory for memory in profile if TOLD not in memory.metadata)
     return Recollection(secret=secret, queries=queries, profile=profile, recalled=recalled)
 
 

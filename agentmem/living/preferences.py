@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
 """So many preferences of one user are read for a prompt, newest first."""
+TOLD = "told"
+"""In the metadata of what is shown only where the user's own world is asked about."""
 RETRACTS = "retracts"
 """In the metadata of a taking back: the ids of what it ended. It stands for nothing itself."""
 TAKES_BACK = "Taken back: "
@@ -135,7 +137,7 @@ class PreferenceStore:
             raise InvalidInput("text", text, "is empty", remedy="Say what the user prefers.")
         _require_type(type)
         stated = _read(said)
-        stated = replace(stated, type=type or stated.type, content=said)
+        stated = replace(stated, type=type or stated.type, content=said, confidence=1.0)
         kept = self._keep([stated], scope_of(whose))
         if kept:
             return kept[0]
@@ -512,6 +514,16 @@ def _require_type(kind: PreferenceType | None) -> None:
         require_choice(kind, get_args(PreferenceType), "type")
 
 
+def is_told(stated: DetectedPreference) -> bool:
+    """Whether somebody was heard to tell of their life, and neither asked nor needs anything.
+
+    "We found a house in Ruddington" helps where their own world is asked about, and nowhere else.
+    """
+    lasting = stated.type != "custom" or stated.polarity != "neutral" or bool(stated.slot)
+    said = stated.confidence == 1.0 or is_need(stated.content) or of_project(stated.content)
+    return not lasting and not said
+
+
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
 
     fields: dict[str, Any] = {
@@ -522,6 +534,8 @@ def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str
     }
     if stated.slot:
         fields["slot"] = stated.slot
+    if is_told(stated):
+        fields[TOLD] = True
     if old_ids:
         fields["replaced"] = list(old_ids)
     return fields

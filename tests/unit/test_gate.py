@@ -181,3 +181,26 @@ def test_asked_five_ways_the_fact_is_found_and_not_the_questions_or_their_answer
         block = memory.turn(messages, user_id="ann", dry=True).block_text
         assert all(block.find(fact) < block.find(one) for one in ANSWERED if one in block)
         assert fact in block
+
+
+def test_what_somebody_only_told_stands_in_the_profile_where_their_world_is_asked_about() -> None:
+    with agentmem.open(":memory:", judge_new=False) as memory:
+        for text in (
+            "We found a house in Ruddington",
+            "I'm allergic to peanuts",
+            "no emojis please",
+        ):
+            memory.add([{"role": "user", "content": text}], user_id="ann")
+        memory.preferences.add("I keep bees", user_id="ann")
+
+        def profile(text: str) -> set[str]:
+            turn = memory.turn([{"role": "user", "content": text}], user_id="ann", dry=True)
+            return set(turn.block.user_profile) if turn.block else set()
+
+        asked_for = {"I'm allergic to peanuts", "no emojis please", "I keep bees"}
+        assert profile("why do magnets attract iron?") == asked_for
+        assert profile("where did we find a house?") == {
+            *asked_for,
+            "We found a house in Ruddington",
+        }
+        assert profile("hello") >= asked_for
