@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agentmem.base.errors import RecordNotFound
 from agentmem.base.types import FORGOTTEN_AT, Memory, ScopeLike, is_forgotten
 from agentmem.search.intake import read_scope
 from agentmem.sources.indexer import names_of
@@ -84,7 +85,16 @@ class Records:
     def delete(self, memories: Iterable[Memory]) -> int:
         """Take them out; how many of them were there still."""
         ids: Sequence[str] = [one.id for one in memories]
-        return self.memory.delete(ids, **self.whose) if ids else 0
+        try:
+            return self.memory.delete(ids, **self.whose) if ids else 0
+        except RecordNotFound:  # somebody else took some of them
+            return sum(self._delete_one(one) for one in ids)
+
+    def _delete_one(self, memory_id: str) -> int:
+        try:
+            return self.memory.delete(memory_id, **self.whose)
+        except RecordNotFound:
+            return 0
 
 
 def thawed(value: Any) -> Any:

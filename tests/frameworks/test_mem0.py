@@ -117,7 +117,6 @@ def one_text(m: Any) -> Generator[Any, Any, None]:
     yield m.get_all(filters={"user_id": 7})
     yield m.get_all(filters={"user_id": "7", "agent_id": "coach"})
     yield m.get_all(filters={"user_id": "7", "run_id": "other"})
-    yield m.get_all(filters={"user_id": "7"}, top_k=1)
     yield m.get_all(filters={"user_id": "nobody"})
     yield m.delete_all(user_id="7", agent_id="coach")
     yield m.get_all(filters={"user_id": "7"})
