@@ -38,7 +38,7 @@ from agentmem.base.checks import require_messages, require_text
 from agentmem.base.config import LoopConfig, require_config
 from agentmem.base.errors import BudgetError, NamelessCaller
 from agentmem.base.lazy import Lazy
-from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text
+from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text
 from agentmem.living.preferences import TOLD, Preference
 from agentmem.living.usage import usage_factor
 from agentmem.prompt.block import ContextBlock, Pointer
@@ -396,6 +396,9 @@ class Turn:
             raise
         except Exception as error:  # noqa: BLE001 - memory failing never breaks the answer (P30)
             self._note("memory", error)
+
+    def __repr__(self) -> str:
+        return f"Turn({quoted(self._context.query)}, {len(self.block_text)} characters of memory)"
 
     # -- before the model: what to send --------------------------------------------------
 

@@ -79,6 +79,10 @@ class Scope:
             if not value:
                 raise InvalidScope(name, value, "is empty", remedy="Leave it out or name somebody.")
 
+    def __repr__(self) -> str:
+        said = ((name, value) for name, value in self.whose.items() if value is not None)
+        return f"Scope({', '.join(f'{name}={value!r}' for name, value in said)})"
+
     @property
     def whose(self) -> Whose:
         """The same as keyword arguments."""
@@ -171,6 +175,9 @@ class Memory:
         if not isinstance(name, str):
             raise TypeError("A memory is no list: ask for a value by its name.")
         return memory_to_dict(self)[name]
+
+    def __repr__(self) -> str:
+        return f"Memory({self.kind} {quoted(self.text)}, id={self.id!r})"
 
     def at_level(self, level: Level) -> str:
         """The text at `level`, or the nearest fuller one when that level was not made."""

@@ -14,7 +14,15 @@ from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.lazy import LazyPattern
-from agentmem.base.types import PREFERENCES_URL, Memory, Message, Scope, Whose, content_hash
+from agentmem.base.types import (
+    PREFERENCES_URL,
+    Memory,
+    Message,
+    Scope,
+    Whose,
+    content_hash,
+    quoted,
+)
 from agentmem.data import patterns_of
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts
@@ -64,6 +72,9 @@ class Preference:
     replaced: tuple[str, ...] = ()
     polarity: Polarity = "neutral"
     changed_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"Preference({self.polarity} {quoted(self.text)}, id={self.id!r})"
 
     @property
     def title(self) -> str:

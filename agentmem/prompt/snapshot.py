@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agentmem.base.errors import InvalidInput
-from agentmem.base.types import EMPTY, Hit, Memory, Scope, served_text, utc
+from agentmem.base.types import EMPTY, Hit, Memory, Scope, quoted, served_text, utc
 from agentmem.prompt.budget import ContentPackage, make_package
 from agentmem.prompt.build import BuiltBlock
 from agentmem.prompt.trim import ContextPlan
@@ -121,6 +121,9 @@ class Snapshot:
     outcome: Outcome | None = None
     knowledge_limit: int | None = None
     total_found: int = 0
+
+    def __repr__(self) -> str:
+        return f"Snapshot({quoted(self.query)}, {len(self.kept)} kept, id={self.id!r})"
 
     @property
     def kept(self) -> tuple[Looked, ...]:

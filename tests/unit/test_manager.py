@@ -849,11 +849,16 @@ def test_what_is_shown_in_a_terminal_is_short(memory: agentmem.MemoryManager) ->
     added = memory.add("tea " * 1_000, user_id="sam")
     memory.add("green tea", user_id="sam")
     hits = memory.search("tea", threshold=0.0, user_id="sam")
+    memory.preferences.add("I prefer tea. " * 100, user_id="sam")
+    with memory.turn([{"role": "user", "content": "Which tea? " * 100}], user_id="sam") as turn:
+        turn.done("Green.")
     for shown in (memory, agentmem.AsyncMemoryManager(memory), added, hits, hits[0],
-                  memory.get_all(user_id="sam")):  # fmt: skip
+                  hits[0].memory, hits[0].memory.scope, memory.get_all(user_id="sam"), turn,
+                  turn.snapshot, memory.preferences.get_all(user_id="sam")[0]):  # fmt: skip
         assert len(repr(shown)) < 300
         assert type(shown).__name__ in repr(shown)
     assert "green tea" in repr(hits)
+    assert repr(agentmem.Scope(user_id="sam", run_id="r")) == "Scope(user_id='sam', run_id='r')"
 
 
 def test_preferences_are_awaited_too() -> None:
