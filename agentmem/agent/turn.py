@@ -83,6 +83,7 @@ def build_context(runtime: Runtime, ask: Ask) -> Context:
         steps.note(window_not_known(scale.tokenizer))
     found = _search(runtime, ask, queries, steps)
     choice = _choose(runtime, ask, found, scale, steps)
+    found = _tell_once(found, choice.chosen)
     filled = _fill_and_render(ask, found, choice, scale, steps)
     at, snapshot_id = runtime.now(), runtime.new_id()
     message_id = ask.message_id or runtime.new_id()
@@ -163,6 +164,22 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
         return choice
     steps.note(*offer.degradations)
     return replace(choice, chosen=offer.chosen, hits=offer.hits, reasons=offer.reasons)
+
+
+def _tell_once(found: Recollection, chosen: Chosen) -> Recollection:
+    """`found` without what its profile only tells and a source on offer tells in full."""
+    sources = [_folded(offered.source.text) for offered in chosen.candidates]
+
+    def stands_below(memory: Memory) -> bool:
+        said = _folded(memory.text)
+        return TOLD in memory.metadata and any(said in source for source in sources)
+
+    profile = tuple(memory for memory in found.profile if not stands_below(memory))
+    return found if len(profile) == len(found.profile) else replace(found, profile=profile)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _fill_and_render(
