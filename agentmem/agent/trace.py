@@ -142,12 +142,7 @@ class Trace:
 
     def note_said(self, snapshot_id: str, ids: Sequence[str], *, scope: Scope = NO_SCOPE) -> None:
         """Note which memories keep what was said in a turn: its trace is erased with them."""
-        try:
-            record = self._store.snapshots.get(scope, snapshot_id)
-        except RecordNotFound:
-            return  # erased or pruned since
-        mentions = tuple(dict.fromkeys((*record.mentions, *map(said_mention, ids))))
-        self._store.snapshots.replace(replace(record, mentions=mentions))
+        self._store.snapshots.mention(scope, snapshot_id, [said_mention(one) for one in ids])
 
     def prune(self, *, now: datetime) -> int:
         """Remove what is past its retention; gives how many snapshots went."""

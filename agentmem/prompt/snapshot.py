@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -460,16 +461,17 @@ _FIELDS: dict[type, tuple[tuple[str, Any], ...]] = {
     for kind in (Snapshot, Scope, Part, Looked, Outcome)
 }
 """The names and the defaults of what a snapshot is made of."""
+_VALUES = {kind: attrgetter(*(name for name, _ in named)) for kind, named in _FIELDS.items()}
 
 
 def _fields_of(value: Any, *, sparse: bool = False) -> dict[str, Any]:
     """The fields of a value as JSON has them; a `sparse` one leaves out what is as by default."""
-    written = {}
-    for name, default in _FIELDS[type(value)]:
-        given = getattr(value, name)
-        if not sparse or (given is not default and given != default):
-            written[name] = given if type(given) in (int, bool) else _plain(given, sparse=sparse)
-    return written
+    kind = type(value)
+    return {
+        name: _plain(given, sparse=sparse)
+        for (name, default), given in zip(_FIELDS[kind], _VALUES[kind](value), strict=True)
+        if not sparse or (given is not default and given != default)
+    }
 
 
 def _known(kind: type, written: Mapping[str, Any]) -> dict[str, Any]:
@@ -483,15 +485,21 @@ def _looked(written: Mapping[str, Any]) -> Looked:
     return Looked(**(values | {"boosts": _frozen(values.get("boosts"))}))
 
 
+_AS_IT_IS = frozenset({int, bool, type(None)})
+
+
 def _plain(value: Any, depth: int = 0, *, sparse: bool = False) -> Any:
     """`value` as JSON has it, whatever it is."""
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-    if value is None or isinstance(value, bool | int):
+    if isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if type(value) in _FIELDS:
+    if kind in _FIELDS:
         return _fields_of(value, sparse=sparse)
     if isinstance(value, datetime):
         return utc(value).isoformat()

@@ -568,14 +568,14 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
-    if isinstance(value, dict | Mapping):  # a dict is told at once, by any other name it takes long
+    if isinstance(value, (dict, Mapping)):  # a dict is told at once, and a union takes long to make
         for key in value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
                 )
         inside: Iterable[Any] = value.values()
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         inside = value
     else:
         return

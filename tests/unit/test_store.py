@@ -491,6 +491,13 @@ def test_snapshots_artifacts_and_links_are_seen_by_their_owner(store: Store) -> 
         store.snapshots.get(BOB, "t1")
     with pytest.raises(DuplicateRecord):
         store.snapshots.put(SnapshotRecord(id="t1", created_at=NOW, data={}))
+    assert store.snapshots.mention(ANN, "t1", ["m", "k", "m"])
+    assert store.snapshots.mention(ANN, "t1", ["l", "k"])
+    assert not store.snapshots.mention(BOB, "t1", ["his"])
+    assert not store.snapshots.mention(ANN, "gone", ["m"])
+    told = store.snapshots.get(ANN, "t1")
+    assert (told.mentions, told.data) == (("m", "k", "l"), {"n": 1})
+    assert [s.id for s in store.snapshots.mentioning(ANN, "l")] == ["t1"]
     assert store.snapshots.prune(keep=1) == 3
     assert [s.id for s in store.snapshots.list(BOB)] == ["bob"]
 

@@ -596,6 +596,25 @@ class PostgresSnapshots:
             )
         )
 
+    def mention(self, scope: Scope, snapshot_id: str, mentions: Collection[str], /) -> bool:
+        """Let a trace mention more than it does; false when it is gone, or not this reader's."""
+        require_text(snapshot_id, "snapshot_id")
+        seen = seen_owners(scope)
+        return bool(
+            self._database.write(
+                lambda transaction: transaction.run(
+                    f"""UPDATE snapshots SET mentions = mentions || ARRAY(
+                        SELECT more FROM unnest(%(more)s::text[]) WITH ORDINALITY AS m (more, at)
+                        WHERE more <> ALL(mentions) ORDER BY at)
+                    WHERE tenant = %(tenant)s AND key = %(key)s
+                        AND owner = ANY({seen.sql})""",  # noqa: S608 # our own names
+                    key=digest(snapshot_id),
+                    more=list(dict.fromkeys(mentions)),
+                    **seen.values,
+                )
+            )
+        )
+
     def get(self, scope: Scope | None, snapshot_id: str, /) -> SnapshotRecord:
         """The trace with this id."""
         require_text(snapshot_id, "snapshot_id")

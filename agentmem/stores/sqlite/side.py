@@ -482,13 +482,15 @@ class SqliteSnapshots(Owned):
             if write.rows(SNAPSHOTS, "WHERE id = ?", (snapshot.id,)):
                 raise DuplicateRecord(snapshot.id)
             there = _there(write, [record.id for record in records[1:]])
-            for record, values in zip(records, rows, strict=True):
-                if record.id in there:
-                    continue
-                there.add(record.id)
-                owner = intern_owner(write, ("private", record.scope))
-                (key,) = write.take(SNAPSHOTS)
-                write.insert(SNAPSHOTS, [(key, record.id, owner, *values)])
+            new = {
+                record.id: (record.id, intern_owner(write, ("private", record.scope)), *values)
+                for record, values in zip(records, rows, strict=True)
+                if record.id not in there
+            }
+            keys = write.take(SNAPSHOTS, len(new))
+            write.insert(
+                SNAPSHOTS, [(key, *row) for key, row in zip(keys, new.values(), strict=True)]
+            )
 
     def replace(self, snapshot: SnapshotRecord, /) -> bool:
         """Write another trace in the place of the one with this id; false when that is gone."""
@@ -500,6 +502,17 @@ class SqliteSnapshots(Owned):
                 return False
             write.change(SNAPSHOTS, found[0], mentions=mentions, data=data)
         return True
+
+    def mention(self, scope: Scope, snapshot_id: str, mentions: Collection[str], /) -> bool:
+        """Let a trace mention more than it does; false when it is gone, or not this reader's."""
+        with self._database.write() as write:
+            found = self._select(write, scope, "id = ?", (require_text(snapshot_id, "id"),), 1)
+            write.abandoned = not found
+            for row in found:
+                there = json.loads(row[SNAPSHOTS.columns.index("mentions")])
+                more = write_json([*dict.fromkeys((*there, *mentions))], "mentions")
+                write.change(SNAPSHOTS, row, mentions=more)
+        return bool(found)
 
     def get(self, scope: Scope | None, snapshot_id: str, /) -> SnapshotRecord:
         """The trace with this id."""
