@@ -26,6 +26,7 @@ _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 
+_WORD = compile_late(r"\w+")
 _ISO = compile_late(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
 # 31.12.2026 and 31/12/2026; of 1/2/2026 nobody knows which is the month.
 _DOTTED = compile_late(rf"\b(?P<day>\d{{1,2}})\.\s?(?P<month>\d{{1,2}})\.\s?{_YEAR}\b")
@@ -83,6 +84,8 @@ class _Patterns:
     days: dict[str, int]
     units: dict[str, str]
     steps: dict[str, int]
+    heads: dict[str, frozenset[str]]
+    """The first words of what is listed: a text without them is told without a pattern."""
 
 
 @cache
@@ -105,7 +108,11 @@ def _words() -> _Patterns:
     east = {word for word in days if ord(word[0]) > 0x3000}
 
     def compiled(pattern: str) -> re.Pattern[str]:
-        return re.compile(pattern, re.IGNORECASE)
+        return compile_late(pattern, re.IGNORECASE)  # each is long, and few texts need any
+
+    listed: dict[str, Iterable[str]] = {
+        "days": days, "months": months, "weekdays": weekdays, "units": units, "steps": steps,
+    }  # fmt: skip
 
     return _Patterns(
         day_month=compiled(rf"\b{day}(?: of| de| di)? {month}{year}(?!\w)"),
@@ -127,6 +134,10 @@ def _words() -> _Patterns:
         days=days,
         units=units,
         steps=steps,
+        heads={
+            name: frozenset(_WORD.findall(word.lower())[0] for word in found)
+            for name, found in listed.items()
+        },
     )
 
 
@@ -207,13 +218,18 @@ def _relative(text: str, now: datetime) -> DateRange | None:
     today = _day_of(now)
     day = timedelta(days=1)
     words = _words()
-    if found := words.day_word.search(text):
+    said = frozenset(_WORD.findall(text.lower()))
+
+    def says(*listed: str) -> bool:
+        return not text.isascii() or not any(said.isdisjoint(words.heads[one]) for one in listed)
+
+    if says("days") and (found := words.day_word.search(text)):
         offset = words.days[found[0].lower()]
         return DateRange(start=today + offset * day, end=today + (offset + 1) * day)
     if found := _AGO.search(text):
         count = _NUMBERS.get(found["count"].lower()) or int(found["count"])
         return _ago(today, count, found["unit"].lower())
-    for found in words.weekday.finditer(text):
+    for found in words.weekday.finditer(text) if says("weekdays") else ():
         if found["which"] is None and found["after"] is None:
             continue
         wanted = words.weekdays[found["weekday"].lower()]
@@ -223,11 +239,12 @@ def _relative(text: str, now: datetime) -> DateRange | None:
         else:
             start = today - ((today.weekday() - wanted) % 7 or 7) * day
         return DateRange(start=start, end=start + day)
-    if found := words.unit.search(text):
+    if says("units", "steps") and (found := words.unit.search(text)):
         step = words.steps[(found["which"] or found["which2"]).lower()]
         return _unit_range(today, step, words.units[(found["unit"] or found["unit2"]).lower()])
-    for found in (*words.month_last.finditer(text), *words.named_month.finditer(text)):
-        return _named_month(found, now)
+    if says("months"):
+        for found in (*words.month_last.finditer(text), *words.named_month.finditer(text)):
+            return _named_month(found, now)
     if (found := _SEASON.search(text)) and found["which"]:
         season = found["season"].lower()
         year = today.year + {"next": 1}.get(found["which"].lower(), 0)

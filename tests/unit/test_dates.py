@@ -153,3 +153,14 @@ def test_the_ends_of_the_calendar_do_not_raise() -> None:
 )
 def test_what_was_told_on_a_day_says_when_it_was(text: str, told: str | None) -> None:
     assert tell_when(text, said_on=NOW.date()) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LAST May", "the day before yesterday", "next week", "la semana pasada", "on Monday",
+        "since last Tuesday", "marzo pasado", "im Januar", "in may", "what about it",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_looked_at_closer_means_the_same(text: str) -> None:
+    assert found(text) == found(f"{text} \N{EM DASH}")  # not ASCII: every pattern is asked

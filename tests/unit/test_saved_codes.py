@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import agentmem
 from agentmem.search.indexes import live
 from agentmem.search.indexes import live as saved
+from agentmem.search.indexes.matrix import Matrix
 from agentmem.search.indexes.vector import APPROXIMATE_FROM
 from agentmem.testing import HashEmbedder
 from tests.local_search import local
@@ -75,3 +78,18 @@ def test_damage_in_a_large_file_is_noticed_while_it_is_in_use(
         assert [hit.memory.id for hit in memory.search("note 7")] == expected
         assert local(memory).rebuilds == 0
     assert not caplog.text
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_a_few_vectors_of_a_large_saved_index_take_little_memory() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    size, wanted = 200_000, np.arange(0, 200_000, 5_000)
+    matrix = Matrix(384, size=size)
+    before = resident_bytes()
+    vectors = np.ones((len(wanted), 384), dtype=np.int8)
+    matrix.put(wanted, vectors, np.full(len(wanted), 0.5, dtype=np.float32))
+    assert resident_bytes() - before < size * 384 // 10
+    assert (matrix.take(wanted) == 0.5).all()
+    assert len(matrix.missing(np.arange(size))) == size - len(wanted)

@@ -6,7 +6,10 @@ is what every other reader of the store would compare.
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +173,7 @@ class Matrix:
         self.dimensions = dimensions
         self.size = size
         self._blocks: tuple[_Block, ...] = ()
-        self._grow(size)
+        self._grow(size, empty=_small_pages)
 
     def append(self, counts: NDArray[np.int8], steps: NDArray[np.float32]) -> None:
         """Write vectors in steps at the end."""
@@ -196,12 +199,12 @@ class Matrix:
             counts[here], steps[here] = block.take(at, axis=0), known.take(at)
         return counts, steps
 
-    def _grow(self, size: int) -> None:
+    def _grow(self, size: int, *, empty: Callable[..., NDArray[np.int8]] = np.empty) -> None:
         capacity = self._blocks[-1][0] + len(self._blocks[-1][1]) if self._blocks else 0
         if size > capacity:
             least = max(1, FIRST_BLOCK_BYTES // self.dimensions)
             larger = max(least, capacity, size - capacity)
-            counts = np.empty((larger, self.dimensions), dtype=np.int8)
+            counts = empty((larger, self.dimensions), dtype=np.int8)
             steps = np.full(larger, np.nan, dtype=np.float32)
             self._blocks = (*self._blocks, (capacity, counts, steps))
 
@@ -253,6 +256,18 @@ class Matrix:
             here = np.flatnonzero(which == number)
             if here.size:
                 yield *block, here
+
+
+def _small_pages(shape: tuple[int, int], *, dtype: type[np.int8]) -> NDArray[np.int8]:
+    """`np.empty` for what is filled here and there: it asks for pages of two megabytes, each of
+    which is cleared whole for the first vector in it."""
+    if os.name != "posix":
+        return np.empty(shape, dtype=dtype)
+    pages = mmap.mmap(-1, shape[0] * shape[1], flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a kernel without large pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype=dtype).reshape(shape)
 
 
 UNIT = 0.05
@@ -373,7 +388,9 @@ class Slots:
             rows = self.row_of.take(wanted).astype(np.int64)
             found, vectors = self.fetch(rows)
             if len(found):
-                self.matrix.put(wanted[np.isin(rows, found)], *directions(vectors))
+                if len(found) < len(rows):
+                    wanted = wanted[np.isin(rows, found)]
+                self.matrix.put(wanted, *directions(vectors))
         gone = self.matrix.missing(slots)
         return slots[~np.isin(slots, gone)] if gone.size else slots
 

@@ -548,19 +548,17 @@ class RowTable:
         start, self._speakers_entered = self._speakers_entered, self.size
         if start == self.size:
             return
-        owners = self.column["owner"][start : self.size]
         speakers = self.column["speaker"][start : self.size]
-        if len(owners) <= FEW_ROWS:
-            for owner, speaker in zip(owners.tolist(), speakers.tolist(), strict=True):
-                if speaker:
-                    self._speakers.setdefault(owner, set()).add(speaker)
-            return
-        order = np.lexsort((speakers, owners))
-        owners, speakers = owners[order], speakers[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (owners[1:] != owners[:-1]) | (speakers[1:] != speakers[:-1])
-        new &= speakers != 0
-        for owner, speaker in zip(owners[new].tolist(), speakers[new].tolist(), strict=True):
+        spoken = speakers.nonzero()[0]
+        speakers = speakers.take(spoken)
+        owners = self.column["owner"][start : self.size].take(spoken)
+        if len(owners) > FEW_ROWS:
+            order = np.lexsort((speakers, owners))
+            owners, speakers = owners[order], speakers[order]
+            new = np.ones(len(order), dtype=bool)
+            new[1:] = (owners[1:] != owners[:-1]) | (speakers[1:] != speakers[:-1])
+            owners, speakers = owners[new], speakers[new]
+        for owner, speaker in zip(owners.tolist(), speakers.tolist(), strict=True):
             self._speakers.setdefault(owner, set()).add(speaker)
 
     def _passes(self, positions: NDArray[Any], scope: RowScope) -> NDArray[np.bool_]:
