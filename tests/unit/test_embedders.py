@@ -165,7 +165,7 @@ def test_damaged_weights_are_a_typed_error(tmp_path: Path, monkeypatch: pytest.M
 class Session:
     """Gives every token its own constant state, so that pooling can be checked by hand."""
 
-    def __init__(self, path: str, options: Any, providers: list[str]) -> None:
+    def __init__(self, path: str, options: Any, providers: list[str], **settings: Any) -> None:
         assert Path(path).is_file()
         assert options.enable_cpu_mem_arena is False
         assert providers == ["CPUExecutionProvider"]
