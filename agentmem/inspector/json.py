@@ -1,233 +1,75 @@
-"""The pydantic models of what the inspector says as JSON. Import this only to read or write it."""
+"""What the inspector says as JSON, each document under a schema with a name and a version.
+
+The schemas are made of the very dataclasses the functions give, with the
+figures they compute; docs/json.md is written from them and a test keeps it so.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, TypeAdapter
 
 from agentmem.base.errors import InvalidInput
-from agentmem.prompt.snapshot import Looked, Outcome, Part, Snapshot, to_fields
+from agentmem.inspector.audit import AuditReport
+from agentmem.inspector.budget import BudgetEstimate
+from agentmem.inspector.doctor import DoctorReport
+from agentmem.inspector.look import Event, Inspection
+from agentmem.inspector.replay import Replay, SnapshotDiff, Why
+from agentmem.inspector.stats import StatsReport
+from agentmem.prompt.budget import Budget, BudgetWarning, Fate, budget_to_dict, fates_to_list
+from agentmem.prompt.snapshot import Snapshot, to_fields
+
+VERSION = 1
 
 
-class JsonPart(BaseModel):
-    """A part of a document: no field that is not listed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """One past context."""
 
-    model_config = ConfigDict(extra="ignore", populate_by_name=True)
-
-
-class JsonDocument(JsonPart):
-    """What a command prints with `--json`."""
-
-    schema_: str = Field(alias="schema", description="Name and version, such as agentmem.stats/1.")
+    context: Snapshot
 
 
-class ScopeModel(JsonPart):
-    """Whose memory."""
-
-    user_id: str | None = None
-    project_id: str | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-
-
-class PartModel(JsonPart):
-    """How much of the window one component took."""
-
-    name: str
-    tokens: int
-    items: int
+DOCUMENTS: dict[str, tuple[type, str]] = {
+    "inspect": (Inspection, "`agentmem inspect --json`: the context that would be built now."),
+    "budget": (BudgetEstimate, "`agentmem budget --json`: a dry run."),
+    "explain": (Explained, "`agentmem explain --json`: one past context."),
+    "diff": (SnapshotDiff, "`agentmem explain --diff OTHER --json`."),
+    "why": (Why, "`agentmem explain --why MEMORY_ID --json`."),
+    "replay": (Replay, "`agentmem explain --if NAME=VALUE --json`."),
+    "monitor": (Event, "One line of `agentmem monitor --json`."),
+    "stats": (StatsReport, "`agentmem stats --json`."),
+    "audit": (AuditReport, "`agentmem audit --json`."),
+    "doctor": (DoctorReport, "`agentmem doctor --json`."),
+}
+NAMES = tuple(DOCUMENTS)
 
 
-class LookedModel(JsonPart):
-    """One thing that was offered to a context, and its fate."""
-
-    id: str = Field(description="The memory's id, or the message's for history.")
-    section: str = Field(description="knowledge, profile, working, history, media or other.")
-    decision: Literal["kept", "cut", "dropped"]
-    reason: str = Field(description="Why, written for people.")
-    kind: str = ""
-    title: str = ""
-    text: str = Field("", description="The whole text that was offered.")
-    tokens: int = Field(0, description="What it took; 0 for what was never counted.")
-    rank: int | None = Field(None, description="Place in the fused order, from 1.")
-    score: float | None = Field(None, description="Calibrated, 0 to 1.")
-    lexical: float | None = Field(None, description="What words alone gave; null if unseen by it.")
-    vector: float | None = Field(None, description="What meaning alone gave; null if unseen by it.")
-    lexical_rank: int | None = None
-    vector_rank: int | None = None
-    boosts: dict[str, float] = Field({}, description="Parts of the score from neither leg.")
-    url: str = ""
-    origin: str = ""
-    retrieved: str = ""
-    heading: str = ""
-    speaker: str = ""
-    fixed: bool = Field(False, description="No setting would have changed its fate.")
-
-
-class OutcomeModel(JsonPart):
-    """What came back from the model."""
-
-    answer: str = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    duration_ms: float | None = None
-    usage: dict[str, Any] = Field({}, description="As the provider sent it.")
-    error: str = ""
-    calls: dict[str, int] = Field({}, description="Tool calls made, succeeded, corrected, …")
-
-
-class SnapshotModel(JsonPart):
-    """Everything about one built context."""
-
-    version: int
-    id: str
-    message_id: str
-    created_at: datetime
-    scope: ScopeModel
-    model: str
-    query: str
-    window_tokens: int
-    reserve_tokens: int
-    estimated_tokens: int
-    room_tokens: int = Field(description="The window without what is reserved for the answer.")
-    usage: float | None = Field(description="Estimated tokens as a share of that room.")
-    estimate_error: float | None = Field(description="(estimated - counted) / counted.")
-    settings: dict[str, Any]
-    parts: list[PartModel]
-    looked_at: list[LookedModel]
-    message: str = Field(description="The reference as it was sent.")
-    warnings: list[str]
-    degradations: list[str]
-    timings_ms: dict[str, float]
-    cached: bool
-    outcome: OutcomeModel | None
-    knowledge_limit: int | None = None
-    total_found: int = 0
-
-
-class StatusModel(JsonPart):
-    """The state of a memory."""
-
-    memories: int
-    kinds: dict[str, int]
-    embedder: str
-    embedder_ready: bool
-    embedder_error: str
-    jobs_waiting: int
-    jobs_failed: int
-    bytes: int
-    location: str
-    last_context_at: datetime | None
-
-
-class InspectDocument(JsonDocument):
-    """`agentmem inspect --json`: the context that would be built now."""
-
-    query: str
-    snapshot: SnapshotModel | None
-    status: StatusModel
-    degradations: list[str]
-
-
-class ExplainDocument(JsonDocument):
-    """`agentmem explain --json`: one past context."""
-
-    context: SnapshotModel
-
-
-class DifferenceModel(JsonPart):
-    """One value that differs; null where one side has none."""
-
-    name: str
-    before: Any = None
-    after: Any = None
-
-
-class MemoryDifferenceModel(JsonPart):
-    """One memory whose fate or score differs; null where it was not looked at."""
-
-    id: str
-    before: LookedModel | None
-    after: LookedModel | None
-
-
-class DiffDocument(JsonDocument):
-    """`agentmem explain --diff OTHER --json`."""
-
-    before_id: str
-    after_id: str
-    empty: bool
-    fields_: list[DifferenceModel] = Field(alias="fields")
-    settings: list[DifferenceModel]
-    parts: list[DifferenceModel]
-    memories: list[MemoryDifferenceModel]
-
-
-class WhyDocument(JsonDocument):
-    """`agentmem explain --why MEMORY_ID --json`."""
-
-    memory_id: str
-    snapshot_id: str
-    answer: str
-    looked: LookedModel | None
-    last_kept: LookedModel | None = Field(description="The lowest-scored one that went in.")
-    details: list[str]
-
-
-class ChangeModel(JsonPart):
-    """One thing whose fate would be another."""
-
-    before: LookedModel
-    after: LookedModel
-
-
-class ReplayDocument(JsonDocument):
-    """`agentmem explain --if NAME=VALUE --json`."""
-
-    snapshot_id: str
-    settings: dict[str, Any]
-    changes: list[ChangeModel]
-    looked_at: list[LookedModel]
-    knowledge_tokens: int
-    notes: list[str]
-
-
-class MonitorDocument(JsonDocument):
-    """One line of `agentmem monitor --json`."""
-
-    kind: Literal["context", "response"]
-    snapshot: SnapshotModel
-    changed: list[str] = Field(description="+ID and -ID for memories, else what differs by name.")
-
-
-class TypeUseModel(JsonPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeJson:
     """Tokens and items of one package type."""
 
     tokens: int
     items: int
 
 
-class ComponentModel(JsonPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentJson:
     """One component of a prompt."""
 
     tokens: int
     items: int
-    by_type: dict[str, TypeUseModel]
+    by_type: Mapping[str, TypeJson]
 
 
-class BudgetWarningModel(JsonPart):
-    """Something the caller may want to act on."""
-
-    code: str
-    text: str
-
-
-class BudgetModel(JsonPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetJson:
     """What a prompt uses of a window."""
 
     window_tokens: int
@@ -238,11 +80,12 @@ class BudgetModel(JsonPart):
     percent: float
     over_budget: bool
     memories_asked: int
-    components: dict[str, ComponentModel]
-    warnings: list[BudgetWarningModel]
+    components: Mapping[str, ComponentJson]
+    warnings: tuple[BudgetWarning, ...]
 
 
-class DroppedModel(JsonPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedJson:
     """One package that would not be sent."""
 
     id: str
@@ -254,228 +97,42 @@ class DroppedModel(JsonPart):
     sent_tokens: int
 
 
-class SizesModel(JsonPart):
-    """What one of each was taken to cost, in tokens."""
-
-    system: int
-    message: int
-    current: int
-    memory: int
-    preference: int
-    tool_schema: int
-
-
-class BudgetDocument(JsonDocument):
-    """`agentmem budget --json`: a dry run."""
-
-    model: str
-    counted_with: str
-    budget: BudgetModel
-    dropped: list[DroppedModel]
-    knowledge_budget: int
-    preference_budget: int
-    history_budget: int
-    image_tokens: int
-    sizes: SizesModel
-    problem: str = Field(description="Why it cannot be sent at all; empty when it can.")
-    notes: list[str]
-
-
-class SpreadModel(JsonPart):
-    """How a number was distributed; null when there was none."""
-
-    count: int
-    mean: float | None
-    low: float | None
-    high: float | None
-
-
-class ShareModel(JsonPart):
-    """What one component took of all tokens sent."""
-
-    name: str
-    tokens: int
-    share: float
-
-
-class KindModel(JsonPart):
-    """What became of the candidates of one kind."""
-
-    kind: str
-    looked_at: int
-    kept: int
-    cut: int
-    dropped: int
-    score: float | None
-    relevance: float | None = Field(description="Mean score of those that went in.")
-
-
-class ModelFiguresModel(JsonPart):
-    """One model's contexts."""
-
-    model: str
-    contexts: int
-    prompt_tokens: int
-    completion_tokens: int
-    counted: int = Field(description="How many had their tokens counted by the provider.")
-    error: float | None = Field(description="Mean of estimate / count - 1.")
-    absolute: float | None = Field(description="Mean size of that.")
-
-
-class TallyModel(JsonPart):
-    """How often something was said."""
-
-    text: str
-    count: int
-
-
-class SlotModel(JsonPart):
-    """One stretch of time."""
-
-    begins: datetime
-    contexts: int
-    usage: float | None
-    fallbacks: int = Field(description="Contexts for which memory was not searched, or in vain.")
-    breaker_openings: int
-
-
-class CallFiguresModel(JsonPart):
-    """Tool calls and what became of them; the rates are null where nothing could be counted."""
-
-    made: int
-    success_rate: float | None
-    correction_rate: float | None = Field(description="Failed calls that were put right.")
-    read_back_rate: float | None = Field(description="Kept results that were read.")
-
-
-class ContextFiguresModel(JsonPart):
-    """Figures over the contexts of the period."""
-
-    contexts: int
-    injected: int
-    begins: datetime | None
-    ends: datetime | None
-    usage: SpreadModel
-    tokens: SpreadModel
-    build_ms: SpreadModel
-    response_ms: SpreadModel
-    components: list[ShareModel]
-    kinds: list[KindModel]
-    relevance: float | None
-    models: list[ModelFiguresModel]
-    warnings: list[TallyModel]
-    degradations: list[TallyModel]
-    errors: int
-    breaker_openings: int
-    fallbacks: int
-    fallback_rate: float | None
-    calls: CallFiguresModel
-    cache_hits: int
-    slots: list[SlotModel]
-
-
-class QueueModel(JsonPart):
-    """Work in the background."""
-
-    waiting: int
-    running: int
-    failed: int
-    done: int
-    dropped: int
-    last_error: str
-
-
-class StatsDocument(JsonDocument):
-    """`agentmem stats --json`."""
-
-    at: datetime
-    last_seconds: float | None = Field(description="How far back; null for all that is recorded.")
-    contexts: ContextFiguresModel
-    queue: QueueModel
-    memories: int
-    kinds: dict[str, int]
-    documents: int
-    superseded: int
-    deleted: int
-    bytes: int
-    vectors: dict[str, int]
-    vectors_missing: dict[str, int]
-    location: str
-
-
-class ExampleModel(JsonPart):
-    """One memory of a finding; secrets and personal data are masked."""
-
-    id: str
-    shown: str
-    note: str
-    user: str | None = Field(description="Whose it is.")
-    project: str | None = Field(None, description="Whose it is when a project shares it.")
-
-
-class FindingModel(JsonPart):
-    """One sort of trouble."""
-
-    name: str
-    meaning: str
-    count: int
-    examples: list[ExampleModel]
-    remedy: str = Field(description="The command that mends it; empty when there is nothing to.")
-
-
-class AuditDocument(JsonDocument):
-    """`agentmem audit --json`."""
-
-    at: datetime
-    memories: int
-    clean: bool
-    findings: list[FindingModel]
-    notes: list[str]
-
-
-class CheckModel(JsonPart):
-    """One thing that was looked at."""
-
-    name: str
-    state: Literal["ok", "warn", "fail"]
-    found: str
-    remedy: str
-
-
-class DoctorDocument(JsonDocument):
-    """`agentmem doctor --json`."""
-
-    at: datetime
-    state: Literal["ok", "warn", "fail"]
-    exit_code: int
-    checks: list[CheckModel]
-
-
-MODELS: dict[str, type[JsonDocument]] = {
-    "inspect": InspectDocument,
-    "budget": BudgetDocument,
-    "explain": ExplainDocument,
-    "diff": DiffDocument,
-    "why": WhyDocument,
-    "replay": ReplayDocument,
-    "monitor": MonitorDocument,
-    "stats": StatsDocument,
-    "audit": AuditDocument,
-    "doctor": DoctorDocument,
+_WRITTEN_AS: dict[Any, type] = {Budget: BudgetJson, Fate: DroppedJson}
+_COMPUTED: dict[str, dict[str, Any]] = {
+    "Snapshot": {
+        "version": int,
+        "room_tokens": int,
+        "usage": float | None,
+        "estimate_error": float | None,
+    },
+    "SnapshotDiff": {"empty": bool},
+    "Replay": {"snapshot_id": str},
+    "AuditReport": {"clean": bool},
+    "DoctorReport": {"state": Literal["ok", "warn", "fail"], "exit_code": int},
 }
-
-
-# ----------------------------------------------------------------------------
-# Everything the inspector says as JSON, each under a schema with a name and a version.
-#
-# The schemas are pydantic's, of the very values the functions give; docs/json.md
-# is written from them and a test keeps it so.
-
-
-VERSION = 1
-NAMES = (
-    "inspect", "budget", "explain", "diff", "why", "replay", "monitor", "stats", "audit", "doctor",
-)  # fmt: skip
+"""What is written besides the fields; all but a snapshot's version are properties of the value."""
+_LEFT_OUT = {("Replay", "snapshot")}
+_MEANINGS = {
+    "Looked.id": "The memory's id, or the message's for history.",
+    "Looked.tokens": "What it took; 0 for what was never counted.",
+    "Looked.score": "Calibrated, 0 to 1.",
+    "Looked.lexical": "What words alone gave; null if unseen by it.",
+    "Looked.vector": "What meaning alone gave; null if unseen by it.",
+    "Looked.boosts": "Parts of the score from neither leg.",
+    "Outcome.usage": "As the provider sent it.",
+    "Snapshot.room_tokens": "The window without what is reserved for the answer.",
+    "Snapshot.usage": "Estimated tokens as a share of that room.",
+    "Snapshot.estimate_error": "(estimated - counted) / counted.",
+    "Why.last_kept": "The lowest-scored one that went in.",
+    "Event.changed": "+ID and -ID for memories, else what differs by name.",
+    "BudgetEstimate.problem": "Why it cannot be sent at all; empty when it can.",
+    "ModelFigures.counted": "How many had their tokens counted by the provider.",
+    "StatsReport.last_seconds": "How far back; null for all that is recorded.",
+    "Example.user": "Whose it is.",
+    "Example.project": "Whose it is when a project shares it.",
+    "AuditFinding.remedy": "The command that mends it; empty when there is nothing to.",
+}
+"""What the docstring of a class does not say of its fields."""
 
 
 def to_json(name: str, value: Any) -> dict[str, Any]:
@@ -484,66 +141,76 @@ def to_json(name: str, value: Any) -> dict[str, Any]:
     Computed figures that are properties of the values (a share, a worst state)
     are among them.
     """
-    model = model_of(name)
-    return model.model_validate(_plain(name, value)).model_dump(mode="json", by_alias=True)
+    found = _values(Explained(context=value) if name == "explain" else value)
+    adapter = adapter_of(name)
+    read = adapter.validate_python({"schema": f"agentmem.{name}/{VERSION}", **found})
+    written: dict[str, Any] = adapter.dump_python(read, mode="json")
+    return written
 
 
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON schema of command `name`."""
-    return model_of(name).model_json_schema(by_alias=True, mode="serialization")
+    return adapter_of(name).json_schema(mode="serialization")
 
 
-def model_of(name: str) -> type[BaseModel]:
-    """The pydantic model of command `name`."""
-
-    if name not in NAMES:
+@cache
+def adapter_of(name: str) -> TypeAdapter[Any]:
+    """What reads and writes the document of command `name`."""
+    if name not in DOCUMENTS:
         raise InvalidInput("name", name, "has no schema", remedy=f"Use one of: {', '.join(NAMES)}.")
-    found: type[BaseModel] = MODELS[name]
-    return found
+    kind, said = DOCUMENTS[name]
+    named = Annotated[str, Field(description="Name and version, such as agentmem.stats/1.")]
+    return TypeAdapter(_make(kind, said, {"schema": named}))
+
+
+@cache
+def written_type(kind: Any) -> Any:
+    """`kind` as JSON has it: each dataclass in it with its computed figures."""
+    kind = _WRITTEN_AS.get(kind, kind)
+    if is_dataclass(kind):
+        return _make(kind, kind.__doc__, {})
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return reduce(or_, map(written_type, inner))
+    if origin in (None, Literal):
+        return kind
+    return origin[tuple(map(written_type, inner))]
+
+
+def _make(kind: Any, said: str | None, first: Mapping[str, Any]) -> type:
+    hints = {**get_type_hints(kind), **_COMPUTED.get(kind.__name__, {})}
+    listed = {**first}
+    for name, hint in hints.items():
+        if (kind.__name__, name) not in _LEFT_OUT:
+            meaning = _MEANINGS.get(f"{kind.__name__}.{name}")
+            listed[name] = Annotated[written_type(hint), Field(description=meaning)]
+    return make_dataclass(kind.__name__, listed.items(), namespace={"__doc__": said})
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot with its computed figures."""
-    return {
-        **to_fields(snapshot),
-        "room_tokens": snapshot.room_tokens,
-        "usage": snapshot.usage,
-        "estimate_error": snapshot.estimate_error,
-    }
+    figures = [name for name in _COMPUTED["Snapshot"] if name != "version"]
+    return {**to_fields(snapshot), **{name: getattr(snapshot, name) for name in figures}}
 
 
-def _plain(name: str, value: Any) -> dict[str, Any]:
-    from agentmem.prompt.budget import budget_to_dict, fates_to_list
-
-    fields = _fields(value)
-    if name == "explain":
-        fields = {"context": fields}
-    elif name == "budget":
-        fields |= {
-            "budget": budget_to_dict(value.budget),
-            "dropped": fates_to_list(value.dropped),
-        }
-    elif name == "replay":
-        fields["snapshot_id"] = value.snapshot.id
-    elif name == "diff":
-        fields["empty"] = value.empty
-    elif name == "audit":
-        fields["clean"] = value.clean
-    elif name == "doctor":
-        fields |= {"state": value.state, "exit_code": value.exit_code}
-    return {"schema": f"agentmem.{name}/{VERSION}", **fields}
-
-
-def _fields(value: Any) -> Any:
+def _values(value: Any) -> Any:
     """A value and all in it as dicts, lists and plain values; moments stay as they are."""
     if isinstance(value, Snapshot):
         return snapshot_json(value)
-    if isinstance(value, Looked | Part | Outcome) or hasattr(value, "__dataclass_fields__"):
-        return {name: _fields(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Budget):
+        return budget_to_dict(value)
+    if isinstance(value, Fate):
+        return fates_to_list([value])[0]
+    if is_dataclass(value):
+        title = type(value).__name__
+        names = (*(one.name for one in fields(value)), *_COMPUTED.get(title, ()))
+        return {
+            name: _values(getattr(value, name)) for name in names if (title, name) not in _LEFT_OUT
+        }
     if isinstance(value, Mapping):
-        return {str(key): _fields(item) for key, item in value.items()}
+        return {str(key): _values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_fields(item) for item in value]
+        return [_values(item) for item in value]
     return value
 
 
@@ -551,7 +218,7 @@ def _fields(value: Any) -> Any:
 # Write docs/json.md from the schemas: `python -m agentmem.inspector.json > docs/json.md`.
 
 
-_HEAD = """<!-- Written by `python -m agentmem.inspector.json`; change the models instead. -->
+_HEAD = """<!-- Written by `python -m agentmem.inspector.json`; change the dataclasses instead. -->
 
 # JSON of the inspector
 
@@ -565,28 +232,16 @@ are from 0 to 1, `null` means that it is not known. The schemas themselves come 
 
 def render_manual() -> str:
     """The whole page."""
+    schemas = {f"agentmem.{name}/{VERSION}": schema_of(name) for name in NAMES}
     parts: dict[str, Mapping[str, Any]] = {}
+    for schema in schemas.values():
+        parts |= {_name(title): part for title, part in schema.get("$defs", {}).items()}
     lines = [_HEAD]
-    for name in NAMES:
-        schema = schema_of(name)
-        parts |= schema.get("$defs", {})
-        lines += [
-            f"## agentmem.{name}/1",
-            "",
-            _manual_plain(schema["description"]),
-            "",
-            *_table(schema),
-        ]
-    lines += ["# Parts", ""]
-    for title in sorted(parts):
-        part = parts[title]
-        lines += [
-            f"## {_name(title)}",
-            "",
-            _manual_plain(part.get("description", "")),
-            "",
-            *_table(part),
-        ]
+    for title, one in (*schemas.items(), ("# Parts", {}), *sorted(parts.items())):
+        if not one:
+            lines += [title, ""]
+            continue
+        lines += [f"## {title}", "", _one_line(one["description"]), "", *_table(one)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -594,7 +249,7 @@ def _table(schema: Mapping[str, Any]) -> Iterator[str]:
     yield "| Field | Type | Meaning |"
     yield "|---|---|---|"
     for field, said in schema.get("properties", {}).items():
-        yield f"| `{field}` | {_type(said)} | {_manual_plain(said.get('description', ''))} |"
+        yield f"| `{field}` | {_type(said)} | {_one_line(said.get('description', ''))} |"
     yield ""
 
 
@@ -618,11 +273,11 @@ def _type(said: Mapping[str, Any]) -> str:
 
 
 def _name(title: str) -> str:
-    return title.removesuffix("Model")
+    return title.removesuffix("Json")
 
 
-def _manual_plain(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("`None`", "`null`")
 
 
 if __name__ == "__main__":

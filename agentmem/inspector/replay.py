@@ -235,6 +235,10 @@ class Replay:
     knowledge_tokens: int
     notes: tuple[str, ...] = ()
 
+    @property
+    def snapshot_id(self) -> str:
+        return self.snapshot.id
+
 
 def read_setting(name: str, written: object) -> int | float:
     """A setting as it was typed (`"10"`, `"0.1"`), checked; `InvalidInput` names what is wrong."""

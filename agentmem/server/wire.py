@@ -27,7 +27,7 @@ from agentmem.base.errors import (
     MalformedRequest,
 )
 from agentmem.base.types import Hit, Memory, Scope, memory_to_dict
-from agentmem.inspector.json import SnapshotModel, snapshot_json
+from agentmem.inspector.json import snapshot_json, written_type
 from agentmem.living.consolidate import ConsolidationReport
 from agentmem.living.learn import Learned
 from agentmem.living.plans import Contradiction, Resolution
@@ -381,7 +381,7 @@ def _value_schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
         listed = {"type": "array", "items": item}
         return {"type": "object", "required": ["results"], "properties": {"results": listed}}
     if kind in (Snapshot, Snapshot | None):
-        kind = SnapshotModel
+        kind = written_type(Snapshot)
     if typing.get_origin(kind) is not None or kind is Any:
         return {"type": "object"}
     try:
