@@ -64,6 +64,11 @@ class DoctorReport:
         return int(self.state == "fail")
 
 
+def _judge(name: str, found: str, remedy: str = "", *, bad: State = "warn") -> Check:
+    """What was found; it is in order unless there is a remedy, and `bad` otherwise."""
+    return Check(name=name, state=bad if remedy else "ok", found=found, remedy=remedy)
+
+
 # ----------------------------------------------------------------------------
 # Whether the model that `chat` and `ask` would use can be asked; no request is made.
 
@@ -80,37 +85,21 @@ def examine_model(model: str) -> Check:
     providers find theirs in a file.
     """
     if model == EXTRACTIVE:
-        return Check(
-            name=NAME,
-            state="ok",
-            found=f"{EXTRACTIVE}: no model is asked, answers quote what memory has",
-        )
+        return _judge(NAME, f"{EXTRACTIVE}: no model is asked, answers quote what memory has")
     shown = clean_line(model, limit_characters=_LONGEST_NAME)
     try:
         litellm = import_litellm()
     except ImportError as error:
-        return Check(
-            name=NAME,
-            state="fail",
-            found=f"{shown} cannot be asked: litellm cannot be imported ({error})",
-            remedy="pip install 'agentmem-loop[litellm]'",
-        )
+        found = f"{shown} cannot be asked: litellm cannot be imported ({error})"
+        return _judge(NAME, found, "pip install 'agentmem-loop[litellm]'", bad="fail")
     provider, address = _provider(litellm, model)
     if not provider:
-        return Check(
-            name=NAME,
-            state="fail",
-            found=f"litellm knows no provider of {shown}",
-            remedy="Put the provider before the name, as in openai/NAME or ollama/NAME.",
-        )
-    missing = _missing(litellm, model, address)
-    key = f"not set: {', '.join(missing)}" if missing else "its key is set or not needed"
-    return Check(
-        name=NAME,
-        state="warn" if missing else "ok",
-        found=f"{shown} at {provider}, {_window(model)}; {key}",
-        remedy=f"Set what {provider} asks for: {', '.join(missing)}." if missing else "",
-    )
+        remedy = "Put the provider before the name, as in openai/NAME or ollama/NAME."
+        return _judge(NAME, f"litellm knows no provider of {shown}", remedy, bad="fail")
+    missing = ", ".join(_missing(litellm, model, address))
+    key = f"not set: {missing}" if missing else "its key is set or not needed"
+    remedy = f"Set what {provider} asks for: {missing}." if missing else ""
+    return _judge(NAME, f"{shown} at {provider}, {_window(model)}; {key}", remedy)
 
 
 def _provider(litellm: Any, model: str) -> tuple[str, str]:
@@ -153,7 +142,6 @@ _OPTIONAL = {
     "opentelemetry-api": ("otel", "spans of memory operations"),
 }
 """Packages with their extra and what is missing without them."""
-_RESTORE = "Restore a backup, or export what can be read: agentmem export{store} FILE."
 _LEAST_SQLITE = (3, 37, 0)
 _LEAST_FREE_BYTES = 200 * 1024 * 1024
 _RECENT = timedelta(days=1)
@@ -212,30 +200,16 @@ def _guarded(
 
 
 def _environment() -> Iterator[Check]:
-    version = platform.python_version()
-    good = sys.version_info >= (3, 11)
-    yield Check(
-        name="python",
-        state="ok" if good else "fail",
-        found=version,
-        remedy="" if good else "Use Python 3.11 or newer.",
-    )
+    remedy = "" if sys.version_info >= (3, 11) else "Use Python 3.11 or newer."
+    yield _judge("python", platform.python_version(), remedy, bad="fail")
     good = sqlite3.sqlite_version_info >= _LEAST_SQLITE
-    yield Check(
-        name="sqlite",
-        state="ok" if good else "fail",
-        found=sqlite3.sqlite_version,
-        remedy="" if good else "Use a Python whose SQLite is 3.37 or newer.",
-    )
+    remedy = "" if good else "Use a Python whose SQLite is 3.37 or newer."
+    yield _judge("sqlite", sqlite3.sqlite_version, remedy, bad="fail")
+    found = ", ".join(f"{name} {_version(name)}" for name in _NEEDED)
     missing = [name for name in _NEEDED if _version(name) is None]
-    yield Check(
-        name="packages",
-        state="fail" if missing else "ok",
-        found=f"missing: {', '.join(missing)}"
-        if missing
-        else ", ".join(f"{name} {_version(name)}" for name in _NEEDED),
-        remedy=f"pip install {' '.join(missing)}" if missing else "",
-    )
+    if missing:
+        found, remedy = f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
+    yield _judge("packages", found, remedy if missing else "", bad="fail")
     absent = {name: told for name, told in _OPTIONAL.items() if _version(name) is None}
     extras = ",".join(dict.fromkeys(extra for extra, _ in absent.values()))
     yield Check(
@@ -262,16 +236,11 @@ def _store(memory: MemoryManager) -> Iterator[Check]:
         found += f"{stats.schema_version}, every row and page checked; {stats.location}"
         if memory.path is not None and not memory.path.exists():
             found = f"{memory.path} is not there yet; the first write makes it"
-        yield Check(name="store", state="ok", found=found)
+        yield _judge("store", found)
         return
     shown = "; ".join(report.problems[:3])
     more = f" and {len(report.problems) - 3:,} more" if len(report.problems) > 3 else ""
-    yield Check(
-        name="store",
-        state="fail",
-        found=shown + more,
-        remedy=_restore(memory),
-    )
+    yield _judge("store", shown + more, _restore(memory), bad="fail")
 
 
 def _disk(memory: MemoryManager) -> Iterator[Check]:
@@ -283,66 +252,39 @@ def _disk(memory: MemoryManager) -> Iterator[Check]:
     free = status.f_bavail * status.f_frsize
     writable = os.access(location, os.W_OK) and os.access(folder, os.W_OK)
     if not writable:
-        yield Check(
-            name="disk",
-            state="fail",
-            found=f"{location} cannot be written",
-            remedy="Give this user the right to write the file and its folder.",
-        )
+        remedy = "Give this user the right to write the file and its folder."
+        yield _judge("disk", f"{location} cannot be written", remedy, bad="fail")
     elif free < _LEAST_FREE_BYTES:
-        yield Check(
-            name="disk",
-            state="warn",
-            found=f"{free / 1e6:,.0f} MB are free",
-            remedy="Make room, or move the store.",
-        )
+        yield _judge("disk", f"{free / 1e6:,.0f} MB are free", "Make room, or move the store.")
     else:
-        yield Check(name="disk", state="ok", found=f"{free / 1e9:,.1f} GB are free")
+        yield _judge("disk", f"{free / 1e9:,.1f} GB are free")
 
 
 def _embedder(memory: MemoryManager) -> Iterator[Check]:
     state = memory.embedding.state
     if state.error:
-        yield Check(
-            name="embedder",
-            state="warn",
-            found=f"{state.error} Words alone are searched.",
-            remedy="Install its package or weights, or open with embedder=None.",
-        )
+        remedy = "Install its package or weights, or open with embedder=None."
+        yield _judge("embedder", f"{state.error} Words alone are searched.", remedy)
     elif state.wanted is None:
-        yield Check(
-            name="embedder",
-            state="ok",
-            found="none: search by words alone",
-        )
+        yield _judge("embedder", "none: search by words alone")
     elif not state.ready:
-        yield Check(
-            name="embedder",
-            state="warn",
-            found=f"{state.serving or 'nothing'} answers while {state.wanted} is being filled",
-            remedy=_call(memory, "upkeep.reembed"),
-        )
+        found = f"{state.serving or 'nothing'} answers while {state.wanted} is being filled"
+        yield _judge("embedder", found, _call(memory, "upkeep.reembed"))
     else:
-        yield Check(name="embedder", state="ok", found=f"{state.serving} answers")
+        yield _judge("embedder", f"{state.serving} answers")
 
 
 def _vectors(memory: MemoryManager) -> Iterator[Check]:
     wanted = memory.embedding.state.wanted
     for one in memory.store.upkeep.stats().embedders:
-        name = str(one.embedder)
-        if name != wanted:
-            continue
-        good = not one.missing
-        yield Check(
-            name="vectors",
-            state="ok" if good else "warn",
-            found=f"{one.vectors:,} there, {one.missing:,} missing",
-            remedy="" if good else _call(memory, "upkeep.reembed"),
-        )
+        if str(one.embedder) == wanted:
+            remedy = _call(memory, "upkeep.reembed") if one.missing else ""
+            yield _judge("vectors", f"{one.vectors:,} there, {one.missing:,} missing", remedy)
 
 
 def _restore(memory: MemoryManager) -> str:
-    return _RESTORE.format(store=store_option(memory))
+    shown = store_option(memory)
+    return f"Restore a backup, or export what can be read: agentmem export{shown} FILE."
 
 
 def _call(memory: MemoryManager, method: str) -> str:
@@ -358,23 +300,15 @@ def _call(memory: MemoryManager, method: str) -> str:
 def _index(memory: MemoryManager) -> Iterator[Check]:
     index, now = memory.index.state(), memory.store.feed.seq()
     if index.seq < now:
-        yield Check(
-            name="index",
-            state="warn",
-            found=f"knows writes up to {index.seq:,} of {now:,}",
-            remedy=_call(memory, "upkeep.sync"),
-        )
+        found = f"knows writes up to {index.seq:,} of {now:,}"
+        yield _judge("index", found, _call(memory, "upkeep.sync"))
         return
     rows = f"{many(index.rows, 'row')}, in step with write {now:,}"
     if index.saved_seq is None or now - index.saved_seq <= _FEW_WRITES:
-        yield Check(name="index", state="ok", found=rows)
+        yield _judge("index", rows)
     else:
-        yield Check(
-            name="index",
-            state="warn",
-            found=f"{rows}; the saved copy is {now - index.saved_seq:,} writes behind",
-            remedy=_call(memory, "upkeep.sync"),
-        )
+        found = f"{rows}; the saved copy is {now - index.saved_seq:,} writes behind"
+        yield _judge("index", found, _call(memory, "upkeep.sync"))
 
 
 def _jobs(memory: MemoryManager) -> Iterator[Check]:
@@ -403,30 +337,22 @@ def _windows(memory: MemoryManager, now: datetime) -> Iterator[Check]:
             continue
         tokenizer, _ = memory.runtime.tokenizer(model)
         known, tokens = tokenizer.window_known, f"{tokenizer.limits.window:,} tokens"
-        yield Check(
-            name="window",
-            state="ok" if known else "warn",
-            found=f"{model}: {tokens}, learned from a refusal"
-            if known
-            else f"{model}: not known, {tokens} assumed",
-            remedy="" if known else "Set BudgetConfig(context_window=…) to its real size.",
-        )
+        if known:
+            yield _judge("window", f"{model}: {tokens}, learned from a refusal")
+        else:
+            remedy = "Set BudgetConfig(context_window=…) to its real size."
+            yield _judge("window", f"{model}: not known, {tokens} assumed", remedy)
 
 
 def _degradations(memory: MemoryManager, now: datetime) -> Iterator[Check]:
     recent = trace_of(memory).since(now - _RECENT, limit=500, scope=None, texts=False)
     hurt = [one for one in recent if one.degradations]
     if not hurt:
-        yield Check(
-            name="degradations",
-            state="ok",
-            found=f"none in {many(len(recent), 'context')} of the last 24 hours",
-        )
+        yield _judge("degradations", f"none in {many(len(recent), 'context')} of the last 24 hours")
         return
-    yield Check(
-        name="degradations",
-        state="warn",
-        found=f"{len(hurt):,} of {many(len(recent), 'context')} of the last 24 hours; the newest: "
+    yield _judge(
+        "degradations",
+        f"{len(hurt):,} of {many(len(recent), 'context')} of the last 24 hours; the newest: "
         f"{hurt[-1].degradations[0]}",
-        remedy=f"agentmem explain{store_option(memory)} {hurt[-1].id}",
+        f"agentmem explain{store_option(memory)} {hurt[-1].id}",
     )
