@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from agentmem.inspector.render import percent_text, span_text, spread_text
+from agentmem.inspector.render import (
+    kinds_text,
+    mean_text,
+    model_row,
+    span_text,
+    spread_texts,
+    vectors_texts,
+)
 from agentmem.inspector.stats import Share, Slot, StatsReport, Tally
 from agentmem.text.clean import clean_line
 
@@ -153,43 +160,25 @@ def _bars(rows: Sequence[tuple[str, float, str]], style: str) -> str:
 
 
 def _shares(components: Sequence[Share]) -> str:
-    return _bars(
-        [(one.name.replace("_", " "), one.share, f"{100 * one.share:.1f} %") for one in components],
-        "one",
-    )
+    rows = [(x.name.replace("_", " "), x.share, f"{100 * x.share:.1f} %") for x in components]
+    return _bars(rows, "one")
 
 
 def _kinds_chart(report: StatsReport) -> str:
-    return _bars(
-        [
-            (
-                one.kind,
-                (one.kept + one.cut) / one.looked_at,
-                f"{one.kept + one.cut:,} of {one.looked_at:,}",
-            )
-            for one in report.contexts.kinds
-        ],
-        "two",
-    )
+    kept = [(one.kind, one.kept + one.cut, one.looked_at) for one in report.contexts.kinds]
+    return _bars([(kind, some / of, f"{some:,} of {of:,}") for kind, some, of in kept], "two")
 
 
 def _figures(report: StatsReport) -> str:
     figures = report.contexts
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.kinds.items()))
     rows = [
         ("with a reference", f"{figures.injected:,}"),
-        ("usage", percent_text(figures.usage)),
-        ("tokens", spread_text(figures.tokens, "")),
-        ("built in", spread_text(figures.build_ms, " ms", digits=1)),
-        ("answered in", spread_text(figures.response_ms, " ms")),
+        *spread_texts(figures),
         ("errors", f"{figures.errors:,}"),
-        ("memories by kind", kinds or "—"),
+        ("memories by kind", kinds_text(report) or "—"),
         ("documents", f"{report.documents:,}"),
         ("superseded / deleted", f"{report.superseded:,} / {report.deleted:,}"),
-        *(
-            (f"vectors {name}", f"{count:,}, {report.vectors_missing.get(name, 0):,} missing")
-            for name, count in report.vectors.items()
-        ),
+        *vectors_texts(report),
         ("last error in the background", report.queue.last_error or "—"),
     ]
     return _table(("", ""), rows, numbers=())
@@ -199,8 +188,7 @@ def _kinds_table(report: StatsReport) -> str:
     rows = [
         (
             one.kind, f"{one.looked_at:,}", f"{one.kept:,}", f"{one.cut:,}", f"{one.dropped:,}",
-            "—" if one.score is None else f"{one.score:.3f}",
-            "—" if one.relevance is None else f"{one.relevance:.3f}",
+            mean_text(one.score), mean_text(one.relevance),
         )
         for one in report.contexts.kinds
     ]  # fmt: skip
@@ -209,14 +197,7 @@ def _kinds_table(report: StatsReport) -> str:
 
 
 def _models_table(report: StatsReport) -> str:
-    rows = [
-        (
-            one.model, f"{one.contexts:,}", f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}",
-            "—" if one.error is None else f"{100 * one.error:+.1f} %",
-            "—" if one.absolute is None else f"{100 * one.absolute:.1f} %",
-        )
-        for one in report.contexts.models
-    ]  # fmt: skip
+    rows = [model_row(one) for one in report.contexts.models]
     head = ("Model", "Contexts", "Tokens in", "Tokens out", "Estimate off", "Size of that")
     return _table(head, rows, numbers=range(1, 6))
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_count
@@ -24,7 +23,15 @@ from agentmem.inspector.layout import (
     table,
     width_of,
 )
-from agentmem.inspector.stats import CallFigures, Slot, Spread, StatsReport, Tally
+from agentmem.inspector.stats import (
+    CallFigures,
+    ContextFigures,
+    ModelFigures,
+    Slot,
+    Spread,
+    StatsReport,
+    Tally,
+)
 from agentmem.prompt.budget import Budget, Fate
 from agentmem.prompt.snapshot import Looked, Snapshot
 from agentmem.text.clean import clean_line
@@ -40,6 +47,7 @@ SHORT_ID = 8
 _WIDE = 120
 """From so many columns on, things stand in a table; below, each has lines of its own."""
 _TEXT_CHARACTERS = 400
+_BAR = Column(name="", optional=True)
 _MARKS: dict[str, tuple[str, str, Style]] = {
     "kept": ("✓", "+", "good"),
     "cut": ("✂", "~", "warn"),
@@ -231,15 +239,21 @@ def _changed(changed: Sequence[str]) -> str:
 
 
 def _gauge(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
-    usage = snapshot.usage
+    usage = snapshot.usage or 0.0
     said = f"{snapshot.estimated_tokens:,} of {snapshot.room_tokens:,} tokens"
-    share = f"{100 * usage:.1f} %" if usage is not None else ""
-    left = f"{share}  {said}".strip()
-    if width - len(left) - 4 < 8:
-        return [f"[{pen.gauge(usage or 0.0, width - 2)}]", *pen.wrap(left, width)]
-    style: Style = "bad" if (usage or 0) > 1 else "warn" if (usage or 0) > 0.8 else "good"
-    room = min(60, width - len(left) - 4)
-    return [f"[{pen.paint(pen.gauge(usage or 0.0, room), style)}]  {left}"]
+    share = "" if snapshot.usage is None else f"{100 * usage:.1f} %"
+    style: Style = "bad" if usage > 1 else "warn" if usage > 0.8 else "good"
+    return _gauge_line(pen, usage, f"{share}  {said}".strip(), width, longest=60, style=style)
+
+
+def _gauge_line(
+    pen: Pen, share: float, said: str, width: int, *, longest: int, style: Style
+) -> list[str]:
+    """A gauge with what is said of it beside it, or below it where there is no room."""
+    room = width - len(said) - 4
+    if room < 8:
+        return [f"[{pen.gauge(share, width - 2)}]", *pen.wrap(said, width)]
+    return [f"[{pen.paint(pen.gauge(share, min(longest, room)), style)}]  {said}"]
 
 
 def _parts(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
@@ -252,14 +266,13 @@ def _parts(snapshot: Snapshot, pen: Pen, width: int) -> list[str]:
         )
         for part in snapshot.parts
     ]  # fmt: skip
-    columns = (
-        Column(name="Component", least=10),
-        Column(name="Items", right=True),
-        Column(name="Tokens", right=True),
-        Column(name="Share", right=True),
-        Column(name="", optional=True),
-    )
+    columns = _figures(Column(name="Component", least=10), "Items", "Tokens", "Share")
     return table(pen, columns, rows, width=width) or ["No components were counted."]
+
+
+def _figures(first: Column, *numbers: str, last: Column = _BAR) -> list[Column]:
+    """A name, numbers beside it, and a bar where there is room."""
+    return [first, *(Column(name=name, right=True) for name in numbers), last]
 
 
 def _looked(seen: Sequence[Looked], pen: Pen, width: int, *, why: bool) -> list[str]:
@@ -308,16 +321,14 @@ def _entry(one: Looked, pen: Pen, width: int, *, why: bool) -> list[str]:
     ]
     legs += [f"{name} {100 * part:+.1f} %" for name, part in one.boosts.items()]
     said = "; ".join([*([one.reason] if why else []), *cost, *legs])
-    lines = [pen.cut(first, width)]
-    lines += [f"{' ' * 9}{line}" for line in pen.wrap(said, width - 9)] if said else []
-    text = pen.cut(_name(one), width - 9)
-    lines += [f"{' ' * 9}{text}"] if text else []
-    style = _MARKS[one.decision][2]
-    return (
-        [lines[0], *(pen.paint(line, "dim") for line in lines[1:])]
-        if (one.decision == "kept")
-        else [pen.paint(line, style) for line in lines]
-    )
+    below = pen.wrap(said, width - 9) if said else []
+    below += filter(None, [pen.cut(_name(one), width - 9)])
+    head = pen.cut(first, width)
+    style: Style = "dim"
+    if one.decision != "kept":
+        style = _MARKS[one.decision][2]
+        head = pen.paint(head, style)
+    return [head, *(pen.paint(f"{' ' * 9}{line}", style) for line in below)]
 
 
 def _leg(score: float | None, rank: int | None) -> str:
@@ -477,12 +488,16 @@ def render_budget(budget: Budget, *, columns: int = 80, ascii_only: bool = False
     require_count(columns, "columns", least=LEAST_COLUMNS)
     pen = Pen(ascii_only=ascii_only)
     used = f"{budget.used_tokens:,} of {budget.available_tokens:,} tokens"
+    dot = "|" if pen.ascii_only else "·"
+    left = f"{abs(budget.remaining_tokens):,} {'over' if budget.over_budget else 'left'}"
+    said = f"{budget.percent:,.1f} %  {left} {dot} {budget.reserved_tokens:,} reserved"
+    share = budget.used_tokens / max(1, budget.available_tokens)
     lines = [
-        *_spread("Context budget", used, columns),
-        *_budget_text_gauge(budget, columns, pen),
+        *heading(pen, "Context budget", used, width=columns),
+        *_gauge_line(pen, share, said, columns, longest=columns, style="good"),
         "",
+        *_budget_table(budget, columns, pen),
     ]
-    lines += _table(budget, columns, pen)
     if budget.warnings:
         lines.append("")
         for warning in budget.warnings:
@@ -515,7 +530,14 @@ def render_fates(
     )
     left = columns - kind_columns - id_columns - number - 6
     if left < 16:
-        return "\n".join(_narrow_fate(row, columns, pen) for row in rows[1:])
+        return "\n".join(
+            line
+            for kind, name, tokens, why in rows[1:]
+            for line in (
+                pen.cut(f"{kind}  {name}  {tokens}", columns),
+                *(f"  {line}" for line in pen.wrap(why, columns - 2)),
+            )
+        )
     lines: list[str] = []
     for kind, name, tokens, why in rows:
         start = f"{pen.cell(kind, kind_columns)}  {pen.cell(name, id_columns)}  "
@@ -523,18 +545,7 @@ def render_fates(
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _budget_text_gauge(budget: Budget, columns: int, pen: Pen) -> list[str]:
-    dot = "|" if pen.ascii_only else "·"
-    left = f"{abs(budget.remaining_tokens):,} {'over' if budget.over_budget else 'left'}"
-    said = f"{budget.percent:,.1f} %  {left} {dot} {budget.reserved_tokens:,} reserved"
-    width = columns - len(said) - 4
-    share = budget.used_tokens / max(1, budget.available_tokens)
-    if width < 8:
-        return [f"[{pen.gauge(share, columns - 2)}]", *pen.wrap(said, columns)]
-    return [f"[{pen.gauge(share, width)}]  {said}"]
-
-
-def _table(budget: Budget, columns: int, pen: Pen) -> list[str]:
+def _budget_table(budget: Budget, columns: int, pen: Pen) -> list[str]:
     used = max(1, budget.used_tokens)
     rows: list[tuple[str, int, int, bool]] = []
     for part in budget.components:
@@ -561,17 +572,6 @@ def _table(budget: Budget, columns: int, pen: Pen) -> list[str]:
     return [pen.cut(line, columns) for line in lines]
 
 
-def _narrow_fate(row: tuple[str, str, str, str], columns: int, pen: Pen) -> str:
-    kind, name, tokens, why = row
-    first = pen.cut(f"{kind}  {name}  {tokens}", columns)
-    return "\n".join([first, *("  " + line for line in pen.wrap(why, columns - 2))])
-
-
-def _spread(left: str, right: str, columns: int) -> list[str]:
-    gap = columns - len(left) - len(right)
-    return [f"{left}{' ' * gap}{right}"] if gap >= 2 else [left, *wrap(right, columns)]
-
-
 # ----------------------------------------------------------------------------
 # Reports as text for a terminal: statistics, audit, doctor and the dry-run budget.
 
@@ -591,32 +591,21 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
     pen, width = pen or Pen(), max(LEAST_WIDTH, width)
     figures = report.contexts
     lines = heading(pen, "Statistics", span_text(report.last_seconds), width=width)
-    lines += pairs(
-        pen,
-        [
-            ("contexts", f"{figures.contexts:,} built, {figures.injected:,} with a reference"),
-            ("usage", percent_text(figures.usage)),
-            ("tokens", spread_text(figures.tokens, "")),
-            ("built in", spread_text(figures.build_ms, " ms", digits=1)),
-            ("answered in", spread_text(figures.response_ms, " ms")),
-            (
-                "relevance",
-                "—" if figures.relevance is None else f"{figures.relevance:.3f} on average",
-            ),
-            ("cache hits", f"{figures.cache_hits:,}"),
-            ("breaker", f"opened {many(figures.breaker_openings, 'time')}"),
-            (
-                "fallbacks",
-                (
-                    f"{figures.fallbacks:,} of {many(figures.contexts, 'context')}"
-                    f"{_rate_text(figures.fallback_rate)}"
-                ),
-            ),
-            ("tool calls", _calls_text(figures.calls)),
-            ("errors", f"{figures.errors:,}"),
-        ],
-        width=width,
-    )
+    relevance = "—" if figures.relevance is None else f"{figures.relevance:.3f} on average"
+    fell = f"{figures.fallbacks:,} of {many(figures.contexts, 'context')}"
+    if figures.fallback_rate is not None:
+        fell += f" ({100 * figures.fallback_rate:.1f} %)"
+    said = [
+        ("contexts", f"{figures.contexts:,} built, {figures.injected:,} with a reference"),
+        *spread_texts(figures),
+        ("relevance", relevance),
+        ("cache hits", f"{figures.cache_hits:,}"),
+        ("breaker", f"opened {many(figures.breaker_openings, 'time')}"),
+        ("fallbacks", fell),
+        ("tool calls", _calls_text(figures.calls)),
+        ("errors", f"{figures.errors:,}"),
+    ]
+    lines += pairs(pen, said, width=width)
     if figures.slots and figures.contexts > 1:
         lines += ["", *heading(pen, "Over time", _period(report), width=width)]
         lines += _sparks(figures.slots, pen, width)
@@ -626,24 +615,17 @@ def render_stats(report: StatsReport, *, width: int = 80, pen: Pen | None = None
     lines += _tallies("Warnings", figures.warnings, pen, width)
     lines += _tallies("Degradations", figures.degradations, pen, width)
     lines += ["", *heading(pen, "Store", report.location, width=width)]
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.kinds.items()))
-    queue = report.queue
-    lines += pairs(
-        pen,
-        [
-            ("memories", f"{report.memories:,}" + (f" ({kinds})" if kinds else "")),
-            ("documents", f"{report.documents:,}"),
-            ("superseded", f"{report.superseded:,}, deleted {report.deleted:,}"),
-            ("size", f"{report.bytes / 1e6:,.2f} MB"),
-            *(
-                (f"vectors {name}", f"{count:,}, {report.vectors_missing.get(name, 0):,} missing")
-                for name, count in report.vectors.items()
-            ),
-            ("indexing", f"{queue.waiting:,} waiting, {queue.running:,} running"),
-            ("failed jobs", f"{queue.failed:,}"),
-        ],
-        width=width,
-    )
+    kinds, queue = kinds_text(report), report.queue
+    said = [
+        ("memories", f"{report.memories:,}" + (f" ({kinds})" if kinds else "")),
+        ("documents", f"{report.documents:,}"),
+        ("superseded", f"{report.superseded:,}, deleted {report.deleted:,}"),
+        ("size", f"{report.bytes / 1e6:,.2f} MB"),
+        *vectors_texts(report),
+        ("indexing", f"{queue.waiting:,} waiting, {queue.running:,} running"),
+        ("failed jobs", f"{queue.failed:,}"),
+    ]
+    lines += pairs(pen, said, width=width)
     if queue.last_error:
         lines += pairs(pen, [("last error", queue.last_error)], width=width)
     return "\n".join(lines)
@@ -751,23 +733,52 @@ def span_text(seconds: float | None) -> str:
     return f"the last {seconds:,.4g} seconds"
 
 
-def percent_text(spread: Spread) -> str:
-    """Mean, least and most as percentages."""
-    if spread.mean is None or spread.low is None or spread.high is None:
-        return "—"
-    return (
-        f"{100 * spread.mean:.1f} % on average, {100 * spread.low:.1f} to {100 * spread.high:.1f} %"
-    )
+def spread_texts(figures: ContextFigures) -> list[tuple[str, str]]:
+    """How full contexts were, how large, and how long they and their answers took."""
+    return [
+        ("usage", _spread(figures.usage, " %", digits=1, times=100)),
+        ("tokens", _spread(figures.tokens, "")),
+        ("built in", _spread(figures.build_ms, " ms", digits=1)),
+        ("answered in", _spread(figures.response_ms, " ms")),
+    ]
 
 
-def spread_text(spread: Spread, unit: str, *, digits: int = 0) -> str:
+def _spread(spread: Spread, unit: str, *, digits: int = 0, times: int = 1) -> str:
     """Mean, least and most of a number."""
     if spread.mean is None or spread.low is None or spread.high is None:
         return "—"
-    return (
-        f"{spread.mean:,.{digits}f}{unit} on average, {spread.low:,.{digits}f} to "
-        f"{spread.high:,.{digits}f}{unit}"
+    mean, low, high = (
+        f"{times * one:,.{digits}f}" for one in (spread.mean, spread.low, spread.high)
     )
+    return f"{mean}{unit} on average, {low} to {high}{unit}"
+
+
+def kinds_text(report: StatsReport) -> str:
+    """How many memories there are of each kind."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.kinds.items()))
+
+
+def vectors_texts(report: StatsReport) -> list[tuple[str, str]]:
+    """How many vectors of each embedder there are, and how many are not."""
+    missing = report.vectors_missing
+    return [
+        (f"vectors {name}", f"{count:,}, {missing.get(name, 0):,} missing")
+        for name, count in report.vectors.items()
+    ]
+
+
+def model_row(one: ModelFigures) -> tuple[str, ...]:
+    """One model's figures, as a table has them."""
+    return (
+        one.model, f"{one.contexts:,}", f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}",
+        "—" if one.error is None else f"{100 * one.error:+.1f} %",
+        "—" if one.absolute is None else f"{100 * one.absolute:.1f} %",
+    )  # fmt: skip
+
+
+def mean_text(value: float | None) -> str:
+    """A mean score, to three decimals."""
+    return "—" if value is None else f"{value:.3f}"
 
 
 def _period(report: StatsReport) -> str:
@@ -775,10 +786,6 @@ def _period(report: StatsReport) -> str:
     if figures.begins is None or figures.ends is None:
         return ""
     return f"{figures.begins:%Y-%m-%d %H:%M} to {figures.ends:%Y-%m-%d %H:%M}"
-
-
-def _rate_text(rate: float | None) -> str:
-    return "" if rate is None else f" ({100 * rate:.1f} %)"
 
 
 def _calls_text(calls: CallFigures) -> str:
@@ -799,21 +806,14 @@ def _sparks(slots: Sequence[Slot], pen: Pen, width: int) -> list[str]:
     cells = [max(1, round(8 * slot.contexts / most)) if slot.contexts else 0 for slot in slots]
     wide = 2 if width >= 2 * len(slots) + 22 else 1
     counts = "".join(marks[cell] * wide for cell in cells)
-    full = "".join(
-        marks[max(1, min(8, round(8 * slot.usage)))] * wide
-        if slot.usage is not None
-        else " " * wide
-        for slot in slots
-    )
-    lines = [
-        pen.cut(f"contexts  {counts}  most {most:,}", width),
-        pen.cut(f"usage     {full}  of 100 %", width),
-    ]
+    lines = [f"contexts  {counts}  most {most:,}"]
+    shares: dict[str, list[float | None]] = {"usage": [slot.usage for slot in slots]}
     if any(slot.fallbacks or slot.breaker_openings for slot in slots):
-        share = [slot.fallbacks / slot.contexts if slot.contexts else 0.0 for slot in slots]
-        fell = "".join((marks[max(1, round(8 * one))] if one else " ") * wide for one in share)
-        lines.append(pen.cut(f"fallbacks {fell}  of 100 %", width))
-    return lines
+        shares["fallbacks"] = [slot.fallbacks / max(1, slot.contexts) or None for slot in slots]
+    for name, share in shares.items():
+        drawn = (" " if one is None else marks[max(1, min(8, round(8 * one)))] for one in share)
+        lines.append(f"{name:<9} {''.join(mark * wide for mark in drawn)}  of 100 %")
+    return [pen.cut(line, width) for line in lines]
 
 
 def _components(report: StatsReport, pen: Pen, width: int) -> list[str]:
@@ -825,12 +825,7 @@ def _components(report: StatsReport, pen: Pen, width: int) -> list[str]:
         )
         for one in report.contexts.components
     ]  # fmt: skip
-    columns = (
-        Column(name="Component", least=8),
-        Column(name="Tokens", right=True),
-        Column(name="Share", right=True),
-        Column(name="", optional=True),
-    )
+    columns = _figures(Column(name="Component", least=8), "Tokens", "Share")
     return ["", *table(pen, columns, rows, width=width)] if rows else []
 
 
@@ -839,40 +834,20 @@ def _kinds(report: StatsReport, pen: Pen, width: int) -> list[str]:
     rows = [
         (
             one.kind, f"{one.looked_at:,}", f"{one.kept:,}", f"{one.cut:,}", f"{one.dropped:,}",
-            "—" if one.relevance is None else f"{one.relevance:.3f}",
+            mean_text(one.relevance),
             pen.bar((one.kept + one.cut) / one.looked_at, bar) if bar else "",
         )
         for one in report.contexts.kinds
     ]  # fmt: skip
-    columns = (
-        Column(name="Kind", least=6),
-        Column(name="Looked at", right=True),
-        Column(name="Kept", right=True),
-        Column(name="Cut", right=True),
-        Column(name="Dropped", right=True),
-        Column(name="Relevance", right=True),
-        Column(name="", optional=True),
-    )
+    kind = Column(name="Kind", least=6)
+    columns = _figures(kind, "Looked at", "Kept", "Cut", "Dropped", "Relevance")
     return ["", *table(pen, columns, rows, width=width)] if rows else []
 
 
 def _models(report: StatsReport, pen: Pen, width: int) -> list[str]:
-    rows = [
-        (
-            one.model, f"{one.contexts:,}", f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}",
-            "—" if one.error is None else f"{100 * one.error:+.1f} %",
-            "—" if one.absolute is None else f"{100 * one.absolute:.1f} %",
-        )
-        for one in report.contexts.models
-    ]  # fmt: skip
-    columns = (
-        Column(name="Model", least=8),
-        Column(name="Contexts", right=True),
-        Column(name="In", right=True),
-        Column(name="Out", right=True),
-        Column(name="Estimate off", right=True),
-        Column(name="Size", right=True, optional=True),
-    )
+    rows = [model_row(one) for one in report.contexts.models]
+    model, size = Column(name="Model", least=8), Column(name="Size", right=True, optional=True)
+    columns = _figures(model, "Contexts", "In", "Out", "Estimate off", last=size)
     return ["", *table(pen, columns, rows, width=width)] if rows else []
 
 
