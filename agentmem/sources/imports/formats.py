@@ -19,6 +19,7 @@ from agentmem.sources.imports.values import (
     FIRST_MOMENT,
     ExportedItem,
     Foreign,
+    Item,
     Items,
     LeftOut,
     list_in,
@@ -36,21 +37,8 @@ _OWNERS = ("user_id", "agent_id", "run_id")
 
 def detect_source(value: Any) -> Foreign | None:
     """Which system's export a JSON value looks like; `None` when it looks like none."""
-    items = value if isinstance(value, list) else []
+    items = value if isinstance(value, list) else [value]
     first = next((item for item in items if isinstance(item, Mapping)), None)
-    if isinstance(value, Mapping):
-        if is_chatgpt(value):
-            return "chatgpt"
-        if is_claude(value):
-            return "claude"
-        if is_letta(value):
-            return "letta"
-        if is_zep(value):
-            return "zep"
-        inner = list_in(value, *_MEM0_LISTS, "history", "conversations")
-        if not inner:
-            return "mem0" if isinstance(value.get("results"), list) else None
-        return "mem0" if list_in(value, "history") else detect_source(inner)
     if first is None:
         return None
     if is_chatgpt(first):
@@ -59,6 +47,13 @@ def detect_source(value: Any) -> Foreign | None:
         return "claude"
     if is_letta(first):
         return "letta"
+    if isinstance(value, Mapping):
+        if is_zep(value):
+            return "zep"
+        inner = list_in(value, *_MEM0_LISTS, "history", "conversations")
+        if not inner:
+            return "mem0" if isinstance(value.get("results"), list) else None
+        return "mem0" if list_in(value, "history") else detect_source(inner)
     first = plain_item(first)
     if "conversations_memory" in first or {"docs", "prompt_template"} & set(first):
         return "claude"
@@ -112,13 +107,11 @@ def read_mem0(value: Any) -> Items:
             continue
         key = text_in(row, "id", "uuid")
         known.add(key)
-        for item in _mem0_memory(row, key, history.get(key, ()), users):
-            if isinstance(item, ExportedItem):
-                owners[tuple(item.whose.items())] = None
-            yield item
-    for key, steps in history.items():
-        if key not in known:
-            yield from _mem0_history(key, steps)
+        item = _mem0_memory(row, key, history.get(key, ()), users)
+        if isinstance(item, ExportedItem):
+            owners[tuple(item.whose.items())] = None
+        yield item
+    yield from (_mem0_history(key, steps) for key, steps in history.items() if key not in known)
     for relation in list_in(value, "relations"):
         said = [text_in(relation, *names) for names in _RELATION]
         if all(said):
@@ -142,16 +135,12 @@ def _relation_owner(
     if own or len(owners) == 1:
         return own or owners[0]
     ends = {said[0].lower(), said[2].lower()}
-    named = [
-        owner
+    written = [
+        {form for name in owner.values() for form in (name.lower(), name.lower().replace(" ", "_"))}
         for owner in owners
-        if ends & {one.lower().replace(" ", "_") for one in owner.values()} or ends & _lower(owner)
     ]
+    named = [owner for owner, forms in zip(owners, written, strict=True) if ends & forms]
     return named[0] if len(named) == 1 else {}
-
-
-def _lower(owner: Mapping[str, str]) -> set[str]:
-    return {name.lower() for name in owner.values()}
 
 
 def _openmemory_user(value: Any) -> dict[str, str]:
@@ -168,19 +157,16 @@ def _mem0_text(row: Mapping[str, Any]) -> str:
     return text_in(row, *_MEM0_TEXT) or text_in(mapping_in(row, "payload"), *_MEM0_TEXT)
 
 
-def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[str, str]) -> Items:
+def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[str, str]) -> Item:
     payload = mapping_in(row, "payload")
     text = _mem0_text(row)
     state = text_in(row, "state").lower()
     if state == "deleted" or row.get("deleted_at") or row.get("is_deleted") in (1, True):
-        yield LeftOut(reason="deleted there")
-        return
+        return LeftOut(reason="deleted there")
     if state in ("archived", "paused"):
-        yield LeftOut(reason=f"{state} there")
-        return
+        return LeftOut(reason=f"{state} there")
     if not text:
-        yield LeftOut(reason="no text")
-        return
+        return LeftOut(reason="no text")
     kept = {**mapping_in(row, "metadata")}
     for name in ("categories", "app_id", "actor_id", "role", "structured_attributes"):
         if row.get(name):
@@ -189,7 +175,7 @@ def _mem0_memory(row: Mapping[str, Any], key: str, steps: Any, users: Mapping[st
     if users:  # of an OpenMemory: its rows say the number, or nothing
         user = whose.get("user_id", next(iter(users)))
         whose["user_id"] = users.get(user, user)
-    yield ExportedItem(
+    return ExportedItem(
         text=text,
         key=key,
         created_at=moment_in(row, "created_at", "updated_at") or moment_in(payload, "created_at"),
@@ -205,17 +191,15 @@ def _mem0_earlier(steps: Any) -> tuple[tuple[str, datetime | None], ...]:
     return tuple((_old(step), moment_in(step, "updated_at", "created_at")) for step in changed)
 
 
-def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Items:
+def _mem0_history(key: str, steps: list[Mapping[str, Any]]) -> Item:
     ordered = _in_order(steps)
     last = ordered[-1]
     if _event(last) == "DELETE" or last.get("is_deleted") in (1, True):
-        yield LeftOut(reason="deleted there")
-        return
+        return LeftOut(reason="deleted there")
     text = text_in(last, "new_memory", "new_value")
     if not text:
-        yield LeftOut(reason="no text")
-        return
-    yield ExportedItem(
+        return LeftOut(reason="no text")
+    return ExportedItem(
         text=text,
         key=key,
         created_at=moment_in(ordered[0], "created_at", "updated_at"),

@@ -9,6 +9,7 @@ from typing import Any
 from agentmem.sources.imports.values import (
     FIRST_MOMENT,
     ExportedItem,
+    Item,
     Items,
     LeftOut,
     list_in,
@@ -64,26 +65,23 @@ def read_zep(value: Any) -> Items:
         edges += map(plain_item, list_in(item, *_EDGES))
         nodes += map(plain_item, list_in(item, *_NODES))
         episodes += map(plain_item, [*list_in(item, *_EPISODES), *list_in(item, "messages")])
-        if isinstance(item, Mapping) and item.get("fact") is not None:
-            edges.append(item)
-        elif isinstance(item, Mapping) and _is_episode(item):
-            episodes.append(item)
-        elif isinstance(item, Mapping) and (_is_node(item) or {"name", "summary"} <= set(item)):
-            nodes.append(item)
-        elif isinstance(item, Mapping) and item.get("type") == "relationship":
-            yield LeftOut(reason="a link without a fact")
-        elif not isinstance(item, Mapping):
+        if not isinstance(item, Mapping):
             yield LeftOut(reason="not an object")
+        elif item.get("fact") is not None:
+            edges.append(item)
+        elif _is_episode(item):
+            episodes.append(item)
+        elif _is_node(item) or {"name", "summary"} <= set(item):
+            nodes.append(item)
+        elif item.get("type") == "relationship":
+            yield LeftOut(reason="a link without a fact")
         elif not {*_EDGES, *_NODES, *_EPISODES, "messages"} & set(item):
             yield LeftOut(reason="no part of a graph")
     names = {text_in(node, "uuid", "id"): text_in(node, "name") for node in nodes}
     current = _current_edges(edges)
-    for edge in edges:
-        yield from _zep_edge(edge, names, current)
-    for node in nodes:
-        yield from _zep_node(node)
-    for position, episode in enumerate(episodes):
-        yield from _zep_episode(episode, position)
+    yield from (_zep_edge(edge, names, current) for edge in edges)
+    yield from map(_zep_node, nodes)
+    yield from (_zep_episode(episode, position) for position, episode in enumerate(episodes))
 
 
 def plain_item(item: Any) -> Any:
@@ -117,21 +115,19 @@ def _current_edges(edges: list[Any]) -> dict[tuple[str, str], str]:
     return {relation: key for relation, (_, key) in found.items()}
 
 
-def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, str], str]) -> Items:
+def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, str], str]) -> Item:
     text = edge if isinstance(edge, str) else text_in(edge, "fact", "content")
     if not text.strip():
-        yield LeftOut(reason="no fact")
-        return
+        return LeftOut(reason="no fact")
     if isinstance(edge, str):
-        yield ExportedItem(text=text, key=f"fact {text}")
-        return
+        return ExportedItem(text=text, key=f"fact {text}")
     began, ended = moment_in(edge, "valid_at"), _ended(edge)
     if began is not None and ended is not None and ended < began:
         began = None
     ends = {
         side: names.get(text_in(edge, f"{side}_node_uuid"), "") for side in ("source", "target")
     }
-    yield ExportedItem(
+    return ExportedItem(
         text=text,
         key=text_in(edge, "uuid", "id"),
         created_at=moment_in(edge, "created_at", "valid_at"),
@@ -147,7 +143,7 @@ def _zep_edge(edge: Any, names: Mapping[str, str], current: Mapping[tuple[str, s
     )
 
 
-def _zep_node(node: Any) -> Items:
+def _zep_node(node: Any) -> Item:
     name, summary = text_in(node, "name"), text_in(node, "summary")
     if not summary:  # Graphiti sums up what it has read twice; before, there are its attributes
         summary = "; ".join(
@@ -156,10 +152,9 @@ def _zep_node(node: Any) -> Items:
             if isinstance(value, str | int | float) and str(value).strip()
         )
     if not name or not summary:
-        yield LeftOut(reason="an entity without a summary")
-        return
+        return LeftOut(reason="an entity without a summary")
     labels = [str(label) for label in list_in(node, "labels")]
-    yield ExportedItem(
+    return ExportedItem(
         text=summary if name.lower() in summary.lower() else f"{name}: {summary}",
         title=name,
         key=f"node {text_in(node, 'uuid', 'id') or name}",
@@ -168,11 +163,10 @@ def _zep_node(node: Any) -> Items:
     )
 
 
-def _zep_episode(episode: Any, position: int) -> Items:
+def _zep_episode(episode: Any, position: int) -> Item:
     text = text_in(episode, "content", "episode_body", "body")
     if not text:
-        yield LeftOut(reason="no text")
-        return
+        return LeftOut(reason="no text")
     role, speaker = text_in(episode, "role_type").lower(), text_in(episode, "role", "name")
     if not role and speaker.lower() in _ROLES:  # a thread of today: the role, and a name beside it
         role, speaker = speaker.lower(), text_in(episode, "name") or speaker
@@ -184,9 +178,8 @@ def _zep_episode(episode: Any, position: int) -> Items:
             role = speaker.lower()
     message = bool(role) or source == "message"
     if role in ("system", "tool", "function"):
-        yield LeftOut(reason=f"a {role} message")
-        return
-    yield ExportedItem(
+        return LeftOut(reason=f"a {role} message")
+    return ExportedItem(
         text=text,
         kind="message" if message else "episode",
         key=f"episode {text_in(episode, 'uuid', 'id') or text}",

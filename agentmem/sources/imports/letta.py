@@ -9,6 +9,7 @@ from typing import Any
 from agentmem.base.lazy import compile_late
 from agentmem.sources.imports.values import (
     ExportedItem,
+    Item,
     Items,
     LeftOut,
     list_in,
@@ -31,9 +32,8 @@ def is_letta(value: Mapping[str, Any]) -> bool:
         return True
     agents = list_in(value, "agents")
     if agents:
-        return "blocks" in value or any(
-            is_letta(one) for one in map(unpacked, agents) if _object(one)
-        )
+        inside = (one for one in map(unpacked, agents) if isinstance(one, Mapping))
+        return "blocks" in value or any(map(is_letta, inside))
     return _listed(value) is not None
 
 
@@ -49,9 +49,9 @@ def read_letta(value: Any) -> Items:
         elif listed := _listed(file):
             if listed == "message":
                 session = text_in(file, "agent_id", "conversation_id") or "letta"
-                yield from _letta_message(file, session, position, "agent")
+                yield _letta_message(file, session, position, "agent")
             else:
-                yield from (_letta_passage if listed == "passage" else _letta_block)(file)
+                yield (_letta_passage if listed == "passage" else _letta_block)(file)
         elif is_letta(file):
             yield from _letta_file(file)
         else:
@@ -71,15 +71,15 @@ def _listed(value: Mapping[str, Any]) -> str | None:
 
 def _letta_file(file: Mapping[str, Any]) -> Items:
     agents = list_in(file, "agents")
-    for block in list_in(file, "blocks") if agents else ():
-        yield from _letta_block(block)
+    if agents:
+        yield from map(_letta_block, list_in(file, "blocks"))
     for agent in map(unpacked, agents or [file]):
         if isinstance(agent, Mapping):
             yield from _letta_agent(agent)
         else:
             yield LeftOut(reason="not an object")
-    for passage in list_in(file, *_PASSAGES) if agents else ():
-        yield from _letta_passage(passage)
+    if agents:
+        yield from map(_letta_passage, list_in(file, *_PASSAGES))
     for _ in (*list_in(file, "tools"), *list_in(file, "mcp_servers")):
         yield LeftOut(reason="a tool")
     for _ in list_in(file, "files"):
@@ -88,16 +88,12 @@ def _letta_file(file: Mapping[str, Any]) -> Items:
 
 def _letta_agent(agent: Mapping[str, Any]) -> Items:
     name = text_in(agent, "name", "id") or "agent"
-    for block in (
-        *list_in(agent, "core_memory", "memory_blocks", "blocks"),
-        *list_in(mapping_in(agent, "memory"), "blocks"),
-    ):
-        yield from _letta_block(block)
-    for passage in list_in(agent, *_PASSAGES):
-        yield from _letta_passage(passage)
+    yield from map(_letta_block, list_in(agent, "core_memory", "memory_blocks", "blocks"))
+    yield from map(_letta_block, list_in(mapping_in(agent, "memory"), "blocks"))
+    yield from map(_letta_passage, list_in(agent, *_PASSAGES))
     session = _own_id(agent) or text_in(agent, "name") or "letta"
     for position, message in enumerate(list_in(agent, "messages")):
-        yield from _letta_message(message, session, position, name)
+        yield _letta_message(message, session, position, name)
 
 
 def _own_id(value: Any, sort: str = "") -> str:
@@ -109,17 +105,12 @@ def _own_id(value: Any, sort: str = "") -> str:
     return "" if not found or _COUNTED.fullmatch(found) else f"{sort} {found}".strip()
 
 
-def _object(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _letta_block(block: Any) -> Items:
+def _letta_block(block: Any) -> Item:
     text = text_in(block, "value", "text")
     if not text.strip():
-        yield LeftOut(reason="an empty block")
-        return
+        return LeftOut(reason="an empty block")
     label = text_in(block, "label", "name")
-    yield ExportedItem(
+    return ExportedItem(
         text=text.strip(),
         title=label,
         key=_own_id(block, "block"),
@@ -128,13 +119,12 @@ def _letta_block(block: Any) -> Items:
     )
 
 
-def _letta_passage(passage: Any) -> Items:
+def _letta_passage(passage: Any) -> Item:
     text = passage if isinstance(passage, str) else text_in(passage, "text", "content")
     if not text.strip():
-        yield LeftOut(reason="no text")
-        return
+        return LeftOut(reason="no text")
     tags = list_in(passage, "tags")
-    yield ExportedItem(
+    return ExportedItem(
         text=text,
         key=_own_id(passage, "passage"),
         created_at=moment_in(passage, "created_at", "timestamp"),
@@ -145,30 +135,26 @@ def _letta_passage(passage: Any) -> Items:
     )
 
 
-def _letta_message(message: Any, session: str, position: int, agent: str) -> Items:
+def _letta_message(message: Any, session: str, position: int, agent: str) -> Item:
     role = text_in(message, "role")
     kind = text_in(message, "message_type")
     role = role or {"user_message": "user", "assistant_message": "assistant"}.get(kind, kind)
     if role not in ("user", "assistant"):
-        yield LeftOut(reason=f"a {role.replace('_message', '') or 'nameless'} message")
-        return
+        return LeftOut(reason=f"a {role.replace('_message', '') or 'nameless'} message")
     text = text_of_parts(message.get("content")) or text_in(message, "text")
     if role == "user":
         text, machine = _letta_user_text(text)
         if machine:
-            yield LeftOut(reason="an event of the machine")
-            return
+            return LeftOut(reason="an event of the machine")
     else:
         sent = _letta_sent(message)
         if sent:
             text = sent
         elif list_in(message, "tool_calls"):
-            yield LeftOut(reason="a tool call")
-            return
+            return LeftOut(reason="a tool call")
     if not text.strip():
-        yield LeftOut(reason="no text")
-        return
-    yield ExportedItem(
+        return LeftOut(reason="no text")
+    return ExportedItem(
         text=text,
         kind="message",
         key=_own_id(message, "message"),
