@@ -143,7 +143,8 @@ def format_citations(citations: Sequence[Citation], style: CitationStyle = "text
     require_choice(style, get_args(CitationStyle), "style")
     require_distinct(citations)
     if style == "json":
-        return json.dumps([_as_json(citation) for citation in citations], ensure_ascii=False)
+        written = [{**citation_to_dict(one), "date": _day(one)} for one in citations]
+        return json.dumps(written, ensure_ascii=False)
     lines: list[str] = []
     for heading, kinds in (("Web Source", ("web", "both")), ("Knowledge Base", ("memory",))):
         listed = [citation for citation in citations if citation.source in kinds]
@@ -279,7 +280,8 @@ def _markdown_line(citation: Citation) -> str:
     return f"{line}: “{quote}”" if quote else line
 
 
-def _as_json(citation: Citation) -> dict[str, object]:
+def citation_to_dict(citation: Citation) -> dict[str, object]:
+    """A citation as JSON values; `memory_ids` are what `agentmem get` opens."""
     return {
         "index": citation.index,
         "source": citation.source,
@@ -287,7 +289,7 @@ def _as_json(citation: Citation) -> dict[str, object]:
         "title": citation.title,
         "url": citation.url,
         "quote": citation.quote,
-        "date": _day(citation),
+        "date": _day(citation) or None,
         "memory_ids": [
             memory_id for memory_id in (citation.memory_id, *citation.more_memory_ids) if memory_id
         ],

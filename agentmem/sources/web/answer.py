@@ -538,9 +538,9 @@ class Prompting:
 class Synthesis:
     """An answer with what was checked about it."""
 
-    answer: str
-    found: bool
-    answered_by: str
+    answer: str = ""
+    found: bool = False
+    answered_by: str = ""
     cited: tuple[Citation, ...] = ()
     quotes: tuple[tuple[int, str], ...] = ()
     removed_numbers: tuple[int, ...] = ()

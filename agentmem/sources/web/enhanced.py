@@ -7,7 +7,7 @@ import functools
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
@@ -23,7 +23,7 @@ from agentmem.base.threads import (
 )
 from agentmem.base.types import Hit, Scope, ScopeLike, Whose
 from agentmem.models.call import Model, as_model
-from agentmem.prompt.cite import Citation, CitationStyle, format_citations
+from agentmem.prompt.cite import Citation, CitationStyle, citation_to_dict, format_citations
 from agentmem.search.intake import read_scope
 from agentmem.search.parts import memory_of
 from agentmem.search.results import SearchResults
@@ -229,39 +229,21 @@ class EnhancedSearchResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
+        cited = {citation.index for citation in self.cited}
+        plain = ("query", "answer", "found", "answered_by", "conflict_disclaimer", "stopped")
+        listed = (
+            "uncited_sentences", "removed_numbers", "removed_links", "fetched", "degradations",
+        )  # fmt: skip
         return {
-            "query": self.query,
-            "answer": self.answer,
-            "found": self.found,
-            "answered_by": self.answered_by,
-            "citations": [citation_to_dict(c, self.cited) for c in self.citations],
-            "conflict_disclaimer": self.conflict_disclaimer,
+            **{name: getattr(self, name) for name in plain},
+            **{name: list(getattr(self, name)) for name in listed},
+            "citations": [
+                {**citation_to_dict(one), "cited": one.index in cited} for one in self.citations
+            ],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
             "web_results": [result.to_dict() for result in self.web_results],
             "memory_results": [memory_to_json(hit) for hit in self.memory_results],
-            "uncited_sentences": list(self.uncited_sentences),
-            "removed_numbers": list(self.removed_numbers),
-            "removed_links": list(self.removed_links),
-            "fetched": list(self.fetched),
-            "degradations": list(self.degradations),
-            "stopped": self.stopped,
         }
-
-
-def citation_to_dict(citation: Citation, cited: tuple[Citation, ...]) -> dict[str, Any]:
-    """A citation as JSON values; `memory_ids` are what `agentmem get` opens."""
-    ids = (citation.memory_id, *citation.more_memory_ids)
-    return {
-        "index": citation.index,
-        "source": citation.source,
-        "label": citation.label,
-        "title": citation.title,
-        "url": citation.url,
-        "quote": citation.quote,
-        "date": citation.date.isoformat()[:10] if citation.date else None,
-        "memory_ids": [memory_id for memory_id in ids if memory_id],
-        "cited": any(citation.index == one.index for one in cited),
-    }
 
 
 def memory_to_json(hit: Hit) -> dict[str, Any]:
@@ -276,14 +258,6 @@ def memory_to_json(hit: Hit) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "date": memory.created_at.date().isoformat(),
     }
-
-
-def quoted(citations: tuple[Citation, ...], quotes: dict[int, str]) -> tuple[Citation, ...]:
-    """The citations with what the answer quotes of them."""
-    return tuple(
-        replace(citation, quote=quotes.get(citation.index, citation.quote))
-        for citation in citations
-    )
 
 
 def lines_for_model(result: EnhancedSearchResult) -> Iterator[str]:
@@ -377,12 +351,10 @@ async def enhanced_search(
     require_count(top_k, "top_k")
     require_count(limit_tokens, "limit_tokens")
     for name, seconds in (
-        ("memory_timeout_seconds", memory_timeout_seconds),
-        ("web_timeout_seconds", web_timeout_seconds),
-        ("page_timeout_seconds", page_timeout_seconds),
-        ("model_timeout_seconds", model_timeout_seconds),
-    ):
-        require_number(seconds, name, low=0)
+        ("memory", memory_timeout_seconds), ("web", web_timeout_seconds),
+        ("page", page_timeout_seconds), ("model", model_timeout_seconds),
+    ):  # fmt: skip
+        require_number(seconds, f"{name}_timeout_seconds", low=0)
     pages = (DEFAULT_PAGES if fetch else 0) if isinstance(fetch, bool) else fetch
     require_count(pages, "fetch")
     chain = None if web is False else chain_of(web)
@@ -427,36 +399,26 @@ def enhanced_search_sync(
     **options: Unpack[SearchOptions],
 ) -> EnhancedSearchResult:
     """`enhanced_search` for callers without an event loop, and on a thread for those with one."""
-    from agentmem.base.threads import run_anywhere
-
     return run_anywhere(lambda: enhanced_search(query, memory=memory, web=web, **options))
 
 
+@dataclass(slots=True, kw_only=True)
 class _Search:
     """The state of one search: what each step found, and what went wrong."""
 
-    def __init__(
-        self,
-        *,
-        query: str,
-        memory: Paged | None,
-        scope: Scope,
-        signal: Any,
-        on_step: OnStep | None,
-    ) -> None:
-        self.query = query
-        self.memory = memory
-        self.scope = scope
-        self.signal = signal
-        self.on_step = on_step
-        self.hits: tuple[Hit, ...] = ()
-        self.results: tuple[WebResult, ...] = ()
-        self.sources: tuple[NumberedSource, ...] = ()
-        self.conflicts: tuple[SearchConflict, ...] = ()
-        self.synthesis: Synthesis | None = None
-        self.fetched: tuple[str, ...] = ()
-        self.problems: list[str] = []
-        self.stopped = False
+    query: str
+    memory: Paged | None
+    scope: Scope
+    signal: Any
+    on_step: OnStep | None
+    hits: tuple[Hit, ...] = ()
+    results: tuple[WebResult, ...] = ()
+    sources: tuple[NumberedSource, ...] = ()
+    conflicts: tuple[SearchConflict, ...] = ()
+    synthesis: Synthesis = field(default_factory=Synthesis)
+    fetched: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
+    stopped: bool = False
 
     # -- both sides at once ----------------------------------------------------------------
 
@@ -600,26 +562,28 @@ class _Search:
     def result(self) -> EnhancedSearchResult:
         """What was found until now."""
         made = self.synthesis
-        citations = tuple(source.citation for source in self.sources)
-        if made is not None:
-            citations = quoted(citations, dict(made.quotes))
-        cited = {citation.index for citation in (made.cited if made else ())}
+        quotes = dict(made.quotes)
+        citations = tuple(
+            replace(one.citation, quote=quotes.get(one.citation.index, one.citation.quote))
+            for one in self.sources
+        )
+        cited = {citation.index for citation in made.cited}
         return EnhancedSearchResult(
             query=self.query,
-            answer=made.answer if made else "",
-            found=made.found if made else False,
+            answer=made.answer,
+            found=made.found,
             web_results=self.results,
             memory_results=self.hits,
             citations=citations,
             cited=tuple(citation for citation in citations if citation.index in cited),
             conflicts=self.conflicts,
             conflict_disclaimer=write_disclaimer(self.conflicts),
-            uncited_sentences=made.uncited_sentences if made else (),
-            removed_numbers=made.removed_numbers if made else (),
-            removed_links=made.removed_links if made else (),
+            uncited_sentences=made.uncited_sentences,
+            removed_numbers=made.removed_numbers,
+            removed_links=made.removed_links,
             fetched=self.fetched,
             degradations=tuple(dict.fromkeys(self.problems)),
-            answered_by=made.answered_by if made else "",
+            answered_by=made.answered_by,
             stopped=self.stopped,
         )
 
@@ -672,8 +636,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 QUERY_NAMES = ("query", "q", "keywords", "text", "search_query", "question")
 
 
-class EnhancedList(list[Any]):
-    """The search's own results, unchanged, with what memory adds beside them."""
+class Enhanced:
+    """What memory adds beside a search's own results."""
 
     enhanced: EnhancedSearchResult | None = None
 
@@ -698,26 +662,16 @@ class EnhancedList(list[Any]):
         return self.enhanced.degradations if self.enhanced else ()
 
 
-class EnhancedDict(dict[str, Any]):
+class EnhancedList(list[Any], Enhanced):
+    """The search's own results, unchanged, with what memory adds beside them."""
+
+
+class EnhancedDict(dict[str, Any], Enhanced):
     """The search's own answer, unchanged, with what memory adds beside it."""
 
-    enhanced: EnhancedSearchResult | None = None
-    memory_results = EnhancedList.memory_results
-    answer = EnhancedList.answer
-    citations = EnhancedList.citations
-    conflict_disclaimer = EnhancedList.conflict_disclaimer
-    degradations = EnhancedList.degradations
 
-
-class EnhancedText(str):
+class EnhancedText(str, Enhanced):
     """The search's own text, unchanged, with what memory adds beside it."""
-
-    enhanced: EnhancedSearchResult | None = None
-    memory_results = EnhancedList.memory_results
-    answer = EnhancedList.answer
-    citations = EnhancedList.citations
-    conflict_disclaimer = EnhancedList.conflict_disclaimer
-    degradations = EnhancedList.degradations
 
 
 def wrap_search(
@@ -739,49 +693,35 @@ def wrap_search(
     name = str(getattr(fn, "__name__", "") or type(fn).__name__)
 
     async def enhance(query: str, found: Any, scope: Any) -> EnhancedSearchResult | None:
-        rows = found if isinstance(found, Mapping) else list(_rows_of(found))
-
+        rows = found
+        if not isinstance(found, Mapping):
+            rows = [str(found)] if isinstance(found, str) else list(found)
         web = CallableSearch(lambda _: rows, name=name, allow_private=allow_private)
         try:
             return await enhanced_search(
-                query,
-                memory=memory,
-                web=SearchChain([web], attempts=1),
-                scope=scope,
-                **settings,
+                query, memory=memory, web=SearchChain([web], attempts=1), scope=scope, **settings
             )
         except InvalidInput:
             return None  # an empty query: the function may mean something by it
 
-    if is_async(fn):
+    async def beside(found: Any, query: str, scope: Any) -> Any:
+        kept = _as_enhanced(found)
+        if kept is None:
+            return found
+        kept.enhanced = await enhance(query, kept, scope or own_scope)
+        return kept
 
-        @functools.wraps(fn)
-        async def awaiting(*args: Any, memory_scope: Any = None, **kwargs: Any) -> Any:
-            found = await awaited(fn(*args, **kwargs))
-            kept = _as_enhanced(found)
-            if kept is None:
-                return found
-            query = _query_of(fn, args, kwargs)
-            kept.enhanced = await enhance(query, kept, memory_scope or own_scope)
-            return kept
-
-        return cast("F", awaiting)
+    @functools.wraps(fn)
+    async def awaiting(*args: Any, memory_scope: Any = None, **kwargs: Any) -> Any:
+        found = await awaited(fn(*args, **kwargs))
+        return await beside(found, _query_of(fn, args, kwargs), memory_scope)
 
     @functools.wraps(fn)
     def calling(*args: Any, memory_scope: Any = None, **kwargs: Any) -> Any:
         found = fn(*args, **kwargs)
-        kept = _as_enhanced(found)
-        if kept is None:
-            return found
-        query = _query_of(fn, args, kwargs)
-        kept.enhanced = run_anywhere(lambda: enhance(query, kept, memory_scope or own_scope))
-        return kept
+        return run_anywhere(lambda: beside(found, _query_of(fn, args, kwargs), memory_scope))
 
-    return cast("F", calling)
-
-
-def _rows_of(found: Any) -> Iterable[Any]:
-    return [str(found)] if isinstance(found, str) else found
+    return cast("F", awaiting if is_async(fn) else calling)
 
 
 def _as_enhanced(found: Any) -> EnhancedList | EnhancedDict | EnhancedText | None:
