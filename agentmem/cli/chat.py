@@ -24,10 +24,10 @@ from agentmem.cli.common import (
     NOTHING_FOUND,
     Common,
     Screen,
-    argument,
     common_of,
     history_path,
     model_name,
+    model_option,
     one_line,
     open_memory,
     read_text,
@@ -35,13 +35,14 @@ from agentmem.cli.common import (
     screen_of,
     steps,
     visible,
+    words_argument,
     wrap_line,
 )
-from agentmem.cli.memories import short_id
+from agentmem.cli.memories import preference_lines, short_id, shown_id
 from agentmem.cli.running import Stoppable
-from agentmem.inspector.layout import hang, heading, width_of
+from agentmem.inspector.layout import hang, heading, many, pairs, width_of
 from agentmem.inspector.render import render_budget
-from agentmem.prompt.cite import Citation, safe_url
+from agentmem.prompt.cite import Citation, citation_to_dict, safe_url
 from agentmem.stores.open_files import new_file
 
 if TYPE_CHECKING:
@@ -56,23 +57,15 @@ def register(app: click.Group) -> None:
     app.command("ask")(ask)
 
 
-@click.option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    envvar="AGENTMEM_MODEL",
-    show_envvar=True,
-    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+_system_option = click.option(
+    "--system", metavar="TEXT", default="", help="Instructions for the model."
 )
-@click.option("--system", metavar="TEXT", default="", help="Instructions for the model.")
+
+
+@model_option
+@_system_option
 @click.option("--no-history", is_flag=True, help="Keep no file of the lines you type.")
-def chat(
-    ctx: click.Context,
-    *,
-    model: str | None = None,
-    system: str = "",
-    no_history: bool = False,
-) -> None:
+def chat(ctx: click.Context, *, model: str | None, system: str, no_history: bool) -> None:
     """Talk to a model that remembers.
 
     Ctrl-C stops an answer, Ctrl-D or /quit leaves. /why shows what the last
@@ -82,8 +75,6 @@ def chat(
 
     For example: agentmem chat --model gpt-4o
     """
-    from agentmem.cli.running import Stoppable
-
     at = screen_of(ctx)
     said = common_of(ctx)
     name = model_name(model)
@@ -110,29 +101,12 @@ def chat(
         raise click.exceptions.Exit(FAILED)
 
 
-@argument(
-    "question",
-    nargs=-1,
-    metavar="TEXT",
-    help="Several words need no quotes; - or nothing is stdin.",
-)
-@click.option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    envvar="AGENTMEM_MODEL",
-    show_envvar=True,
-    help="A litellm model name; `extractive` (the default) quotes what memory has.",
-)
-@click.option("--system", metavar="TEXT", default="", help="Instructions for the model.")
+@words_argument("question", help="Several words need no quotes; - or nothing is stdin.")
+@model_option
+@_system_option
 @click.option("--no-remember", is_flag=True, help="Keep nothing of this turn.")
 def ask(
-    ctx: click.Context,
-    question: tuple[str, ...] = (),
-    *,
-    model: str | None = None,
-    system: str = "",
-    no_remember: bool = False,
+    ctx: click.Context, question: str | None, *, model: str | None, system: str, no_remember: bool
 ) -> None:
     """Ask one question and print the answer with its sources.
 
@@ -140,24 +114,18 @@ def ask(
 
     For example: agentmem ask "Which language does Alice prefer?"
     """
-    from agentmem.cli.running import Stoppable
-
     at = screen_of(ctx)
+    said = common_of(ctx)
     name = model_name(model)
-    asked = read_text(" ".join(question) if question else None, name="question").strip()
+    asked = read_text(question, name="question").strip()
     if not asked:
         raise InvalidInput("question", asked, "is empty", remedy="Ask something.")
     with open_memory(ctx) as memory, Stoppable() as runner:
-        check_readable(memory, common_of(ctx))
+        check_readable(memory, said)
         talk = Talk(
-            memory,
-            at,
-            runner,
-            model=name,
-            whose=common_of(ctx).whose,
-            system=system,
+            memory, at, runner, model=name, whose=said.whose, system=system,
             remembers=not no_remember,
-        )
+        )  # fmt: skip
         found = talk.answer(asked)
         if at.json:
             at.document(talk.turns[-1])
@@ -263,7 +231,7 @@ def source_lines(at: Screen, citations: Sequence[Citation]) -> list[str]:
         if citation.date is not None:
             facts.append(citation.date.isoformat()[:10])
         if citation.memory_id:
-            facts.append(short_id(citation.memory_id) if at.on_terminal else citation.memory_id)
+            facts.append(shown_id(at, citation.memory_id))
         number = f"[{citation.index}] "
         said = f"({', '.join(facts)})"
         named: tuple[str, ...] = (citation.title, citation.quote, citation.url, "untitled")
@@ -294,20 +262,6 @@ def link(at: Screen, text: str, url: str) -> str:
     if not at.pen.colour or not target.startswith(("http://", "https://")):
         return text
     return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
-
-
-def citation_to_dict(citation: Citation) -> dict[str, Any]:
-    """A citation as JSON values."""
-    ids = (citation.memory_id, *citation.more_memory_ids)
-    return {
-        "index": citation.index,
-        "source": citation.source,
-        "title": citation.title,
-        "url": citation.url,
-        "quote": citation.quote,
-        "date": citation.date.isoformat()[:10] if citation.date else None,
-        "memory_ids": [one for one in ids if one],
-    }
 
 
 # ----------------------------------------------------------------------------
@@ -466,8 +420,7 @@ class Talk:
             at.print(source_lines(at, result.citations))
         for preference in result.preferences:
             at.note(f"Noted: {one_line(preference.text)} (/forget takes it back)")
-        for problem in dict.fromkeys(result.degradations):
-            at.note(f"Note: {one_line(problem)}")
+        at.note_problems(result.degradations)
 
     # -- commands ----------------------------------------------------------------------
 
@@ -485,12 +438,9 @@ class Talk:
         return True
 
     def _prefs(self, rest: str) -> bool:
-        from agentmem.cli.memories import preference_lines
-
         found = self.memory.preferences.get_all(**self.whose)
-        now = self.memory.clock.now()
-        known = preference_lines(self.at, found, now=now)
-        self._say(known if found else ["No preferences are known."])
+        known = preference_lines(self.at, found, now=self.memory.clock.now())
+        self._say(known or ["No preferences are known."])
         return True
 
     def _forget(self, rest: str) -> bool:
@@ -523,9 +473,7 @@ class Talk:
                 count += 1
         self._said.pop()
         self._messages = turn.before
-        self._say(
-            [f"Forgotten: the last turn ({count:,} {'memory' if count == 1 else 'memories'})"]
-        )
+        self._say([f"Forgotten: the last turn ({many(count, 'memory')})"])
 
     def _stored_of(self, turn: _Turn) -> list[str]:
         """The messages of the last turn: of one moment, since the same user may talk elsewhere."""
@@ -540,8 +488,6 @@ class Talk:
         return [one.id for one in since if one.created_at in moments]
 
     def _help(self, rest: str) -> bool:
-        from agentmem.inspector.layout import pairs
-
         self._say(pairs(self.at.pen, HELP, width=self.at.width))
         return True
 
@@ -574,20 +520,17 @@ def turn_to_dict(question: str, result: AgentLoopResult, model: str) -> dict[str
         "answer": result.answer,
         "model": model,
         "why": result.why,
-        "citations": [citation_to_dict(one) for one in result.citations],
-        "offered": [citation_to_dict(one) for one in result.offered],
+        "citations": list(map(citation_to_dict, result.citations)),
+        "offered": list(map(citation_to_dict, result.offered)),
         "preferences": [one.to_dict() for one in result.preferences],
         "tool_calls": [
             {"name": one.name, "ok": one.ok, "result_id": one.result_id}
             for one in result.tool_calls
         ],
         "usage": dict(result.usage),
-        "budget": None
-        if budget is None
-        else {
-            "used_tokens": budget.used_tokens,
-            "available_tokens": budget.available_tokens,
-            "percent": budget.percent,
+        "budget": budget
+        and {
+            name: getattr(budget, name) for name in ("used_tokens", "available_tokens", "percent")
         },
         "iterations": result.iterations,
         "message_id": result.message_id,

@@ -134,6 +134,13 @@ class Screen:
         text = lines if isinstance(lines, str) else "\n".join(lines)
         self.write(text + end)
 
+    def show(self, value: Any, lines: str | Sequence[str] = ()) -> None:
+        """Write `value` as the JSON document where that is wanted, else the lines, if any."""
+        if self.json:
+            self.document(value)
+        elif lines:
+            self.print(lines)
+
     def document(self, value: Any) -> None:
         """Write the one JSON document of this command."""
         self.write(to_json(value, ascii_only=not is_utf8(self.out)) + "\n")
@@ -153,6 +160,11 @@ class Screen:
         """Say something beside the output, on stderr; not with `--json`."""
         if not self.json:
             self.complain(text, style="dim")
+
+    def note_problems(self, degradations: Iterable[str]) -> None:
+        """Say what did not work on the way."""
+        for problem in dict.fromkeys(degradations):
+            self.note(f"Note: {one_line(problem)}")
 
     def complain(self, text: str, *, style: Style | None = None, whole: bool = False) -> None:
         """Write to stderr; where that is a terminal lines are wrapped, unless `whole`."""
@@ -179,11 +191,6 @@ def columns() -> int:
     """How wide to write: the terminal's width, 80 where there is none, within bounds."""
     found = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
     return min(WIDEST, max(NARROWEST, found))
-
-
-def print_json(value: Any) -> None:
-    """Write `value` as the one JSON document of this command."""
-    make_screen(json=True).document(value)
 
 
 def make_screen(*, json: bool = False, colour: bool = True) -> Screen:
@@ -329,7 +336,7 @@ def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> Non
     from agentmem import __version__
 
     if "--json" in sys.argv:  # it may stand further on, where it is not read yet
-        print_json({"version": __version__})
+        make_screen(json=True).document({"version": __version__})
     else:
         make_screen().print(f"agentmem {__version__}")
     raise click.exceptions.Exit
@@ -388,6 +395,41 @@ F = TypeVar("F", bound=Callable[..., Any])
 def argument(name: str, *, help: str, **settings: Any) -> Callable[[F], F]:  # noqa: A002  # click's own word
     """`click.argument` that takes a help text."""
     return click.argument(name, cls=Argument, explained=help, **settings)
+
+
+def words_argument(
+    name: str = "text",
+    *,
+    help: str = "Several words need no quotes; - or nothing reads stdin.",  # noqa: A002
+) -> Callable[[F], F]:
+    """A text of several words, which need no quotes; `None` when there are none."""
+    return argument(
+        name,
+        nargs=-1,
+        metavar="TEXT",
+        help=help,
+        callback=lambda ctx, param, words: " ".join(words) if words else None,
+    )
+
+
+id_argument = argument(
+    "id", metavar="ID", help="A whole id, or its first or last 4 characters or more."
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+kind_option = click.option(
+    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
+)
+metadata_option = click.option(
+    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
+)
+model_option = click.option(
+    "--model",
+    "-m",
+    metavar="NAME",
+    envvar="AGENTMEM_MODEL",
+    show_envvar=True,
+    help="A litellm model name; `extractive` (the default) quotes what memory has.",
+)
 
 
 class Command(click.Command):
@@ -477,11 +519,6 @@ def screen_of(ctx: click.Context) -> Screen:
     return make_screen(json=said.json, colour=said.colour)
 
 
-def pen_of(ctx: click.Context) -> Pen:
-    """Colour on a terminal unless it was declined; plain marks where Unicode cannot be written."""
-    return screen_of(ctx).pen
-
-
 def whose_of(ctx: click.Context) -> dict[str, Any]:
     """Whose memory is meant, as the manager's calls take it."""
     return common_of(ctx).whose
@@ -492,15 +529,19 @@ def open_memory(ctx: click.Context, **settings: Any) -> MemoryManager:
     from agentmem.memory.opening import open as open_store
 
     said = common_of(ctx)
-    name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
-    embedder = None if name.lower() in ("", "none") else name
     path = said.path
     if path is not None and ctx.info_name in _KEEPING and ctx.meta.get(_TYPED_STORE):
         ask_for_folder(ctx, path.parent, name="--store")
     if path is not None and not path.exists():
         settings.setdefault("save_indexes", False)  # a search must not leave files behind
     elsewhere = said.store if is_dsn(said.store) else IN_PROCESS
-    return open_store(path or elsewhere, embedder=embedder, **settings)
+    return open_store(path or elsewhere, embedder=embedder_name(), **settings)
+
+
+def embedder_name() -> str | None:
+    """The embedder that the environment names, or the default one; `None` for words alone."""
+    name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
+    return None if name.lower() in ("", "none") else name
 
 
 def ask_for_folder(ctx: click.Context, folder: Path, *, name: str, yes: bool = False) -> None:
@@ -549,7 +590,7 @@ def resolve_id(
     try:
         return memory.get(given, **whose).id
     except RecordNotFound:
-        part = given.strip().strip("….").lower()
+        part = part_of_id(given)
         if len(part) < LEAST_OF_AN_ID:
             raise InvalidInput(
                 "id",
@@ -565,13 +606,29 @@ def resolve_id(
         forgotten=True,
     )
     ids = [found.id for found in memory.store.scan(selection)]
-    meant = [one for one in ids if one.lower() == part] or [
-        one for one in ids if one.lower().startswith(part) or one.lower().endswith(part)
-    ]
+    whole = [one for one in ids if one.lower() == part]
+    return only_one(given, whole or [one for one in ids if fits(part, one)])
+
+
+def part_of_id(given: str) -> str:
+    """What was typed of an id, without the dots of one that was cut."""
+    return given.strip().strip("….").lower()
+
+
+def fits(part: str, *ids: str) -> bool:
+    """Whether one of the ids begins or ends with `part`, which must be long enough to mean it."""
+    ends = (one.lower() for one in ids)
+    return len(part) >= LEAST_OF_AN_ID and any(
+        one.startswith(part) or one.endswith(part) for one in ends
+    )
+
+
+def only_one(given: str, meant: Sequence[str], *, of: str = "memories") -> str:
+    """The one id that is meant; an error where there is none or there are several."""
     if not meant:
-        raise RecordNotFound(given)
+        raise RecordNotFound(given) if of == "memories" else SnapshotNotFound(given)
     if len(meant) > 1:
-        raise AmbiguousId(given, tuple(meant))
+        raise AmbiguousId(given, tuple(meant), of=of)
     return meant[0]
 
 
@@ -587,22 +644,10 @@ def resolve_context(memory: MemoryManager, given: str, scope: Scope | None) -> s
     try:
         return trace.get(given, scope=scope).id
     except SnapshotNotFound:
-        part = given.strip().strip("….").lower()
-        if len(part) < LEAST_OF_AN_ID:
-            raise
-    meant = [
-        found.id
-        for found in trace.list(limit=SEARCHED_CONTEXTS, scope=scope, texts=False)
-        if any(
-            one.lower().startswith(part) or one.lower().endswith(part)
-            for one in (found.id, found.message_id or "")
-        )
-    ]
-    if not meant:
-        raise SnapshotNotFound(given)
-    if len(meant) > 1:
-        raise AmbiguousId(given, tuple(meant), of="contexts")
-    return meant[0]
+        part = part_of_id(given)
+        latest = trace.list(limit=SEARCHED_CONTEXTS, scope=scope, texts=False)
+    meant = [found.id for found in latest if fits(part, found.id, found.message_id or "")]
+    return only_one(given, meant, of="contexts")
 
 
 class AmbiguousId(InvalidInput):

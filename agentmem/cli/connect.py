@@ -19,6 +19,7 @@ from agentmem.cli.common import (
     open_memory,
     screen_of,
     visible,
+    yes_option,
 )
 from agentmem.cli.hook import LIMIT_TOKENS
 
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command()(mcp)
-    app.command()(connect)
-    app.command()(hook)
+    for command in (mcp, connect, hook):
+        app.command()(command)
 
 
 @click.option(
@@ -62,16 +62,16 @@ def mcp(ctx: click.Context, limit_tokens: int = 2_000) -> None:
 @click.option("--no-hooks", is_flag=True, help="Only the server: nothing is shown or kept unasked.")
 @click.option("--undo", is_flag=True, help="Take the entries out again.")
 @click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 def connect(
     ctx: click.Context,
     program: str,
     *,
-    here: bool = False,
-    no_hooks: bool = False,
-    undo: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
+    here: bool,
+    no_hooks: bool,
+    undo: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Connect a program to this memory by its own configuration; the change is shown first.
 
@@ -88,31 +88,25 @@ def connect(
     meant = program_of(program, home=Path.home(), here=Path.cwd() if here else None)
     if no_hooks:
         meant = replace(meant, hooks=None)
-    options = options_of(common_of(ctx))
-    own = own_command()
-    changes = (
-        meant.disconnect()
-        if undo
-        else meant.connect([*own, "mcp", *options], [*own, "hook", *options])
-    )
+    options, own = options_of(common_of(ctx)), own_command()
+    if undo:
+        changes = meant.disconnect()
+    else:
+        changes = meant.connect([*own, "mcp", *options], [*own, "hook", *options])
     changed = [change for change in changes if change.before != change.after]
     diffs = {change.path: diff_of(change) for change in changed}
-    if at.json:
-        if changed and not dry_run:
-            confirm(at, "", yes=yes)
-    else:
-        for path, lines in diffs.items():
-            at.print([f"{one_line(str(path))}:", *(f"  {visible(line)}" for line in lines), ""])
-        if changed and not dry_run:
-            confirm(at, "Write this?", yes=yes)
-    if not dry_run:
+    for path, lines in () if at.json else diffs.items():
+        at.print([f"{one_line(str(path))}:", *(f"  {visible(line)}" for line in lines), ""])
+    writes = bool(changed) and not dry_run
+    if writes:
+        confirm(at, "" if at.json else "Write this?", yes=yes)
         for change in changed:
             write(change)
-    if at.json:
-        files = [{"path": str(path), "diff": "\n".join(lines)} for path, lines in diffs.items()]
-        at.document({"program": program, "written": bool(changed) and not dry_run, "files": files})
-        return
-    at.print(_outcome(program, bool(changed), dry_run=dry_run, undo=undo))
+    files = [{"path": str(path), "diff": "\n".join(lines)} for path, lines in diffs.items()]
+    at.show(
+        {"program": program, "written": writes, "files": files},
+        _outcome(program, bool(changed), dry_run=dry_run, undo=undo),
+    )
     if not undo:
         for line in _advice(program, hooks=not no_hooks):
             at.note(line)
@@ -124,13 +118,7 @@ def connect(
     help="The most tokens of what is printed, 2,500 at most.",
 )  # fmt: skip
 @click.option("--stop", is_flag=True, help="End the helper that stays for this store.")
-def hook(
-    ctx: click.Context,
-    event: str | None = None,
-    *,
-    limit_tokens: int = LIMIT_TOKENS,
-    stop: bool = False,
-) -> None:
+def hook(ctx: click.Context, event: str | None, *, limit_tokens: int, stop: bool) -> None:
     """Take an event of a coding agent: print what memory knows, keep what was said.
 
     A small helper stays beside the store, so that an agent does not wait, and ends by itself after
@@ -145,11 +133,8 @@ def hook(
     said = common_of(ctx)
     if stop:
         ended = said.path is not None and stop_helper(str(said.path.absolute()))
-        at = screen_of(ctx)
-        if at.json:
-            at.document({"stopped": ended})
-        else:
-            at.print("The helper ends." if ended else "There is no helper.")
+        told = "The helper ends." if ended else "There is no helper."
+        screen_of(ctx).show({"stopped": ended}, told)
         return
     if hasattr(socket, "AF_UNIX"):
         run(store=said.store or "", scope=said.whose, limit_tokens=limit_tokens, event=event or "")

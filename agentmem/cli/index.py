@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import sys
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,18 +21,20 @@ from agentmem.cli.common import (
     NOTHING_FOUND,
     Screen,
     argument,
-    common_of,
+    bar,
     model_name,
+    model_option,
     one_line,
     open_memory,
     read_text,
     screen_of,
+    steps,
     whose_of,
+    words_argument,
 )
 from agentmem.inspector.layout import many
 
 if TYPE_CHECKING:
-    from agentmem.memory.manager import MemoryManager
     from agentmem.search.results import FolderReport, IndexingResult, PassedOver
     from agentmem.sources.web.enhanced import EnhancedSearchResult
 
@@ -47,8 +47,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command("index")(index)
-    app.command("websearch")(websearch)
+    app.command()(index)
+    app.command()(websearch)
 
 
 @argument("what", metavar="PATH|URL|-", help="A file, a folder, an address, or stdin.")
@@ -59,13 +59,7 @@ def register(app: click.Group) -> None:
 @click.option("--allow-private", is_flag=True, help="Also addresses of private networks.")
 @click.option("--prune", is_flag=True, help="For a folder: forget files that are gone.")
 def index(
-    ctx: click.Context,
-    what: str,
-    *,
-    title: str = "",
-    url: str = "",
-    allow_private: bool = False,
-    prune: bool = False,
+    ctx: click.Context, what: str, *, title: str, url: str, allow_private: bool, prune: bool
 ) -> None:
     """Remember a file, a folder, a web page or stdin. The same content again adds nothing.
 
@@ -80,8 +74,6 @@ def index(
     if stdin:
         show_page(at, index_stdin(ctx, url=url, title=title))
     elif _URL.match(what):
-        from agentmem.cli.common import steps
-
         with open_memory(ctx) as memory, steps(at, f"fetching {one_line(what)}"):
             found = memory.sources.index_url(what, allow_private=allow_private, **whose_of(ctx))
         show_page(at, found)
@@ -102,14 +94,13 @@ def index_stdin(ctx: click.Context, *, url: str, title: str) -> IndexingResult:
 
 def index_folder(ctx: click.Context, at: Screen, path: str, *, prune: bool) -> FolderReport:
     """Remember a file or a folder, with a bar where it can be seen."""
-    from agentmem.cli.common import bar
-
     with open_memory(ctx) as memory, bar(at, "indexing") as move:
-
-        def progress(done: int, total: int, file: Path) -> None:
-            move(done, total, file.name)
-
-        report = memory.sources.index_path(path, progress=progress, prune=prune, **whose_of(ctx))
+        report = memory.sources.index_path(
+            path,
+            progress=lambda done, total, file: move(done, total, file.name),
+            prune=prune,
+            **whose_of(ctx),
+        )
         if sum(one.chunks for one in report.results if one.status != "unchanged") > MANY_CHUNKS:
             with suppress(AgentMemError):  # it is saved on closing, so the next search finds it
                 memory.index.catch_up()
@@ -123,8 +114,7 @@ def show_page(at: Screen, found: IndexingResult) -> None:
     elif found.ok:
         name = found.title or found.url
         at.print(f"{found.status.capitalize()}: {one_line(name)} {chunks(found.chunks)}".rstrip())
-        for problem in found.degradations:
-            at.note(f"Note: {one_line(problem)}")
+        at.note_problems(found.degradations)
     else:
         at.complain(f"Error: {one_line(found.url)}: {one_line(found.error)}")
     if not found.ok:
@@ -199,37 +189,23 @@ def folder_to_dict(report: FolderReport) -> dict[str, Any]:
 FLUSH_SECONDS = 30.0
 
 
-@argument(
-    "query", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing is stdin."
-)
+@words_argument("query", help="Several words need no quotes; - or nothing is stdin.")
 @click.option("--fetch", is_flag=True, help="Read the first pages; memory keeps them.")
 @click.option("--no-memory", is_flag=True, help="Search the web alone.")
+@model_option
 @click.option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    envvar="AGENTMEM_MODEL",
-    show_envvar=True,
-    help="A litellm model name; `extractive` (the default) quotes what memory has.",
-)
-@click.option(
-    "--max-results",
-    metavar="N",
-    type=int,
-    default=8,
-    show_default=True,
+    "--max-results", metavar="N", type=int, default=8, show_default=True,
     help="At most so many of the web.",
-)
+)  # fmt: skip
 @click.option("--searxng", metavar="URL", default="", help="Ask this SearXNG, not DuckDuckGo.")
 def websearch(
     ctx: click.Context,
-    query: tuple[str, ...] = (),
+    query: str | None,
     *,
-    fetch: bool = False,
-    no_memory: bool = False,
-    model: str | None = None,
-    max_results: int = 8,
-    searxng: str = "",
+    no_memory: bool,
+    model: str | None,
+    searxng: str,
+    **options: Any,
 ) -> None:
     """Search the web and your memory for one answer with numbered sources.
 
@@ -238,28 +214,22 @@ def websearch(
 
     For example: agentmem websearch --fetch newest release of SQLite
     """
-    from agentmem.cli.common import steps
     from agentmem.cli.running import Stoppable
+    from agentmem.sources.web.enhanced import enhanced_search
     from agentmem.sources.web.searxng import SearXNG
 
     at = screen_of(ctx)
-    asked = read_text(" ".join(query) if query else None, name="query")
+    asked = read_text(query, name="query")
     name = model_name(model)
-    options: dict[str, Any] = {
-        "web": SearXNG(searxng) if searxng else None,
-        "model": None if name == EXTRACTIVE else name,
-        "fetch": fetch,
-        "max_results": max_results,
-        **common_of(ctx).whose,
-    }
+    options |= {"web": SearXNG(searxng) if searxng else None, **whose_of(ctx)}
+    options["model"] = None if name == EXTRACTIVE else name
     with contextlib.ExitStack() as stack:
         memory = None if no_memory else stack.enter_context(open_memory(ctx))
         runner = stack.enter_context(Stoppable())
         say = stack.enter_context(steps(at, "searching"))
+        options["on_step"] = lambda step, text: say(text or step)
         found, stopped = runner.run(
-            lambda stop: search(
-                asked, memory, stop, on_step=lambda step, text: say(text or step), **options
-            )
+            lambda stop: enhanced_search(asked, memory=memory, signal=stop, **options)
         )
         if memory is not None and found.fetched:
             memory.flush(FLUSH_SECONDS)
@@ -268,14 +238,6 @@ def websearch(
         raise click.exceptions.Exit(INTERRUPTED)
     if not found.found:
         raise click.exceptions.Exit(NOTHING_FOUND)
-
-
-async def search(
-    query: str, memory: MemoryManager | None, stop: asyncio.Event, **options: Any
-) -> EnhancedSearchResult:
-    from agentmem.sources.web.enhanced import enhanced_search
-
-    return await enhanced_search(query, memory=memory, signal=stop, **options)
 
 
 def show(at: Screen, found: EnhancedSearchResult) -> None:
@@ -295,5 +257,4 @@ def show(at: Screen, found: EnhancedSearchResult) -> None:
             at.print([at.pen.paint(part, "warn") for part in wrapped])
     if found.citations:
         at.print(["", *source_lines(at, found.citations)])
-    for problem in dict.fromkeys(found.degradations):
-        at.note(f"Note: {one_line(problem)}")
+    at.note_problems(found.degradations)

@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,18 +23,19 @@ from agentmem.base.errors import (
     StoreFull,
 )
 from agentmem.cli.common import (
-    LEAST_OF_AN_ID,
-    AmbiguousId,
+    Screen,
     argument,
-    columns,
     common_of,
+    fits,
     model_name,
+    model_option,
+    only_one,
     open_memory,
-    pen_of,
-    print_json,
+    part_of_id,
     resolve_context,
     resolve_id,
     screen_of,
+    steps,
 )
 from agentmem.inspector.layout import many
 from agentmem.inspector.look import Event, Watcher
@@ -54,23 +56,19 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 def register(app: click.Group) -> None:
     """Add these commands to `app`."""
-    app.command("inspect")(inspect)
-    app.command("budget")(budget)
-    app.command("explain")(explain)
-    app.command("monitor")(monitor)
-    app.command("stats")(stats)
-    app.command("audit")(audit)
-    app.command("doctor")(doctor)
+    for command in (inspect, budget, explain, monitor, stats, audit, doctor):
+        app.command()(command)
 
 
 def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -> None:
     """Print `value` as JSON if asked for, else as text for this terminal."""
-    if common_of(ctx).json:
+    at = screen_of(ctx)
+    if at.json:
         from agentmem.inspector.json import to_json
 
-        print_json(to_json(name, value))
+        at.document(to_json(name, value))
     else:
-        click.echo(render(value, width=columns(), pen=pen_of(ctx)))
+        click.echo(render(value, width=at.width, pen=at.pen))
 
 
 @click.option("--query", "-q", default="", help="What the user would ask.")
@@ -86,11 +84,11 @@ def say(ctx: click.Context, name: str, value: Any, render: Callable[..., str]) -
 def inspect(
     ctx: click.Context,
     *,
-    query: str = "",
-    model: str = "",
-    top_k: int | None = None,
-    messages: str | None = None,
-    exact: bool = False,
+    query: str,
+    model: str,
+    top_k: int | None,
+    messages: str | None,
+    exact: bool,
 ) -> None:
     """Show the context that would be built now.
 
@@ -103,15 +101,10 @@ def inspect(
     from agentmem.inspector.render import render_inspection
 
     config = None if top_k is None else LoopConfig(recall=RecallConfig(top_k=top_k))
+    scope = common_of(ctx).scope
     with open_memory(ctx) as memory:
         found = inspect_context(
-            memory,
-            query,
-            model=model,
-            scope=common_of(ctx).scope,
-            config=config,
-            messages=said,
-            exact=exact,
+            memory, query, model=model, scope=scope, config=config, messages=said, exact=exact
         )
     say(ctx, "inspect", found, render_inspection)
 
@@ -165,17 +158,7 @@ def import_numpy_alone() -> None:
 @click.option("--preferences", type=int, default=0, show_default=True, help="Preferences.")
 @click.option("--tools", type=int, default=0, show_default=True, help="Tools.")
 @click.option("--window", type=int, help="The model's window, if not known.")
-def budget(
-    ctx: click.Context,
-    *,
-    model: str = "gpt-4o",
-    messages: int = 20,
-    memories: int = 5,
-    images: int = 0,
-    preferences: int = 0,
-    tools: int = 0,
-    window: int | None = None,
-) -> None:
+def budget(ctx: click.Context, *, model: str, window: int | None, **counts: Any) -> None:
     """Estimate where tokens would go, without a store or a request.
 
     For example: agentmem budget --model gpt-4o --memories 20
@@ -183,16 +166,7 @@ def budget(
     from agentmem.inspector.budget import estimate_budget
     from agentmem.inspector.render import render_estimate
 
-    found = estimate_budget(
-        model,
-        messages=messages,
-        memories=memories,
-        images=images,
-        preferences=preferences,
-        tools=tools,
-        window_tokens=window,
-    )
-    say(ctx, "budget", found, render_estimate)
+    say(ctx, "budget", estimate_budget(model, window_tokens=window, **counts), render_estimate)
 
 
 @argument(
@@ -204,19 +178,20 @@ def budget(
 @click.option("--message", is_flag=True, help="Show the reference too.")
 def explain(
     ctx: click.Context,
-    wanted: str = "last",
+    wanted: str,
     *,
-    other: str = "",
-    memory_id: str = "",
-    changes: tuple[str, ...] = (),
-    message: bool = False,
+    other: str,
+    memory_id: str,
+    changes: tuple[str, ...],
+    message: bool,
 ) -> None:
     """Explain a past context, down to what was left out.
 
     For example: agentmem explain last
     """
-    from agentmem.inspector import look as inspector_look
-    from agentmem.inspector.look import compare, explain_memory, replay_context
+    from functools import partial
+
+    from agentmem.inspector import look
     from agentmem.inspector.render import render_diff, render_explanation, render_replay, render_why
 
     if common_of(ctx).json and sum(map(bool, (other, memory_id, changes))) > 1:
@@ -228,22 +203,17 @@ def explain(
         wanted = resolve_context(memory, wanted, scope)
         if other:
             other = resolve_context(memory, other, scope)
-            changed = compare(memory, other, wanted, scope=scope)
-            say(ctx, "diff", changed, render_diff)
+            say(ctx, "diff", look.compare(memory, other, wanted, scope=scope), render_diff)
         if memory_id:
             memory_id = looked_at_id(memory, memory_id, wanted, scope)
-            answer = explain_memory(memory, memory_id, wanted, scope=scope)
+            answer = look.explain_memory(memory, memory_id, wanted, scope=scope)
             say(ctx, "why", answer, render_why)
         if changes:
-            replayed = replay_context(memory, read_changes(changes), wanted, scope=scope)
+            replayed = look.replay_context(memory, read_changes(changes), wanted, scope=scope)
             say(ctx, "replay", replayed, render_replay)
         if not (other or memory_id or changes):
-            found = inspector_look.explain(memory, wanted, scope=scope)
-
-            def render(value: Any, **options: Any) -> str:
-                return render_explanation(value, message=message, **options)
-
-            say(ctx, "explain", found, render)
+            found = look.explain(memory, wanted, scope=scope)
+            say(ctx, "explain", found, partial(render_explanation, message=message))
 
 
 def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | None) -> str:
@@ -252,15 +222,12 @@ def looked_at_id(memory: MemoryManager, given: str, wanted: str, scope: Scope | 
     from agentmem.inspector.look import explain as look_up
 
     snapshot = look_up(memory, wanted, scope=scope)
-    part = given.strip().strip("….").lower()
+    part = part_of_id(given)
     ids = list(dict.fromkeys(seen.id for seen in snapshot.looked_at))
     if given in ids:
         return given
-    meant = [one for one in ids if one.lower().startswith(part) or one.lower().endswith(part)]
-    if len(part) >= LEAST_OF_AN_ID and meant:
-        if len(meant) > 1:
-            raise AmbiguousId(given, tuple(meant))
-        return meant[0]
+    if meant := [one for one in ids if fits(part, one)]:
+        return only_one(given, meant)
     reader = snapshot.scope if scope is None else scope
     whose = {name: getattr(reader, name) for name in reader.__slots__}
     try:
@@ -293,56 +260,40 @@ def read_changes(written: tuple[str, ...]) -> dict[str, str]:
 
 @click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--limit", type=int, default=20, show_default=True, help="How many to begin with.")
-def monitor(
-    ctx: click.Context,
-    follow: bool = False,
-    limit: int = 20,
-) -> None:
+def monitor(ctx: click.Context, follow: bool, limit: int) -> None:
     """Show contexts as any process builds them.
 
     For example: agentmem monitor --follow
     """
-    from agentmem.inspector.look import Watcher
-
-    with open_memory(ctx) as memory:
+    at = screen_of(ctx)
+    with open_memory(ctx) as memory, suppress(KeyboardInterrupt):
         watcher = Watcher(memory, scope=common_of(ctx).reader, limit=limit)
-        if follow and sys.stdout.isatty() and not common_of(ctx).json:
-            follow_live(watcher, pen_of(ctx), poll_seconds=POLL_SECONDS)
-            return
-        _print_lines(ctx, watcher, follow=follow)
+        if follow and at.on_terminal and not at.json:
+            follow_live(watcher, at.pen, poll_seconds=POLL_SECONDS)
+        else:
+            _print_lines(at, watcher, follow=follow)
 
 
-def _print_lines(ctx: click.Context, watcher: Any, *, follow: bool) -> None:
+def _print_lines(at: Screen, watcher: Watcher, *, follow: bool) -> None:
     import json
-    import time
 
-    from agentmem.inspector.json import to_json
-    from agentmem.inspector.render import render_event
+    while True:
+        for event in watcher.poll():
+            if at.json:
+                from agentmem.inspector.json import to_json
 
-    pen = pen_of(ctx)
-    try:
-        while True:
-            for event in watcher.poll():
-                if common_of(ctx).json:
-                    line = json.dumps(to_json("monitor", event), ensure_ascii=False)
-                else:
-                    line = render_event(event, width=columns(), pen=pen)
-                click.echo(line)
-            sys.stdout.flush()
-            if not follow:
-                return
-            time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:
-        return
+                click.echo(json.dumps(to_json("monitor", event), ensure_ascii=False))
+            else:
+                click.echo(render_event(event, width=at.width, pen=at.pen))
+        sys.stdout.flush()
+        if not follow:
+            return
+        time.sleep(POLL_SECONDS)
 
 
 @click.option("--last", default="", help="How far back: 90s, 15m, 24h, 7d.")
 @click.option("--html", type=Path, help="Write a page to this file.")
-def stats(
-    ctx: click.Context,
-    last: str = "",
-    html: Path | None = None,
-) -> None:
+def stats(ctx: click.Context, last: str, html: Path | None) -> None:
     """Show figures of contexts, retrieval, indexing and the store.
 
     For example: agentmem stats --html stats.html
@@ -379,7 +330,6 @@ def audit(ctx: click.Context) -> None:
 
     For example: agentmem audit --user ana
     """
-    from agentmem.cli.common import steps
     from agentmem.inspector.audit import audit as look
     from agentmem.inspector.render import render_audit
 
@@ -393,15 +343,8 @@ def audit(ctx: click.Context) -> None:
     say(ctx, "audit", found, render_audit)
 
 
-@click.option(
-    "--model",
-    "-m",
-    metavar="NAME",
-    envvar="AGENTMEM_MODEL",
-    show_envvar=True,
-    help="A litellm model name; `extractive` (the default) quotes what memory has.",
-)
-def doctor(ctx: click.Context, *, model: str | None = None) -> None:
+@model_option
+def doctor(ctx: click.Context, *, model: str | None) -> None:
     """Check environment, models, store, indexes, jobs and connected programs.
 
     The exit code is 1 when something failed. The model is the one that `chat` and `ask` would
@@ -441,7 +384,7 @@ def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
 
     console = Console(no_color=not pen.colour, highlight=False)
     events: deque[Event] = deque(maxlen=500)
-    contexts = responses = 0
+    seen = Counter[str]()
 
     def draw() -> Text:
         width, height = console.size
@@ -452,21 +395,17 @@ def follow_live(watcher: Watcher, pen: Pen, *, poll_seconds: float) -> None:
                 break
             shown = [*lines, *shown]
         head = pen.cut(
-            f"agentmem monitor  {many(contexts, 'context')}, {many(responses, 'response')}", width
+            f"agentmem monitor  {many(seen['context'], 'context')}, "
+            f"{many(seen['response'], 'response')}",
+            width,
         )
-        foot = "Ctrl-C ends."
-        return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, pen.paint(foot, "dim")]))
+        foot = pen.paint("Ctrl-C ends.", "dim")
+        return Text.from_ansi("\n".join([pen.paint(head, "bold"), *shown, foot]))
 
-    try:
-        with Live(draw(), console=console, auto_refresh=False, screen=False) as live:
-            while True:
-                fresh = watcher.poll()
-                for event in fresh:
-                    events.append(event)
-                    contexts += event.kind == "context"
-                    responses += event.kind == "response"
-                if fresh or console.size.width:
-                    live.update(draw(), refresh=bool(fresh))
-                time.sleep(poll_seconds)
-    except KeyboardInterrupt:
-        return
+    with Live(draw(), console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            fresh = watcher.poll()
+            events.extend(fresh)
+            seen.update(event.kind for event in fresh)
+            live.update(draw(), refresh=bool(fresh))
+            time.sleep(poll_seconds)

@@ -10,6 +10,7 @@ import click
 
 from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
+    LEAST_OF_AN_ID,
     Screen,
     argument,
     common_of,
@@ -19,8 +20,9 @@ from agentmem.cli.common import (
     screen_of,
     visible,
     whose_of,
+    words_argument,
 )
-from agentmem.cli.memories import join
+from agentmem.cli.memories import short_id
 from agentmem.inspector.layout import many
 from agentmem.inspector.look import undo_command
 
@@ -37,11 +39,8 @@ MESSAGE_FILES = (".json", ".jsonl")
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command("learn")(learn)
-    app.command("assemble")(assemble)
-    app.command("predict")(predict)
-    app.command("consolidate")(consolidate)
-    app.command("merge")(merge)
+    for command in (learn, assemble, predict, consolidate, merge):
+        app.command()(command)
     group = app.group("contradictions", invoke_without_command=True)(
         click.pass_context(open_or_command)
     )
@@ -50,25 +49,32 @@ def register(app: click.Group) -> None:
     group.command("resolve")(resolve)
 
 
-@argument(
-    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
+_helper_option = click.option(
+    "--model", metavar="NAME", help="A litellm model that helps; none by default."
 )
-@click.option("--file", metavar="PATH", help="Read a file; .json and .jsonl are messages.")
-@click.option("--model", metavar="NAME", help="A litellm model that helps; none by default.")
-@click.option("--max-calls", metavar="N", type=int, help="Ask the model at most so often.")
-@click.option(
+_calls_option = click.option(
+    "--max-calls", metavar="N", type=int, help="Ask the model at most so often."
+)
+_tokens_option = click.option(
     "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
 )
+
+
+@words_argument()
+@click.option("--file", metavar="PATH", help="Read a file; .json and .jsonl are messages.")
+@_helper_option
+@_calls_option
+@_tokens_option
 @click.option("--dry-run", is_flag=True, help="Say what would be learned; change nothing.")
 def learn(
     ctx: click.Context,
-    text: tuple[str, ...] = (),
+    text: str | None,
     *,
-    file: str | None = None,
-    model: str | None = None,
-    max_calls: int | None = None,
-    max_tokens: int | None = None,
-    dry_run: bool = False,
+    file: str | None,
+    model: str | None,
+    max_calls: int | None,
+    max_tokens: int | None,
+    dry_run: bool,
 ) -> None:
     """Keep the facts, decisions and fixes that a text of the user's states.
 
@@ -82,46 +88,38 @@ def learn(
     at = screen_of(ctx)
     if file is not None and text:
         raise InvalidInput("--file", file, "and a text exclude each other", remedy="Give one.")
-    data = read_text(join(text)) if file is None else read_said(Path(file))
+    data = read_text(text) if file is None else read_said(Path(file))
     if isinstance(data, str) and not data.strip():
         raise InvalidInput("text", data, "is empty", remedy="Say what is to be learned from.")
     with open_memory(ctx) as memory:
+        spend = spend_of(model, max_calls, max_tokens)
         learned = memory.living.learn(
-            data,
-            model=model,
-            spend=spend_of(model, max_calls, max_tokens),
-            dry_run=dry_run,
-            **whose_of(ctx),
+            data, model=model, spend=spend, dry_run=dry_run, **whose_of(ctx)
         )
-    if at.json:
-        at.document(learned.to_dict())
-        return
-    at.print(learned_lines(learned))
+    lines = learned_lines(learned)
     if learned.journal_id and not learned.dry_run:
-        at.print(f"Take it back with: {undo_command(memory, learned.journal_id, whose_of(ctx))}")
+        lines.append(
+            f"Take it back with: {undo_command(memory, learned.journal_id, whose_of(ctx))}"
+        )
+    at.show(learned.to_dict(), lines)
     for note in learned.notes:
         at.note(one_line(note))
 
 
-_SIGNAL = click.option(
+_task_argument = argument("task", nargs=-1, metavar="TASK", help="What is being done, in words.")
+_signal_option = click.option(
     "--signal", "signals", multiple=True, metavar="KIND=VALUE",
     help="What is going on: file, branch, error, time, collaborator, tool or task; repeatable.",
 )  # fmt: skip
 
 
-@argument("task", nargs=-1, metavar="TASK", help="What is being done, in words.")
-@_SIGNAL
+@_task_argument
+@_signal_option
 @click.option("--budget", default=8_000, metavar="N", type=int, help="At most so many tokens.")
 @click.option("--activity", default="general", metavar="NAME", help="How the tiers are divided.")
 @click.option("--model", default="", metavar="NAME", help="Whose tokens are counted.")
 def assemble(
-    ctx: click.Context,
-    task: tuple[str, ...] = (),
-    *,
-    signals: tuple[str, ...] = (),
-    budget: int = 8_000,
-    activity: str = "general",
-    model: str = "",
+    ctx: click.Context, task: tuple[str, ...], *, signals: tuple[str, ...], budget: int, **how: Any
 ) -> None:
     """Show what is worth knowing for a task, in four tiers, within a token budget.
 
@@ -130,36 +128,29 @@ def assemble(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.assemble_context(
-            budget, signals=read_pairs(signals), activity=activity, task=" ".join(task),
-            model=model, **whose_of(ctx),
-        )  # fmt: skip
+            budget, signals=read_pairs(signals), task=" ".join(task), **how, **whose_of(ctx)
+        )
     shown = [fate for fate in found.fates if fate.outcome != "dropped"]
-    if at.json:
-        tiers = [
-            {"tier": n, "budget_tokens": of, "tokens": found.tier_tokens.get(n, 0)}
-            for n, of in found.tier_budgets.items()
-        ]
-        sources = [{"id": f.id, "tier": f.tier, "tokens": f.tokens, "why": f.why} for f in shown]
-        at.document({
-            "text": found.text, "tokens": found.tokens, "budget_tokens": found.budget_tokens,
-            "tiers": tiers, "sources": sources, "degradations": list(found.degradations),
-        })  # fmt: skip
-        return
-    at.print(visible(found.text) or "Nothing is known that would help.")
+    tiers = [
+        {"tier": n, "budget_tokens": of, "tokens": found.tier_tokens.get(n, 0)}
+        for n, of in found.tier_budgets.items()
+    ]
+    sources = [{"id": f.id, "tier": f.tier, "tokens": f.tokens, "why": f.why} for f in shown]
+    document = {
+        "text": found.text, "tokens": found.tokens, "budget_tokens": found.budget_tokens,
+        "tiers": tiers, "sources": sources, "degradations": list(found.degradations),
+    }  # fmt: skip
+    at.show(document, visible(found.text) or "Nothing is known that would help.")
     at.note(f"{found.tokens:,} of {found.budget_tokens:,} tokens, {many(len(shown), 'memory')}")
     for problem in found.degradations:
         at.note(one_line(problem))
 
 
-@argument("task", nargs=-1, metavar="TASK", help="What is being done, in words.")
-@_SIGNAL
+@_task_argument
+@_signal_option
 @click.option("--limit", default=10, metavar="N", type=int, help="At most so many memories.")
 def predict(
-    ctx: click.Context,
-    task: tuple[str, ...] = (),
-    *,
-    signals: tuple[str, ...] = (),
-    limit: int = 10,
+    ctx: click.Context, task: tuple[str, ...], *, signals: tuple[str, ...], limit: int
 ) -> None:
     """Show the memories most probably needed in this situation, the surest first.
 
@@ -169,26 +160,27 @@ def predict(
     said = [*read_pairs(signals), *([("task", " ".join(task))] if task else [])]
     with open_memory(ctx) as memory:
         found = memory.living.predict(said, limit, **whose_of(ctx))
-    if at.json:
-        at.document({"predictions": [
-            {"id": p.memory.id, "text": p.memory.text, "confidence": p.confidence,
-             "because": list(p.because)} for p in found
-        ]})  # fmt: skip
-    elif not found:
-        at.print("Nothing was used in such a situation yet.")
-    for one in () if at.json else found:
-        at.print(f"{one.confidence:.2f}  {one_line(one.memory.text)}  ({one.memory.id[-8:]})")
+    document = [
+        {"id": p.memory.id, "text": p.memory.text, "confidence": p.confidence,
+         "because": list(p.because)} for p in found
+    ]  # fmt: skip
+    lines = [
+        f"{p.confidence:.2f}  {one_line(p.memory.text)}  ({short_id(p.memory.id)})" for p in found
+    ]
+    at.show({"predictions": document}, lines or "Nothing was used in such a situation yet.")
 
 
 def read_pairs(written: tuple[str, ...]) -> list[tuple[str, str]]:
     """Signals as they are typed: `file=app.py`."""
-    pairs = [tuple(one.partition("=")[::2]) for one in written]
-    for one, (_, value) in zip(written, pairs, strict=True):
+    pairs = []
+    for one in written:
+        kind, _, value = one.partition("=")
         if not value:
             raise InvalidInput(
                 "--signal", one, "is no signal", remedy="Write KIND=VALUE, such as file=app.py."
             )
-    return [(kind, value) for kind, value in pairs]
+        pairs.append((kind, value))
+    return pairs
 
 
 def spend_of(model: str | None, calls: int | None, tokens: int | None) -> Spend | None:
@@ -216,18 +208,13 @@ def read_said(path: Path) -> str | list[Any]:
     if path.suffix.lower() not in MESSAGE_FILES:
         return text
     try:
-        found = _messages(text, lines=path.suffix.lower() == ".jsonl")
+        if path.suffix.lower() == ".jsonl":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        found = json.loads(text)
     except ValueError as error:
         raise InvalidInput(
             "--file", str(path), f"is not JSON ({error})", remedy="Name a text file, or mend it."
         ) from None
-    return found
-
-
-def _messages(text: str, *, lines: bool) -> list[Any]:
-    if lines:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    found = json.loads(text)
     if isinstance(found, dict) and isinstance(found.get("messages"), list):
         found = found["messages"]
     return found if isinstance(found, list) else [found]
@@ -259,7 +246,6 @@ def learned_lines(learned: Learned) -> list[str]:
 # Keep a memory in order: consolidate and undo, resolve contradictions, merge.
 
 
-LEAST_OF_AN_ID = 4
 COUNTED = (
     ("deduped", "merged"),
     ("superseded", "superseded by a later value"),
@@ -278,22 +264,19 @@ COUNTED = (
 @click.option("--full", is_flag=True, help="Compare everything, not only what is new.")
 @click.option("--everyone", is_flag=True, help="Of every user, one run each.")
 @click.option("--log", is_flag=True, help="List the runs that were made.")
-@click.option("--model", metavar="NAME", help="A litellm model that helps; none by default.")
-@click.option("--max-calls", metavar="N", type=int, help="Ask the model at most so often.")
-@click.option(
-    "--max-tokens", metavar="N", type=int, help="At most so many tokens, in and out together."
-)
+@_helper_option
+@_calls_option
+@_tokens_option
 def consolidate(
     ctx: click.Context,
     *,
-    dry_run: bool = False,
-    undo: str | None = None,
-    full: bool = False,
-    everyone: bool = False,
-    log: bool = False,
-    model: str | None = None,
-    max_calls: int | None = None,
-    max_tokens: int | None = None,
+    undo: str | None,
+    everyone: bool,
+    log: bool,
+    model: str | None,
+    max_calls: int | None,
+    max_tokens: int | None,
+    **how: bool,
 ) -> None:
     """Merge duplicates, shorten what is old, forget what nobody needs, find contradictions.
 
@@ -312,7 +295,7 @@ def consolidate(
         else:
             readers = _readers(ctx, memory, everyone)
             spend = spend_of(model, max_calls, max_tokens)
-            _run(at, memory, readers, dry_run=dry_run, full=full, model=model, spend=spend)
+            _run(at, memory, readers, model=model, spend=spend, **how)
 
 
 def _readers(ctx: click.Context, memory: MemoryManager, everyone: bool) -> list[dict[str, Any]]:
@@ -328,16 +311,15 @@ def _readers(ctx: click.Context, memory: MemoryManager, everyone: bool) -> list[
 
 def _run(at: Screen, memory: MemoryManager, readers: list[dict[str, Any]], **options: Any) -> None:
     reports = [memory.living.consolidate(**options, **whose) for whose in readers]
-    if at.json:
-        shown = [report.to_dict() for report in reports]
-        at.document(shown[0] if len(shown) == 1 else {"runs": shown})
-        return
+    lines = []
     for whose, report in zip(readers, reports, strict=True):
         if len(readers) > 1:
-            at.print(at.pen.paint(one_line(whose["user_id"] or "without a user"), "accent"))
-        at.print(report_lines(report))
+            lines.append(at.pen.paint(one_line(whose["user_id"] or "without a user"), "accent"))
+        lines += report_lines(report)
         if report.journal_id and not (report.empty or report.dry_run):
-            at.print(f"Take it back with: {undo_command(memory, report.journal_id, whose)}")
+            lines.append(f"Take it back with: {undo_command(memory, report.journal_id, whose)}")
+    shown = [report.to_dict() for report in reports]
+    at.show(shown[0] if len(shown) == 1 else {"runs": shown}, lines)
 
 
 def report_lines(report: ConsolidationReport) -> list[str]:
@@ -359,43 +341,33 @@ def _undo(at: Screen, memory: MemoryManager, given: str, whose: dict[str, Any]) 
     from agentmem.living.consolidate import undone_fields
 
     if len(given.strip()) < LEAST_OF_AN_ID:
-        raise InvalidInput(
-            "--undo",
-            given,
-            "is no id of a run",
-            remedy="See them with `agentmem consolidate --log`.",
-        )
+        remedy = "See them with `agentmem consolidate --log`."
+        raise InvalidInput("--undo", given, "is no id of a run", remedy=remedy)
     meant = [
         run.id for run in memory.living.journal(limit=1_000, **whose) if run.id.endswith(given)
     ]
     undone = memory.living.undo(meant[0] if len(meant) == 1 else given, **whose)
-    if at.json:
-        at.document(undone_fields(undone))
-        return
     restored, relations = many(undone.restored, "memory"), many(undone.relations, "relation")
-    at.print(f"Undone: {restored} and {relations} are back.")
+    lines = [f"Undone: {restored} and {relations} are back."]
     if undone.removed:
-        at.print(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
+        lines.append(f"Deleted: {many(undone.removed, 'memory')} that it had added.")
+    at.show(undone_fields(undone), lines)
     if undone.left:
         at.note(f"Changed since and left as they are: {', '.join(undone.left[:10])}")
 
 
 def _log(at: Screen, memory: MemoryManager, whose: dict[str, Any]) -> None:
     runs = memory.living.journal(**whose)
-    if at.json:
-        at.document({
-            "runs": [
-                {
-                    "id": run.id, "kind": run.kind, "at": run.created_at, "undone": run.undone_at,
-                    "changes": run.items, "report": dict(run.report),
-                }
-                for run in runs
-            ]
-        })  # fmt: skip
-        return
-    for run in runs:
-        state = "undone" if run.undone_at is not None else f"{run.items:,} changes"
-        at.print(f"{run.id}  {run.created_at:%Y-%m-%d %H:%M}  {run.kind}  {state}")
+    document = [
+        {"id": run.id, "kind": run.kind, "at": run.created_at, "undone": run.undone_at,
+         "changes": run.items, "report": dict(run.report)} for run in runs
+    ]  # fmt: skip
+    lines = [
+        f"{run.id}  {run.created_at:%Y-%m-%d %H:%M}  {run.kind}  "
+        + ("undone" if run.undone_at is not None else f"{run.items:,} changes")
+        for run in runs
+    ]
+    at.show({"runs": document}, lines)
     if not runs:
         at.note("No runs were made.")
 
@@ -406,14 +378,11 @@ def open_or_command(ctx: click.Context) -> None:
     For example: agentmem contradictions list
     """
     if ctx.invoked_subcommand is None:
-        list_contradictions(ctx)
+        list_contradictions(ctx, everything=False)
 
 
 @click.option("--all", "everything", is_flag=True, help="The resolved ones too.")
-def list_contradictions(
-    ctx: click.Context,
-    everything: bool = False,
-) -> None:
+def list_contradictions(ctx: click.Context, *, everything: bool) -> None:
     """List contradictions, oldest first: the open ones, or all.
 
     For example: agentmem contradictions list --all
@@ -421,20 +390,14 @@ def list_contradictions(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradictions(open_only=not everything, **whose_of(ctx))
-    if at.json:
-        at.document({"contradictions": [one.to_dict() for one in found]})
-    elif found:
-        for one in found:
-            at.print(contradiction_lines(at, one))
-    else:
+    lines = [line for one in found for line in contradiction_lines(at, one)]
+    at.show({"contradictions": [one.to_dict() for one in found]}, lines)
+    if not found:
         at.note("Nothing contradicts anything that is known.")
 
 
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
-def show(
-    ctx: click.Context,
-    id: str,  # noqa: A002  # as it is shown
-) -> None:
+def show(ctx: click.Context, id: str) -> None:  # noqa: A002 - as it is shown
     """Show one contradiction with both memories.
 
     For example: agentmem contradictions show 9e2ab146
@@ -442,23 +405,14 @@ def show(
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.living.contradiction(id, **whose_of(ctx))
-    if at.json:
-        at.document(found.to_dict())
-    else:
-        at.print(contradiction_lines(at, found))
+    at.show(found.to_dict(), contradiction_lines(at, found))
 
 
 @argument("id", metavar="ID", help="An id from `list`, or how it begins.")
 @argument("resolution", metavar="HOW", help="a_wins, b_wins, both_valid or merged.")
 @click.option("--text", default="", help="With merged: what stands in the place of both.")
 @click.option("--note", default="", help="Why, for later.")
-def resolve(
-    ctx: click.Context,
-    id: str,  # noqa: A002  # as it is shown
-    resolution: str,
-    text: str = "",
-    note: str = "",
-) -> None:
+def resolve(ctx: click.Context, id: str, resolution: str, **said: str) -> None:  # noqa: A002 - as it is shown
     """Say which memory is true; the other one is superseded, and kept.
 
     For example: agentmem contradictions resolve 9e2ab146 b_wins
@@ -473,13 +427,9 @@ def resolve(
             remedy=f"Use one of: {', '.join(get_args(Resolution))}.",
         )  # fmt: skip
     with open_memory(ctx) as memory:
-        done = memory.living.resolve(
-            id, cast("Resolution", how), text=text, note=note, **whose_of(ctx)
-        )
-    if at.json:
-        at.document({**done.contradiction.to_dict(), "journal_id": done.journal_id})
-        return
-    at.print(f"Resolved: {done.contradiction.id} ({how})")
+        done = memory.living.resolve(id, cast("Resolution", how), **said, **whose_of(ctx))
+    written = {**done.contradiction.to_dict(), "journal_id": done.journal_id}
+    at.show(written, f"Resolved: {done.contradiction.id} ({how})")
     at.note(f"Take it back with: {undo_command(memory, done.journal_id, whose_of(ctx))}")
 
 
@@ -497,11 +447,7 @@ def contradiction_lines(at: Screen, one: Contradiction) -> list[str]:
 
 @argument("a", metavar="A", help="Into which: a store's file, or a user.")
 @argument("b", metavar="B", help="What is taken in: a file, or a user.")
-def merge(
-    ctx: click.Context,
-    a: str,
-    b: str,
-) -> None:
+def merge(ctx: click.Context, a: str, b: str) -> None:
     """Merge the store B into the store A, or a copy of user B's memories into user A's.
 
     What both have is kept once, B stays as it is, and where they disagree it
@@ -531,14 +477,14 @@ def merge(
                     remedy="Name two files, or two users of --store.",
                 )  # fmt: skip
             report = memory.upkeep.merge_from(user_id=b, into=a)
-    if at.json:
-        at.document(report.to_dict())
-        return
-    at.print(
+    counts = (
         f"Added: {report.added:,}. There already: {report.same:,}. Renamed: {report.renamed:,}. "
         f"Contradictions: {report.contradictions:,}."
     )
-    for conflict in report.conflicts[:20]:
-        at.print(f"  {conflict.kind}  {one_line(conflict.about)}: {one_line(conflict.done)}")
+    shown = [
+        f"  {one.kind}  {one_line(one.about)}: {one_line(one.done)}"
+        for one in report.conflicts[:20]
+    ]
+    at.show(report.to_dict(), [counts, *shown])
     if len(report.conflicts) > 20:
         at.note(f"and {len(report.conflicts) - 20:,} more; --json shows all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from agentmem.base.errors import FileRefused, FileUnreadable, InvalidInput, RecordNotFound
 from agentmem.base.time import relative_time
-from agentmem.base.types import Hit, Memory
+from agentmem.base.types import Hit, Memory, Visibility, memory_to_dict
 from agentmem.cli.common import (
     NOT_FOUND,
     NOTHING_FOUND,
@@ -21,6 +22,9 @@ from agentmem.cli.common import (
     confirm,
     did_you_mean,
     history_path,
+    id_argument,
+    kind_option,
+    metadata_option,
     one_line,
     open_memory,
     read_text,
@@ -28,7 +32,9 @@ from agentmem.cli.common import (
     screen_of,
     visible,
     whose_of,
+    words_argument,
     wrap_line,
+    yes_option,
 )
 from agentmem.inspector.layout import Column, fitting, many, pairs, table
 from agentmem.stores.values import Receipt
@@ -45,15 +51,9 @@ KINDS = ("fact", "episode", "task", "workflow", "pattern", "message", "page", "p
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command()(add)
-    app.command()(search)
+    for command in (add, search, users, get, update, history, delete, erase):
+        app.command()(command)
     app.command("list")(list_memories)
-    app.command()(users)
-    app.command()(get)
-    app.command()(update)
-    app.command()(history)
-    app.command()(delete)
-    app.command()(erase)
     prefs = app.group("prefs", invoke_without_command=True)(click.pass_context(all_or_command))
     prefs.command("list")(list_preferences)
     prefs.command("add")(preferring_add)
@@ -61,84 +61,59 @@ def register(app: click.Group) -> None:
     prefs.command("clear")(clear)
 
 
-@argument(
-    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
-)
+@words_argument()
 @click.option(
     "--kind", metavar="KIND", default="fact", show_default=True, help="fact, episode, workflow, …"
 )
 @click.option(
-    "--importance",
-    metavar="0-1",
-    type=float,
-    default=0.5,
-    show_default=True,
+    "--importance", metavar="0-1", type=float, default=0.5, show_default=True,
     help="How much it matters.",
-)
-@click.option(
-    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
-)
+)  # fmt: skip
+@metadata_option
 @click.option(
     "--visibility", default="private", show_default=True, help="private, project or system."
 )
 def add(
     ctx: click.Context,
-    text: tuple[str, ...] = (),
+    text: str | None,
     *,
-    kind: str = "fact",
-    importance: float = 0.5,
-    metadata: tuple[str, ...] = (),
-    visibility: str = "private",
+    kind: str,
+    importance: float,
+    metadata: tuple[str, ...],
+    visibility: Visibility,
 ) -> None:
     """Remember a text. The same text again adds nothing.
 
     For example: agentmem add Alice prefers Python for scripts
     """
     at = screen_of(ctx)
-    said = read_text(join(text)).strip()
+    said = read_text(text).strip()
     if not said:
         raise InvalidInput("text", said, "is empty", remedy="Say what is to be remembered.")
     fields = read_metadata(metadata)
     with open_memory(ctx) as memory:
         added = memory.add_text(
-            said, kind=kind, importance=importance, metadata=fields,
-            visibility=visibility,  # type: ignore[arg-type]  # checked where it is used
+            said, kind=kind, importance=importance, metadata=fields, visibility=visibility,
             **whose_of(ctx),
         )  # fmt: skip
-    if at.json:
-        at.document({"results": added["results"], "degradations": list(added.degradations)})
-        return
-    for item in added.items:
-        at.print(f"{'Added' if item.event == 'ADD' else 'Already there'}: {item.id}")
+    at.show(
+        {"results": added["results"], "degradations": list(added.degradations)},
+        [f"{'Added' if x.event == 'ADD' else 'Already there'}: {x.id}" for x in added.items],
+    )
     if kind not in KINDS and (near := did_you_mean(kind, KINDS)):
         at.note(f"Note: {one_line(kind)} is a kind of your own.{near}")
-    note_problems(at, added.degradations)
+    at.note_problems(added.degradations)
 
 
-@argument(
-    "query",
-    nargs=-1,
-    metavar="TEXT",
-    help="Several words need no quotes; - or nothing reads stdin.",
-)
+@words_argument("query")
 @click.option("--limit", "-n", metavar="N", type=int, help="At most so many.")
 @click.option("--threshold", metavar="0-1", type=float, help="The least score.")
 @click.option("--mode", help="hybrid, vector or fulltext.")
-@click.option(
-    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
-)
+@kind_option
 @click.option("--since", metavar="WHEN", help="ISO 8601, included.")
 @click.option("--until", metavar="WHEN", help="ISO 8601, not included.")
 def search(
-    ctx: click.Context,
-    query: tuple[str, ...] = (),
-    *,
-    limit: int | None = None,
-    threshold: float | None = None,
-    mode: str | None = None,
-    kind: tuple[str, ...] = (),
-    since: str | None = None,
-    until: str | None = None,
+    ctx: click.Context, query: str | None, *, limit: int | None, kind: tuple[str, ...], **how: Any
 ) -> None:
     """Find the memories that answer a query, best first. Exits with 5 when there are none.
 
@@ -146,60 +121,39 @@ def search(
     """
 
     at = screen_of(ctx)
-    asked = read_text(join(query), name="query")
+    asked = read_text(query, name="query")
     if not asked.strip():
         raise InvalidInput("query", asked, "is empty", remedy="Say what to look for.")
     with open_memory(ctx) as memory:
-        found = memory.search(
-            asked, top_k=limit, threshold=threshold, kinds=kind or None, since=since, until=until,
-            mode=mode,  # type: ignore[arg-type]  # checked where it is used
-            **whose_of(ctx),
-        )  # fmt: skip
+        found = memory.search(asked, top_k=limit, kinds=kind or None, **how, **whose_of(ctx))
         now = memory.clock.now()
         hint = "" if found else missing(ctx, memory, kind)
-    if at.json:
-        at.document(
-            {
-                "query": asked,
-                "results": found["results"],
-                "degradations": list(found.degradations),
-            }
-        )
-    else:
-        for number, hit in enumerate(found, start=1):
-            at.print(hit_lines(at, number, hit, now=now))
-        if not found:
-            at.note(f"Nothing found{hint}")
-        note_problems(at, found.degradations)
+    problems = list(found.degradations)
+    lines = [
+        line
+        for number, hit in enumerate(found, start=1)
+        for line in hit_lines(at, number, hit, now=now)
+    ]
+    at.show({"query": asked, "results": found["results"], "degradations": problems}, lines)
+    if not found:
+        at.note(f"Nothing found{hint}")
+    at.note_problems(problems)
     if not found:
         raise click.exceptions.Exit(NOTHING_FOUND)
 
 
+@kind_option
 @click.option(
-    "--kind", metavar="KIND", multiple=True, help="Only this kind; may be given several times."
-)
-@click.option(
-    "--limit",
-    "-n",
-    metavar="N",
-    type=int,
-    default=20,
-    show_default=True,
+    "--limit", "-n", metavar="N", type=int, default=20, show_default=True,
     help="At most so many; 0 for all.",
-)
+)  # fmt: skip
 @click.option("--superseded", is_flag=True, help="Also what newer statements replaced.")
-def list_memories(
-    ctx: click.Context,
-    kind: tuple[str, ...] = (),
-    limit: int = 20,
-    superseded: bool = False,
-) -> None:
+def list_memories(ctx: click.Context, kind: tuple[str, ...], limit: int, superseded: bool) -> None:
     """List memories, newest first.
 
     For example: agentmem list --kind fact --limit 20
     """
     from agentmem.base.checks import require_count
-    from agentmem.base.types import memory_to_dict
 
     at = screen_of(ctx)
     most = require_count(limit, "limit") or 2**31
@@ -210,10 +164,10 @@ def list_memories(
         more = len(found) == most
         now = memory.clock.now()
         hint = "" if found else missing(ctx, memory, kind)
-    if at.json:
-        at.document({"memories": [memory_to_dict(one) for one in found], "count": len(found)})
-        return
-    at.print(list_lines(at, found, now=now), end="\n" if found else "")
+    at.show(
+        {"memories": [memory_to_dict(one) for one in found], "count": len(found)},
+        list_lines(at, found, now=now),
+    )
     if not found:
         at.note(f"There are no memories{hint}")
     elif more and at.on_terminal:
@@ -225,43 +179,32 @@ def users(ctx: click.Context) -> None:
 
     For example: agentmem users
     """
-    from agentmem.cli.common import one_line
-
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.users()
-    if at.json:
-        at.document(
-            {"users": [{"user_id": name, "memories": count} for name, count in found.items()]}
-        )
-        return
     columns = (Column(name="Memories", right=True), Column(name="User", least=10))
     rows = [
         (f"{count:,}", "(no name)" if name is None else one_line(name))
         for name, count in found.items()
     ]
-    at.print(table(at.pen, columns, rows, width=at.width), end="\n" if rows else "")
+    at.show(
+        {"users": [{"user_id": name, "memories": count} for name, count in found.items()]},
+        table(at.pen, columns, rows, width=at.width),
+    )
     if not rows:
         at.note("There are no memories.")
 
 
-@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@id_argument
 @click.option("--text", is_flag=True, help="Only the text.")
 @click.option(
     "--out", type=click.Path(dir_okay=False), metavar="FILE", help="Write its exact bytes there."
 )
-def get(
-    ctx: click.Context,
-    id: str,  # noqa: A002 - it is the argument's name
-    text: bool = False,
-    out: str | None = None,
-) -> None:
+def get(ctx: click.Context, id: str, text: bool, out: str | None) -> None:  # noqa: A002 - as typed
     """Show one memory, or write a tool result's exact bytes to a file.
 
     For example: agentmem get 9e2ab146
     """
-    from agentmem.base.types import memory_to_dict
-
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = memory.get(resolve_id(memory, id, whose_of(ctx)), **whose_of(ctx))
@@ -270,17 +213,12 @@ def get(
             data = exact_bytes(memory, found, ctx)
     if out is not None:
         save(out, data)
-        if at.json:
-            at.document({"id": found.id, "file": out, "bytes": len(data)})
-        else:
-            at.print(f"Wrote {many(len(data), 'byte')} to {out}")
-        return
-    if at.json:
-        at.document(memory_to_dict(found))
-    elif text:
+        written = {"id": found.id, "file": out, "bytes": len(data)}
+        at.show(written, f"Wrote {many(len(data), 'byte')} to {out}")
+    elif text and not at.json:
         at.print(text_lines(at, found.text) if at.on_terminal else found.text)
     else:
-        at.print(detail_lines(at, found, now=now))
+        at.show(memory_to_dict(found), detail_lines(at, found, now=now))
 
 
 def exact_bytes(memory: MemoryManager, found: Memory, ctx: click.Context) -> bytes:
@@ -312,33 +250,27 @@ def save(path: str, data: bytes) -> None:
         ) from error
 
 
-@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
-@argument(
-    "text", nargs=-1, metavar="TEXT", help="Several words need no quotes; - or nothing reads stdin."
-)
+@id_argument
+@words_argument()
 @click.option("--importance", metavar="0-1", type=float, help="How much it matters.")
 @click.option("--title", help="What it is called.")
-@click.option(
-    "--metadata", metavar="KEY=VALUE", multiple=True, help="A field; may be given several times."
-)
+@metadata_option
 def update(
     ctx: click.Context,
     id: str,  # noqa: A002 - it is the argument's name
-    text: tuple[str, ...] = (),
+    text: str | None,
     *,
-    importance: float | None = None,
-    title: str | None = None,
-    metadata: tuple[str, ...] = (),
+    importance: float | None,
+    title: str | None,
+    metadata: tuple[str, ...],
 ) -> None:
     """Change what a memory says; what it said before stays in its history.
 
     For example: agentmem update 9e2ab146 Alice prefers Go for scripts
     """
-    from agentmem.base.types import memory_to_dict
-
     at = screen_of(ctx)
     others = importance is not None or title is not None or bool(metadata)
-    said = None if others and not text else read_text(join(text))
+    said = None if others and not text else read_text(text)
     if said is not None and not said.strip():
         raise InvalidInput("text", said, "is empty", remedy="Say it anew, or use `delete`.")
     fields = read_metadata(metadata)
@@ -347,54 +279,34 @@ def update(
         if fields:
             fields = {**memory.get(meant, **whose_of(ctx)).metadata, **fields}
         changed = memory.update(
-            meant,
-            said,
-            metadata=fields or None,
-            importance=importance,
-            title=title,
+            meant, said, metadata=fields or None, importance=importance, title=title,
             **whose_of(ctx),
-        )
-    if at.json:
-        at.document(memory_to_dict(changed))
-    else:
-        at.print(f"Changed: {changed.id}")
+        )  # fmt: skip
+    at.show(memory_to_dict(changed), f"Changed: {changed.id}")
 
 
-@argument("id", metavar="ID", help="A whole id, or its first or last 4 characters or more.")
+@id_argument
 def history(ctx: click.Context, id: str) -> None:  # noqa: A002 - it is the argument's name
     """Show what a memory said before each change, oldest first, and what it says now.
 
     For example: agentmem history 9e2ab146
     """
-    from agentmem.base.types import memory_to_dict
-
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         meant = resolve_id(memory, id, whose_of(ctx))
         versions = memory.history(meant, **whose_of(ctx))
         now = memory.get(meant, **whose_of(ctx))
-    if at.json:
-        earlier = [
-            {**memory_to_dict(v.memory), "replaced_at": v.replaced_at.isoformat()} for v in versions
-        ]
-        at.document({"id": meant, "versions": earlier, "now": memory_to_dict(now)})
-        return
-    from agentmem.cli.common import one_line
-
-    for version in versions:
-        moment = version.replaced_at.isoformat(timespec="seconds")
-        at.print(at.pen.paint(f"until {moment}", "dim"))
-        at.print(indented(at, one_line(version.memory.text)))
-    at.print(at.pen.paint("now", "dim"))
-    at.print(indented(at, one_line(now.text)))
+    earlier = [
+        {**memory_to_dict(v.memory), "replaced_at": v.replaced_at.isoformat()} for v in versions
+    ]
+    until = [(f"until {v.replaced_at.isoformat(timespec='seconds')}", v.memory) for v in versions]
+    lines: list[str] = []
+    for moment, version in (*until, ("now", now)):
+        lines += [at.pen.paint(moment, "dim"), *indented(at, one_line(version.text))]
+    at.show({"id": meant, "versions": earlier, "now": memory_to_dict(now)}, lines)
 
 
 # -- inside ----------------------------------------------------------------------------
-
-
-def join(words: tuple[str, ...]) -> str | None:
-    """The words of an argument as one text; `None` when there are none."""
-    return " ".join(words) if words else None
 
 
 def read_metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -419,18 +331,8 @@ def _value(written: str) -> Any:
     return value if json.dumps(value) == written else written
 
 
-def note_problems(at: Screen, degradations: tuple[str, ...] | list[str]) -> None:
-    """Say what did not work on the way."""
-    from agentmem.cli.common import one_line
-
-    for problem in dict.fromkeys(degradations):
-        at.note(f"Note: {one_line(problem)}")
-
-
 def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()) -> str:
     """Why an answer is empty: no store at all, no such kind in it, or all of it is others'."""
-    from agentmem.cli.common import one_line
-
     path = common_of(ctx).path
     if path is not None and not path.exists():
         return f": there is no store at {one_line(str(path))} yet."
@@ -450,14 +352,18 @@ def missing(ctx: click.Context, memory: MemoryManager, kinds: Sequence[str] = ()
 # Delete and erase memories.
 
 
-@argument(
+_ids_argument = argument(
     "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
 )
-@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def delete(
-    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
-) -> None:
+_all_option = click.option(
+    "--all", "every", is_flag=True, help="Every private memory of this user."
+)
+
+
+@_ids_argument
+@_all_option
+@yes_option
+def delete(ctx: click.Context, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     """Take memories out of every read. They are kept until they are erased.
 
     For example: agentmem delete 9e2ab146
@@ -471,20 +377,13 @@ def delete(
             count = memory.delete_all(**whose_of(ctx))
         else:
             count = memory.delete(meant, **whose_of(ctx))
-    if at.json:
-        at.document({"deleted": count, "ids": meant})
-    else:
-        at.print(f"Deleted: {count:,}")
+    at.show({"deleted": count, "ids": meant}, f"Deleted: {count:,}")
 
 
-@argument(
-    "ids", nargs=-1, metavar="ID...", help="Whole ids, or their first or last 4 characters or more."
-)
-@click.option("--all", "every", is_flag=True, help="Every private memory of this user.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def erase(
-    ctx: click.Context, ids: tuple[str, ...] = (), every: bool = False, yes: bool = False
-) -> None:
+@_ids_argument
+@_all_option
+@yes_option
+def erase(ctx: click.Context, ids: tuple[str, ...], every: bool, yes: bool) -> None:
     """Remove memories, deleted ones too, so that their bytes are in no file of the store.
 
     For example: agentmem erase --user ana --all
@@ -501,12 +400,9 @@ def erase(
         else:
             receipt = memory.erase(meant, **whose_of(ctx))
     typed = forget_typed_lines(ctx)
-    if at.json:
-        at.document({**receipt_to_dict(receipt), "chat_history_removed": typed})
-    else:
-        at.print(receipt_lines(at, receipt))
-        if typed:
-            at.note("The lines typed into `agentmem chat` were removed too.")
+    at.show({**asdict(receipt), "chat_history_removed": typed}, receipt_lines(at, receipt))
+    if typed:
+        at.note("The lines typed into `agentmem chat` were removed too.")
     if meant is not None and not receipt.ids:
         raise click.exceptions.Exit(NOT_FOUND)
 
@@ -615,45 +511,30 @@ def list_preferences(ctx: click.Context) -> None:
     with open_memory(ctx) as memory:
         found = memory.preferences.get_all(**whose_of(ctx))
         now = memory.clock.now()
-    if at.json:
-        at.document({"preferences": [one.to_dict() for one in found]})
-    elif found:
-        at.print(preference_lines(at, found, now=now))
-    else:
+    at.show({"preferences": [one.to_dict() for one in found]}, preference_lines(at, found, now=now))
+    if not found:
         at.note("No preferences are known.")
 
 
-@argument("text", nargs=-1, metavar="TEXT", help="In the user's words; - or nothing reads stdin.")
+@words_argument(help="In the user's words; - or nothing reads stdin.")
 @click.option("--type", help="expertise, style, domain or custom.")
-def preferring_add(
-    ctx: click.Context,
-    text: tuple[str, ...] = (),
-    type: str | None = None,  # noqa: A002  # as it is typed
-) -> None:
+def preferring_add(ctx: click.Context, text: str | None, **options: Any) -> None:
     """Keep a preference; a newer one about the same thing takes the older one's place.
 
     For example: agentmem prefs add --user ana I prefer short answers
     """
     at = screen_of(ctx)
-    said = read_text(" ".join(text) if text else None)
+    said = read_text(text)
     with open_memory(ctx) as memory:
-        options: dict[str, Any] = {"type": type, **whose_of(ctx)}
-        kept = memory.preferences.add(said, **options)
-    if at.json:
-        at.document(kept.to_dict())
-        return
-    at.print(f"Kept: {kept.id} ({kept.type})")
+        kept = memory.preferences.add(said, **options, **whose_of(ctx))
+    at.show(kept.to_dict(), f"Kept: {kept.id} ({kept.type})")
     if kept.replaced:
         at.note(f"It takes the place of {', '.join(kept.replaced)}.")
 
 
 @argument("id", metavar="ID", help="A whole id, or 4 characters or more of an end.")
 @click.option("--undo", is_flag=True, help="Let what it had replaced hold again.")
-def remove(
-    ctx: click.Context,
-    id: str,  # noqa: A002  # as it is shown
-    undo: bool = False,
-) -> None:
+def remove(ctx: click.Context, id: str, undo: bool) -> None:  # noqa: A002 - as typed
     """Take one preference back.
 
     For example: agentmem prefs remove 9e2ab146
@@ -666,19 +547,14 @@ def remove(
             back = memory.preferences.undo(meant, **whose_of(ctx))
         elif not memory.preferences.remove(meant, **whose_of(ctx)):
             raise RecordNotFound(meant)
-    if at.json:
-        at.document({"removed": meant, "restored": [one.to_dict() for one in back]})
-        return
-    at.print(f"Removed: {meant}")
-    for one in back:
-        at.print(f"Holds again: {one_line(one.text)}")
+    at.show(
+        {"removed": meant, "restored": [one.to_dict() for one in back]},
+        [f"Removed: {meant}", *(f"Holds again: {one_line(one.text)}" for one in back)],
+    )
 
 
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def clear(
-    ctx: click.Context,
-    yes: bool = False,
-) -> None:
+@yes_option
+def clear(ctx: click.Context, yes: bool) -> None:
     """Take every preference of this user back.
 
     For example: agentmem prefs clear --user ana
@@ -688,23 +564,13 @@ def clear(
         known = len(memory.preferences.get_all(**whose_of(ctx)))
         confirm(at, f"Take back {many(known, 'preference')}?", yes=yes)
         count = memory.preferences.clear(**whose_of(ctx))
-    if at.json:
-        at.document({"removed": count})
-    else:
-        at.print(f"Removed: {count:,}")
+    at.show({"removed": count}, f"Removed: {count:,}")
 
 
 def preference_lines(at: Screen, found: Sequence[Preference], *, now: datetime) -> list[str]:
     """One row a preference."""
-    from agentmem.inspector.layout import Column, table
-
     rows = [
-        (
-            short_id(one.id) if at.on_terminal else one.id,
-            one.type,
-            when(at, one.memory.created_at, now),
-            one_line(one.text),
-        )
+        (shown_id(at, one.id), one.type, when(at, one.memory.created_at, now), one_line(one.text))
         for one in found
     ]
     columns = (
@@ -730,6 +596,11 @@ def short_id(memory_id: str) -> str:
     return memory_id[-SHORT_ID:]
 
 
+def shown_id(at: Screen, memory_id: str) -> str:
+    """An id as it is listed: only a terminal gets a short one."""
+    return short_id(memory_id) if at.on_terminal else memory_id
+
+
 def when(at: Screen, moment: datetime, now: datetime) -> str:
     """How long ago a moment was (P13) for people; its date for what reads a pipe."""
     return relative_time(moment, now) if at.on_terminal else moment.date().isoformat()
@@ -739,7 +610,7 @@ def list_lines(at: Screen, memories: Sequence[Memory], *, now: datetime) -> list
     """One row a memory. Only a terminal gets short ids and cut texts."""
     rows = [
         (
-            short_id(memory.id) if at.on_terminal else memory.id,
+            shown_id(at, memory.id),
             memory.kind + (" (superseded)" if memory.superseded_by else ""),
             when(at, memory.created_at, now),
             one_line(memory.text),
@@ -752,10 +623,9 @@ def list_lines(at: Screen, memories: Sequence[Memory], *, now: datetime) -> list
         Column(name="When" if at.on_terminal else "Date", optional=True),
         Column(name="Text", least=10),
     )
-    if at.on_terminal:
-        return table(at.pen, columns, rows, width=at.width)
     longest = max((len(row[3]) for row in rows), default=0)
-    return table(at.pen, columns, rows, width=2 * longest + 200)
+    width = at.width if at.on_terminal else 2 * longest + 200
+    return table(at.pen, columns, rows, width=width)
 
 
 def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:
@@ -763,8 +633,7 @@ def hit_lines(at: Screen, number: int, hit: Hit, *, now: datetime) -> list[str]:
     memory, pen = hit.memory, at.pen
     moment = when(at, memory.created_at, now)
     head = f"{number:>2}  {hit.score:.2f}  {one_line(memory.kind)}  {moment}  "
-    named = short_id(memory.id) if at.on_terminal else memory.id
-    lines = [pen.paint(head, "dim") + pen.paint(named, "accent")]
+    lines = [pen.paint(head, "dim") + pen.paint(shown_id(at, memory.id), "accent")]
     lines += indented(at, one_line(memory.text), most_lines=MOST_LINES)
     origin = place_of(memory)
     if origin:
@@ -804,16 +673,14 @@ def detail_lines(at: Screen, memory: Memory, *, now: datetime) -> list[str]:
     created = memory.created_at.isoformat(timespec="seconds")
     if at.on_terminal:
         created += f" ({when(at, memory.created_at, now)})"
-    said: list[tuple[str, str]] = [
-        ("Id", memory.id),
-        ("Kind", memory.kind),
-        ("Created", created),
-        ("Origin", memory.origin),
-        ("Importance", f"{memory.importance:g}"),
-    ]
-    said += [
+    said = [
         (name, str(value))
         for name, value in (
+            ("Id", memory.id),
+            ("Kind", memory.kind),
+            ("Created", created),
+            ("Origin", memory.origin),
+            ("Importance", f"{memory.importance:g}"),
             ("User", memory.scope.user_id),
             ("Project", memory.scope.project_id),
             ("Agent", memory.scope.agent_id),
@@ -873,19 +740,3 @@ def receipt_lines(at: Screen, receipt: Receipt) -> list[str]:
     return pairs(
         at.pen, [("Erased at", moment), *counted, ("Complete", state), *left], width=at.width
     )
-
-
-def receipt_to_dict(receipt: Receipt) -> dict[str, Any]:
-    return {
-        "ids": list(receipt.ids),
-        "derived": list(receipt.derived),
-        "vectors": receipt.vectors,
-        "versions": receipt.versions,
-        "snapshots": receipt.snapshots,
-        "artifacts": receipt.artifacts,
-        "jobs": receipt.jobs,
-        "index_files": list(receipt.index_files),
-        "complete": receipt.complete,
-        "remains": list(receipt.remains),
-        "erased_at": receipt.erased_at.isoformat(),
-    }

@@ -7,26 +7,32 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from agentmem.base.errors import FileRefused, FileUnreadable, IncompleteExport, InvalidInput
 from agentmem.cli.common import (
+    CLOSED_PIPE,
     FAILED,
     Screen,
     argument,
     ask_for_folder,
+    bar,
     close_quietly,
     common_of,
     confirm,
+    escape_unseen,
     one_line,
     open_memory,
     screen_of,
     whose_of,
+    yes_option,
 )
 from agentmem.inspector.layout import many
+from agentmem.sources.imports.load import Source, is_ours
 from agentmem.stores.open_files import new_bytes
 from agentmem.stores.rows import is_dsn
 
@@ -38,30 +44,20 @@ if TYPE_CHECKING:
 
 STREAM = "-"
 STDOUT = (STREAM, "/dev/stdout")
-Foreign = Literal["auto", "agentmem", "mem0", "letta", "zep", "chatgpt", "claude"]
 SHOWN_BAD_LINES = 10
 
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command("export")(export)
+    for command in (export, backup, restore, migrate, migrate_store):
+        app.command()(command)
     app.command("import")(import_memories)
-    app.command()(backup)
-    app.command()(restore)
-    app.command()(migrate)
-    app.command("migrate-store")(migrate_store)
 
 
 @argument("file", metavar="FILE", help="Where to; - is stdout.")
 @click.option("--vectors", is_flag=True, help="With the vectors; they are made anew otherwise.")
 @click.option("--yes", "-y", is_flag=True, help="Replace a file without asking.")
-def export(
-    ctx: click.Context,
-    file: str,
-    *,
-    vectors: bool = False,
-    yes: bool = False,
-) -> None:
+def export(ctx: click.Context, file: str, *, vectors: bool, yes: bool) -> None:
     """Write memories to a file, one JSON object a line: of everybody, or of --user.
 
     From a damaged store all that can be read is written; what is missing is
@@ -72,12 +68,8 @@ def export(
     at = screen_of(ctx)
     if file in STDOUT:
         if at.json:
-            raise InvalidInput(
-                "--json",
-                True,
-                f"and {file} both want stdout",
-                remedy="Name a file, or leave one out.",
-            )
+            remedy = "Name a file, or leave one out."
+            raise InvalidInput("--json", True, f"and {file} both want stdout", remedy=remedy)
         with open_memory(ctx) as memory, temporary() as path:
             try:
                 memory.upkeep.export_jsonl(path, vectors=vectors, **whose_of(ctx))
@@ -94,42 +86,33 @@ def export(
         confirm(at, f"{one_line(file)} exists. Replace it?", yes=yes)
     with open_memory(ctx) as memory:
         count = memory.upkeep.export_jsonl(target, vectors=vectors, **whose_of(ctx))
-    if at.json:
-        at.document({"exported": count, "file": str(target)})
-    else:
-        at.print(f"Exported: {count:,} to {one_line(file)}")
+    at.show({"exported": count, "file": str(target)}, f"Exported: {count:,} to {one_line(file)}")
 
 
 @argument("file", metavar="FILE", help="What was exported; - is stdin.")
 @click.option(
-    "--from",
-    "source",
-    type=click.Choice(get_args(Foreign), case_sensitive=False),
-    default="auto",
-    show_default=True,
-    help="Which program exported it.",
-)
+    "--from", "source", type=click.Choice(get_args(Source), case_sensitive=False),
+    default="auto", show_default=True, help="Which program exported it.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
 @click.option("--skip-bad-lines", is_flag=True, help="Import the rest when some cannot be read.")
 @click.option(
-    "--own-words",
-    is_flag=True,
+    "--own-words", is_flag=True,
     help="What the file says the user said is theirs, preferences too.",
-)
+)  # fmt: skip
 @click.option(
-    "--as-exported",
-    is_flag=True,
+    "--as-exported", is_flag=True,
     help="Keep every owner, visibility and kind: for a file you trust.",
-)
+)  # fmt: skip
 def import_memories(
     ctx: click.Context,
     file: str,
     *,
-    source: Foreign = "auto",
-    dry_run: bool = False,
-    skip_bad_lines: bool = False,
-    own_words: bool = False,
-    as_exported: bool = False,
+    source: Source,
+    dry_run: bool,
+    skip_bad_lines: bool,
+    own_words: bool,
+    as_exported: bool,
 ) -> None:
     """Add memories that `export` wrote, or that another program exported.
 
@@ -140,8 +123,6 @@ def import_memories(
 
     For example: agentmem import memories.jsonl --user ana
     """
-    from agentmem.sources.imports.load import is_ours
-
     at = screen_of(ctx)
     with open_memory(ctx, embed_in_background=False) as memory, readable(file) as path:
         ours = source == "agentmem" or (source == "auto" and is_ours(path))
@@ -159,16 +140,7 @@ def import_memories(
             embed(at, memory)
     refused = bool(report.bad_lines) and not skip_bad_lines
     if at.json:
-        at.document(
-            {
-                "imported": report.imported,
-                "same_id": report.same_id,
-                "same_content": report.same_content,
-                "bad_lines": [
-                    {"number": bad.number, "reason": bad.reason} for bad in report.bad_lines
-                ],
-            }
-        )
+        at.document(asdict(report))
     else:
         for bad in report.bad_lines[:SHOWN_BAD_LINES]:
             at.complain(f"line {bad.number}: {one_line(bad.reason)}")
@@ -193,15 +165,12 @@ def backup(ctx: click.Context, file: str) -> None:
     ask_for_folder(ctx, Path(file).parent, name="FILE")
     with open_memory(ctx) as memory:
         memory.upkeep.backup(file)
-    if at.json:
-        at.document({"file": file})
-    else:
-        at.print(f"Copied to {one_line(file)}")
+    at.show({"file": file}, f"Copied to {one_line(file)}")
 
 
 @argument("file", metavar="BACKUP", help="What `backup` wrote.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
+@yes_option
+def restore(ctx: click.Context, file: str, *, yes: bool) -> None:
     """Put a backup in the place of the store. Nobody may have the store open.
 
     The backup is checked first. The store that was there is kept under another
@@ -221,11 +190,11 @@ def restore(ctx: click.Context, file: str, *, yes: bool = False) -> None:
     if path.exists():
         confirm(at, f"Replace {one_line(str(path))} by {one_line(file)}?", yes=yes)
     done = put_in_place(file, path)
-    if at.json:
-        aside = None if done.set_aside is None else str(done.set_aside)
-        at.document({"memories": done.memories, "store": str(done.path), "set_aside": aside})
-        return
-    at.print(f"Restored: {done.memories:,} {'memory' if done.memories == 1 else 'memories'}")
+    aside = None if done.set_aside is None else str(done.set_aside)
+    at.show(
+        {"memories": done.memories, "store": str(done.path), "set_aside": aside},
+        f"Restored: {many(done.memories, 'memory')}",
+    )
     if done.set_aside is not None:
         at.note(f"What was there is in {one_line(str(done.set_aside))}; remove it when you like.")
 
@@ -242,18 +211,15 @@ def migrate(ctx: click.Context) -> None:
     said = common_of(ctx)
     if not is_dsn(said.store):
         with open_memory(ctx) as memory:
-            version = memory.store.upkeep.stats().schema_version
-        before = after = version
+            before = after = memory.store.upkeep.stats().schema_version
     else:
         from agentmem.stores.postgres.store import migrate_dsn
 
         before, after = migrate_dsn(str(said.store))
-    if at.json:
-        at.document({"from_version": before, "to_version": after})
-    elif before == after:
-        at.print(f"Nothing to do: the tables are of version {after}.")
-    else:
-        at.print(f"The tables went from version {before} to version {after}.")
+    told = f"The tables went from version {before} to version {after}."
+    if before == after:
+        told = f"Nothing to do: the tables are of version {after}."
+    at.show({"from_version": before, "to_version": after}, told)
 
 
 @argument("source", metavar="FROM", help="A store's file, or postgresql://host/database.")
@@ -281,13 +247,11 @@ def migrate_store(ctx: click.Context, source: str, target: str) -> None:
     with ExitStack() as stack:
         ends = [_end(stack, name) for name in (source, target)]
         done = copy_store(*ends, progress=told)
-    if at.json:
-        at.document({"counts": done.counts, "resumed": done.resumed, "verified": True})
-        return
     rows = sum(done.counts.values())
-    at.print(
+    at.show(
+        {"counts": done.counts, "resumed": done.resumed, "verified": True},
         f"Copied {many(done.counts['memories'], 'memory')}, {many(rows, 'row')} in "
-        f"{len(PARTS)} parts; both sides were read and are the same."
+        f"{len(PARTS)} parts; both sides were read and are the same.",
     )
 
 
@@ -308,12 +272,10 @@ def import_foreign(
     memory: MemoryManager,
     path: Path,
     *,
-    source: Foreign,
+    source: Source,
     dry_run: bool,
 ) -> None:
     """Take over another program's export and say what was and was not taken."""
-    from agentmem.cli.common import bar
-
     try:
         with bar(at, "reading" if dry_run else "importing") as move:
             found = memory.upkeep.import_from(
@@ -331,38 +293,20 @@ def import_foreign(
         raise InvalidInput("path", str(path), problem, remedy=remedy) from None
     if found.taken and not dry_run:
         embed(at, memory)
-    if at.json:
-        at.document(
-            {
-                "source": found.source,
-                "found": found.found,
-                "taken": found.taken,
-                "already": found.already,
-                "ended": found.ended,
-                "left_out": dict(found.left_out),
-                "kinds": dict(found.kinds),
-                "sessions": found.sessions,
-                "dry_run": found.dry_run,
-            }
-        )
-        return
     there = f" ({found.already:,} were there already)" if found.already else ""
     done = "Would import" if dry_run else "Imported"
-    at.print(f"{done}: {found.taken:,} from {found.source}{there}")
-    for kind, count in found.kinds.items():
-        at.print(f"  {one_line(kind)}: {count:,}")
+    lines = [f"{done}: {found.taken:,} from {found.source}{there}"]
+    lines += [f"  {one_line(kind)}: {count:,}" for kind, count in found.kinds.items()]
     if found.ended:
-        at.print(f"  no longer true: {found.ended:,}")
+        lines.append(f"  no longer true: {found.ended:,}")
     if found.left_out:
-        at.print(f"Left out: {sum(found.left_out.values()):,}")
-        for reason, count in found.left_out.items():
-            at.print(f"  {one_line(reason)}: {count:,}")
+        lines.append(f"Left out: {sum(found.left_out.values()):,}")
+        lines += [f"  {one_line(reason)}: {n:,}" for reason, n in found.left_out.items()]
+    at.show({name: getattr(found, name) for name in found.__slots__}, lines)
 
 
 def embed(at: Screen, memory: MemoryManager) -> None:
     """Make the vectors that an import left out, with a bar where it can be seen."""
-    from agentmem.cli.common import bar
-
     with bar(at, "embedding") as move:
         memory.upkeep.reembed(progress=lambda done, total: move(done, total, ""))
 
@@ -411,8 +355,6 @@ def copy_to_stdout(at: Screen, path: Path) -> None:
     On a terminal characters that cannot be seen are escaped: the JSON is the
     same, and a stored text moves no cursor and turns no line around.
     """
-    from agentmem.cli.common import CLOSED_PIPE, escape_unseen
-
     try:
         at.out.flush()
         with path.open("rb") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,22 +9,21 @@ import click
 
 from agentmem.base.errors import InvalidInput
 from agentmem.cli.common import (
-    EMBEDDER_VARIABLE,
     IN_PROCESS,
     argument,
     common_of,
+    embedder_name,
     one_line,
     open_memory,
     screen_of,
 )
-from agentmem.search.embedders.base import DEFAULT
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def register(app: click.Group) -> None:
     """Add the commands of this module."""
-    app.command("serve")(serve)
+    app.command()(serve)
     group = app.group("token")(click.pass_context(token))
     group.command("make")(make)
     group.command("list")(list_tokens)
@@ -54,13 +52,11 @@ def serve(
     *,
     host: str,
     port: int,
-    workers: int,
     open_page: bool,
     no_auth: bool,
-    upstream: str,
-    anthropic: str,
     allow_host: tuple[str, ...],
     rate: float,
+    **options: Any,
 ) -> None:
     """Serve the memory over HTTP: its API, its page, a proxy in front of a model.
 
@@ -74,20 +70,16 @@ def serve(
 
     at = screen_of(ctx)
     served = Served(
-        store=_store(ctx), embedder=_embedder(), host=host, port=port, workers=workers,
-        auth=not no_auth, hosts=allow_host, upstream=upstream, anthropic=anthropic,
-        requests_per_second=rate,
+        store=_store(ctx), embedder=embedder_name(), host=host, port=port, auth=not no_auth,
+        hosts=allow_host, requests_per_second=rate, **options,
     )  # fmt: skip
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
     token, link = _first_token(ctx, served.store, auth=not no_auth, url=url)
-    if at.json:
-        at.document({"url": url, "token": token, "auth": not no_auth})
-    else:
-        at.print(f"agentmem serves {_shown(served.store)} on {url}")
-        if token:
-            at.print(f"Token, shown this once: {token}")
+    lines = [f"agentmem serves {_shown(served.store)} on {url}"]
+    lines += [f"Token, shown this once: {token}"] if token else []
+    at.show({"url": url, "token": token, "auth": not no_auth}, lines)
     if no_auth:
         at.complain("Warning: --no-auth lets everybody who reaches it read and change everything.")
         if host not in LOOPBACK:
@@ -112,11 +104,6 @@ def _shown(store: str) -> str:
         return store
     parts = urlsplit(store)
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-
-
-def _embedder() -> str | None:
-    name = os.environ.get(EMBEDDER_VARIABLE, DEFAULT).strip()
-    return None if name.lower() in ("", "none") else name
 
 
 def _first_token(ctx: click.Context, store: str, *, auth: bool, url: str) -> tuple[str, str]:
@@ -167,11 +154,8 @@ def make(ctx: click.Context, *, admin: bool, name: str) -> None:
         made, grant = Tokens(memory.store.settings).make(
             scope=common_of(ctx).scope, admin=admin, name=name
         )
-    if at.json:
-        at.document({"token": made, **grant.to_dict()})
-    else:
-        at.print(made)
-        at.note(f"It opens {_opens(grant.to_dict())}. It is not shown again.")
+    at.show({"token": made, **grant.to_dict()}, made)
+    at.note(f"It opens {_opens(grant.to_dict())}. It is not shown again.")
 
 
 def list_tokens(ctx: click.Context) -> None:
@@ -184,16 +168,12 @@ def list_tokens(ctx: click.Context) -> None:
     at = screen_of(ctx)
     with open_memory(ctx) as memory:
         found = [grant.to_dict() for grant in Tokens(memory.store.settings).list()]
-    if at.json:
-        at.document({"tokens": found})
-    elif not found:
-        at.print("No tokens. Make one: agentmem token make --user NAME")
-    else:
-        for one in found:
-            at.print(
-                f"{one['id']}  {str(one['created_at'])[:10]}  {_opens(one)}"
-                f"{'  ' + one_line(one['name']) if one['name'] else ''}"
-            )
+    lines = [
+        f"{one['id']}  {str(one['created_at'])[:10]}  {_opens(one)}"
+        + (f"  {one_line(one['name'])}" if one["name"] else "")
+        for one in found
+    ]
+    at.show({"tokens": found}, lines or "No tokens. Make one: agentmem token make --user NAME")
 
 
 @argument("token_id", metavar="ID", help="Its id, as the list shows it; or the token itself.")
@@ -209,10 +189,7 @@ def revoke(ctx: click.Context, *, token_id: str) -> None:
         token_id = token_id.split("_")[1]
     with open_memory(ctx) as memory:
         gone = Tokens(memory.store.settings).revoke(token_id)
-    if at.json:
-        at.document({"revoked": gone.to_dict()})
-    else:
-        at.print(f"Revoked {gone.id}.")
+    at.show({"revoked": gone.to_dict()}, f"Revoked {gone.id}.")
 
 
 def _opens(grant: dict[str, Any]) -> str:
