@@ -6,8 +6,7 @@ figures they compute; docs/json.md is written from them and a test keeps it so.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass
 from functools import cache, reduce
 from operator import or_
@@ -178,7 +177,7 @@ def written_type(kind: Any) -> Any:
 
 
 def _make(kind: Any, said: str | None, first: Mapping[str, Any]) -> type:
-    hints = {**get_type_hints(kind), **_COMPUTED.get(kind.__name__, {})}
+    hints = {**_COMPUTED.get(kind.__name__, {}), **get_type_hints(kind)}
     listed = {**first}
     for name, hint in hints.items():
         if (kind.__name__, name) not in _LEFT_OUT:
@@ -203,7 +202,7 @@ def _values(value: Any) -> Any:
         return fates_to_list([value])[0]
     if is_dataclass(value):
         title = type(value).__name__
-        names = (*(one.name for one in fields(value)), *_COMPUTED.get(title, ()))
+        names = (*_COMPUTED.get(title, ()), *(one.name for one in fields(value)))
         return {
             name: _values(getattr(value, name)) for name in names if (title, name) not in _LEFT_OUT
         }
@@ -212,73 +211,3 @@ def _values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_values(item) for item in value]
     return value
-
-
-# ----------------------------------------------------------------------------
-# Write docs/json.md from the schemas: `python -m agentmem.inspector.json > docs/json.md`.
-
-
-_HEAD = """<!-- Written by `python -m agentmem.inspector.json`; change the dataclasses instead. -->
-
-# JSON of the inspector
-
-Every command of the [inspector](inspector.md) prints one document with `--json`; `monitor`
-prints one a line. `schema` names the document and its version: fields may be added within a
-version, and a field that changes or goes makes a new one. Moments are ISO 8601 in UTC, shares
-are from 0 to 1, `null` means that it is not known. The schemas themselves come from
-`agentmem.inspector.json.schema_of(name)`, as JSON Schema.
-"""
-
-
-def render_manual() -> str:
-    """The whole page."""
-    schemas = {f"agentmem.{name}/{VERSION}": schema_of(name) for name in NAMES}
-    parts: dict[str, Mapping[str, Any]] = {}
-    for schema in schemas.values():
-        parts |= {_name(title): part for title, part in schema.get("$defs", {}).items()}
-    lines = [_HEAD]
-    for title, one in (*schemas.items(), ("# Parts", {}), *sorted(parts.items())):
-        if not one:
-            lines += [title, ""]
-            continue
-        lines += [f"## {title}", "", _one_line(one["description"]), "", *_table(one)]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _table(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield "| Field | Type | Meaning |"
-    yield "|---|---|---|"
-    for field, said in schema.get("properties", {}).items():
-        yield f"| `{field}` | {_type(said)} | {_one_line(said.get('description', ''))} |"
-    yield ""
-
-
-def _type(said: Mapping[str, Any]) -> str:
-    if "$ref" in said:
-        name = _name(said["$ref"].rpartition("/")[2])
-        return f"[{name}](#{name.lower()})"
-    if "anyOf" in said:
-        return " or ".join(_type(one) for one in said["anyOf"])
-    if "enum" in said:
-        return " or ".join(f"`{one}`" for one in said["enum"])
-    kind = said.get("type", "anything")
-    if kind == "array":
-        return f"list of {_type(said.get('items', {}))}"
-    if kind == "object":
-        inner = said.get("additionalProperties")
-        return f"object of {_type(inner)}" if isinstance(inner, Mapping) else "object"
-    if said.get("format") == "date-time":
-        return "moment"
-    return str(kind)
-
-
-def _name(title: str) -> str:
-    return title.removesuffix("Json")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("`None`", "`null`")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_manual())

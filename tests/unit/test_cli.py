@@ -15,10 +15,10 @@ import pytest
 
 import agentmem
 from agentmem.cli import app as cli_app
-from agentmem.cli.app import render_manual
 from agentmem.cli.chat import source_lines
 from agentmem.cli.common import Common, history_path, make_screen
 from agentmem.prompt.cite import Citation
+from tests.cli_page import render as render_cli
 from tests.unit.cli_running import ROOT, Cli, start
 
 EVIL = (
@@ -632,7 +632,7 @@ def test_completion_of_an_unknown_shell_is_wrong_usage(
 
 def test_the_manual_is_fresh() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert page == render_manual(), "run: python -m agentmem.cli.app > docs/cli.md"
+    assert page == render_cli(), "python -m tests.cli_page > docs/cli.md"
 
 
 # -- indexing -----------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from agentmem.prompt.snapshot import Looked, Outcome, Part, looked_at
 from agentmem.testing import ManualClock
 from agentmem.text import secrets
 from tests.at_once import AtOnce, record
+from tests.json_page import render as render_json
 from tests.properties.snapshots import plain_snapshot
 from tests.properties.strategies import word_counter
 
@@ -531,7 +532,7 @@ def test_looked_at_takes_over_what_a_citation_shows(memory: MemoryManager) -> No
 
 
 def test_the_page_of_schemas_is_up_to_date() -> None:
-    from agentmem.inspector.json import render_manual
-
     page = Path(__file__).resolve().parents[2] / "docs" / "json.md"
-    assert page.read_text(encoding="utf-8") == render_manual()
+    assert page.read_text(encoding="utf-8") == render_json(), (
+        "python -m tests.json_page > docs/json.md"
+    )
