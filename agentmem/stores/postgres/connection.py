@@ -7,9 +7,11 @@ may give each transaction another connection.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import re
+import selectors
 import struct
 import threading
 import time
@@ -60,9 +62,10 @@ except ImportError:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 _LOOK_SECONDS = 0.5
+PREPARED_AFTER = 3
+"""A statement that one connection sends more often than this is prepared."""
 MOST_TRIES = 8
 """A transaction that lost against another one is tried so often."""
-KEPT_CHANGES = 100_000
 MOST_NUMBERS = 100_000
 """The numbers of so many owners and of so many strands are remembered."""
 _RETRIED = (
@@ -91,6 +94,18 @@ def _sent(value: Any) -> Any:
     if isinstance(value, list) and value and any(isinstance(one, str) for one in value):
         return [_sent(one) for one in value]
     return value
+
+
+def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as the server's JSON functions read them."""
+    written = [
+        {
+            name: f"\\x{value.hex()}" if isinstance(value, bytes) else _sent(value)
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+    return json.dumps(written, ensure_ascii=False)
 
 
 class _Loader(TextLoader):
@@ -192,24 +207,6 @@ class Transaction:
         self._waiting.append(waiting)
         return waiting.rows
 
-    def send(self) -> None:
-        """Send what waits."""
-        waiting = self._waiting.pop()
-        waiting.cursor = self._execute(waiting.statement, waiting.values)
-
-    def insert(self, table: str, columns: Mapping[str, str], rows: Mapping[str, Any], /) -> None:
-        """Add rows in one statement, sent with the next one; `columns` has the type of each.
-
-        `rows` has the values of each column. (COPY knows no policies.)
-        """
-        marks = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns.items())
-        listed = ", ".join(columns)
-        self.later(
-            f"INSERT INTO {table} (tenant, {listed}) SELECT %(tenant)s, {listed} "  # noqa: S608 # our own names
-            f"FROM unnest({marks}) AS new({listed})",
-            **{name: rows[name] for name in columns},
-        )
-
     def log(self, operation: Operation, rows: Collection[int]) -> None:
         """Tell indexes that `rows` changed; neighbouring rows make one line."""
         start = len(self._lines)
@@ -231,7 +228,6 @@ class Transaction:
         return self._execute(
             _NUMBER_CHANGES,
             {
-                "count": len(lines),
                 "operations": [line[0] for line in lines],
                 "firsts": [line[1] for line in lines],
                 "lasts": [line[2] for line in lines],
@@ -252,11 +248,11 @@ class Transaction:
     ) -> psycopg.Cursor[Any]:
         asked = _Later(statement, values)
         sent, self._waiting = [*self._waiting, asked], []
-        if last and not self.begun and len(sent) == _BEGINNING + 1 and _READ in sent[0].statement:
+        if last and not self.begun and self._may_stand_alone(sent):
             del sent[0]  # what is sent together is one transaction by itself
         elif last:
             sent.append(_Later("COMMIT", {}))
-        self.ending = sent[-1].statement == "COMMIT"
+        self.ending = last or statement == "COMMIT"
         with self._connection.pipeline() if len(sent) > 1 else nullcontext():
             for one in sent:
                 cursor = one.cursor = self._connection.cursor(binary=True)
@@ -266,25 +262,18 @@ class Transaction:
         found: psycopg.Cursor[Any] = asked.cursor
         return found
 
+    @staticmethod
+    def _may_stand_alone(sent: Sequence[_Later]) -> bool:
+        """Whether it is all the same in which state of the database each statement is."""
+        return len(sent) == _BEGINNING + 1 or _WRITE in sent[0].statement
+
 
 _BEGINNING = 2
 """So many statements begin a transaction."""
 NumberKind = Literal["owners", "strands"]
 Numbers = dict[NumberKind, dict[bytes, int]]
-_NUMBER_CHANGES = f"""WITH now AS (
-        UPDATE tenants SET seq = seq + %(count)s, log_from = CASE
-            WHEN (seq + %(count)s) >> 12 <> seq >> 12
-            THEN greatest(log_from, seq + %(count)s - {KEPT_CHANGES}) ELSE log_from END
-        WHERE tenant = %(tenant)s RETURNING seq, log_from
-    ), noted AS (
-        INSERT INTO changes (tenant, seq, operation, first, last)
-        SELECT %(tenant)s, now.seq - %(count)s + n, operation, first, last
-        FROM now, unnest(%(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])
-            WITH ORDINALITY AS line(operation, first, last, n)
-    ), forgotten AS (
-        DELETE FROM changes USING now WHERE changes.tenant = %(tenant)s
-        AND changes.seq <= now.log_from AND now.seq >> 12 <> (now.seq - %(count)s) >> 12
-    ) SELECT seq FROM now"""  # noqa: S608 # our own numbers
+_NUMBER_CHANGES = """SELECT log_changes(
+    %(tenant)s, %(operations)s::text[], %(firsts)s::bigint[], %(lasts)s::bigint[])"""
 
 
 class _Later:
@@ -511,6 +500,10 @@ class PostgresDatabase:
     def _once(self, ready: _Ready, call: Callable[[Transaction], T], *, read: bool) -> T:
         with as_our_errors(self.where):
             connection = self._taken(ready)
+        if not read and _has_ended(connection):  # of a read nothing is lost by finding out late
+            connection.close()
+            ready.pool.putconn(connection)
+            raise _Stale("the server ended it")
         begin = ready.beginning(_READ if read else _WRITE)
         transaction = Transaction(connection, self.tenant, self._known(), begin)
         try:
@@ -607,6 +600,8 @@ class PostgresDatabase:
             _configure(connection)
             if halves is not None:
                 connection.adapters.register_dumper(Halves, _halves_dumper(halves))
+            if _is_direct(connection):
+                connection.prepare_threshold = PREPARED_AFTER
 
         pool = ConnectionPool(
             dsn,
@@ -705,6 +700,22 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     for name in ("text", "varchar"):
         adapters.register_loader(name, _Loader)
         adapters.register_loader(name, _BinaryLoader)
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server ended an idle connection: then there is something to be read on it."""
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(connection, selectors.EVENT_READ)
+        return bool(waiting.select(0))
+
+
+def _is_direct(connection: psycopg.Connection[Any]) -> bool:
+    """Whether this is the server itself: a pooler that changes connections says another number.
+
+    Only there statements are prepared, which saves the server half of what a search costs it.
+    """
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    return bool(pid == connection.info.backend_pid)
 
 
 def _connected(dsn: str) -> psycopg.Connection[Any]:

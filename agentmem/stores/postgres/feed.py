@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import Memory
-from agentmem.stores.postgres.connection import Halves, PostgresDatabase, Row, Transaction
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
 from agentmem.stores.postgres.reading import by_ids, by_rows
 from agentmem.stores.postgres.side import get_value
-from agentmem.stores.postgres.writing import embedder_number, halves, intern_embedder
+from agentmem.stores.postgres.writing import add_vectors, embedder_number, rows_with_owners
 from agentmem.stores.values import (
     COLD,
     DELETED,
@@ -127,37 +127,22 @@ class PostgresFeed:
         left out: their vectors would be those of another text.
         """
         packed = {
-            int(row): halves(pack_vector(embedder, vector))
+            int(row): pack_vector(embedder, vector)
             for row, vector in zip(rows, vectors, strict=True)
         }
 
         def apply(transaction: Transaction) -> int:
-            number = intern_embedder(transaction, embedder)
             keys = sorted(packed)
             # Locked first: an update that comes now waits, and removes what is stored here.
-            transaction.run(
-                "SELECT 1 FROM memories WHERE tenant = %(tenant)s AND row = ANY(%(rows)s) "
-                "ORDER BY row FOR SHARE",
-                rows=keys,
-            )
+            there = rows_with_owners(transaction, keys, lock=True)
             stale = set() if seq is None else _updated_since(transaction, seq, keys)
-            wanted = [row for row in keys if row not in stale]
-            new = transaction.all(
-                """INSERT INTO embeddings
-                    (tenant, embedder, row, owner, shared, flags, half, wide)
-                SELECT %(tenant)s, %(embedder)s, m.row, m.owner, o.visibility <> 'private',
-                    m.flags, given.half, given.wide
-                FROM unnest(%(rows)s::bigint[], %(halves)s::halfvec[], %(wides)s::bytea[])
-                    AS given(row, half, wide)
-                JOIN memories AS m ON m.tenant = %(tenant)s AND m.row = given.row
-                JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = m.owner
-                ON CONFLICT (tenant, row, embedder) DO NOTHING RETURNING row""",
-                embedder=number,
-                rows=wanted,
-                halves=Halves([packed[row][0] for row in wanted]),
-                wides=[packed[row][1] for row in wanted],
-            )
-            transaction.log("vectors", [row for (row,) in new])
+            given = [
+                (stored, visibility, ((embedder, packed[stored["row"]]),))
+                for stored, visibility in there
+                if stored["row"] not in stale
+            ]
+            new = add_vectors(transaction, given)
+            transaction.log("vectors", new)
             return len(new)
 
         return self._database.write(apply)

@@ -10,7 +10,7 @@ from typing import Any
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import AlreadyUndone, ChangedMeanwhile, DuplicateRecord, RecordNotFound
 from agentmem.base.types import Memory, Scope, visible
-from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, digest
+from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction, as_json, digest
 from agentmem.stores.postgres.reading import StoredRow, by_ids, by_rows, seen_owners
 from agentmem.stores.postgres.side import (
     change_link,
@@ -53,9 +53,7 @@ _ENTRY = """SELECT t.entry, t.id, t.kind, t.created_at, t.undone_at, t.report, t
     FROM journal AS t JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = t.owner
     WHERE t.tenant = %(tenant)s AND t.owner = ANY({owners}) """
 
-_ITEMS = {
-    "entry": "bigint", "row": "bigint", "other": "bigint", "relation": "text", "data": "text",
-}  # fmt: skip
+_ITEMS = ("entry", "row", "other", "relation", "data")
 
 
 class PostgresJournal:
@@ -85,9 +83,12 @@ class PostgresJournal:
                 for row, item in zip((*rows, *new), kept, strict=True)
             ]
             items += [(entry, *i) for i in _relate(transaction, scope, revision.relations)]
-            if items:
-                columns = zip(_ITEMS, map(list, zip(*items, strict=True)), strict=True)
-                transaction.insert("journal_items", _ITEMS, dict(columns))
+            transaction.later(
+                """INSERT INTO journal_items (tenant, entry, row, other, relation, data)
+                SELECT %(tenant)s, i.* FROM json_to_recordset(%(items)s::json) AS i(
+                    entry bigint, row bigint, other bigint, relation text, data text)""",
+                items=as_json([dict(zip(_ITEMS, item, strict=True)) for item in items]),
+            )
             transaction.log("update", rows)
             _forget_old(transaction, owner, revision.kind)
             if revision.mark:

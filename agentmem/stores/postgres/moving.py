@@ -13,7 +13,12 @@ from agentmem.stores.postgres.feed import all_embedders
 from agentmem.stores.postgres.reading import COLUMNS
 from agentmem.stores.postgres.schema import LOCK
 from agentmem.stores.postgres.side import SECRET, get_value, packed, set_value, unpacked
-from agentmem.stores.postgres.writing import add_vectors, insert_columns, make_graphs
+from agentmem.stores.postgres.writing import (
+    add_vectors,
+    insert_columns,
+    make_graphs,
+    rows_with_owners,
+)
 
 _LISTED = {
     "owners": ("owner", "visibility", "user_id", "project_id", "agent_id", "run_id"),
@@ -133,20 +138,13 @@ class PostgresSide:
             )
 
     def _add_vectors(self, rows: Sequence[Row]) -> None:
-        found = self._transaction.all(
-            """SELECT m.row, m.owner, m.flags, o.visibility FROM memories AS m
-            JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = m.owner
-            WHERE m.tenant = %(tenant)s AND m.row = ANY(%(rows)s)""",
-            rows=[row[3] for row in rows],
-        )
-        known = {row: (owner, flags, visibility) for row, owner, flags, visibility in found}
+        found = rows_with_owners(self._transaction, [row[3] for row in rows])
+        known = {stored["row"]: (stored, visibility) for stored, visibility in found}
         lines = []
         for name, version, dimensions, row, data in rows:
-            owner, flags, visibility = known[row]
             space = EmbedderId(name=name, version=version, dimensions=dimensions)
             whole = data if len(data) == 4 * dimensions else _widened(data)
-            stored = {"row": row, "owner": owner, "flags": flags}
-            lines.append((stored, visibility, ((space, whole),)))
+            lines.append((*known[row], ((space, whole),)))
         add_vectors(self._transaction, lines, graph=False)
 
     def _give_out(self, table: str, column: str, last: int) -> None:

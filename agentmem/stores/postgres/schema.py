@@ -15,6 +15,7 @@ LOCK = 0x61676D6D
 """The advisory lock that whoever changes the tables holds."""
 OLDEST_SERVER = 150000
 OLDEST_VECTOR = (0, 7)
+KEPT_CHANGES = 100_000
 
 TABLES = (
     "tenants", "owners", "strands", "sources", "memories", "usage", "embedders", "embeddings",
@@ -229,8 +230,171 @@ _SCOPES = (
     "CREATE INDEX embeddings_wide ON embeddings (tenant, owner, embedder) WHERE half IS NULL",
 )
 
+_ADDING = (
+    # What an add writes is written by functions: their plans are made once a connection, behind a
+    # pooler too, and nothing has to be asked for in between. They have no rights of their own.
+    # Number changes, one transaction of a tenant after the other; gives the last number.
+    f"""CREATE FUNCTION log_changes(
+            of_tenant text, operations text[], firsts bigint[], lasts bigint[]) RETURNS bigint
+        LANGUAGE plpgsql SET search_path FROM CURRENT
+        SET plan_cache_mode = force_generic_plan AS $$
+        DECLARE
+            size CONSTANT integer := cardinality(operations);
+            last_seq bigint;
+            kept_from bigint;
+        BEGIN
+            UPDATE tenants SET seq = seq + size, log_from = CASE
+                WHEN (seq + size) >> 12 <> seq >> 12
+                THEN greatest(log_from, seq + size - {KEPT_CHANGES}) ELSE log_from END
+            WHERE tenant = of_tenant RETURNING seq, log_from INTO last_seq, kept_from;
+            INSERT INTO changes (tenant, seq, operation, first, last)
+            SELECT of_tenant, last_seq - size + line.n, line.operation, line.first, line.last
+            FROM unnest(operations, firsts, lasts)
+                WITH ORDINALITY AS line(operation, first, last, n);
+            IF last_seq >> 12 <> (last_seq - size) >> 12 THEN
+                DELETE FROM changes WHERE tenant = of_tenant AND seq <= kept_from;
+            END IF;
+            RETURN last_seq;
+        END $$""",  # noqa: S608 # our own number
+    # Note the words of rows; `term_of` says by its place which of them a word is of.
+    """CREATE FUNCTION add_terms(
+            of_tenant text, rows bigint[], owners integer[], lengths integer[], states integer[],
+            terms bigint[], counts smallint[], term_of integer[]) RETURNS void
+        LANGUAGE plpgsql SET search_path FROM CURRENT
+        SET plan_cache_mode = force_generic_plan AS $$
+        BEGIN
+            INSERT INTO postings (tenant, owner, term, row, count, length, flags)
+            SELECT of_tenant, owners[t.n], t.term, rows[t.n], t.count, lengths[t.n], states[t.n]
+            FROM unnest(terms, counts, term_of) AS t(term, count, n);
+        END $$""",
+    # Store vectors of rows that have none in their space, and note the spaces; with `graph` the
+    # one over the shared vectors of a new space is made. Gives the rows that had none.
+    """CREATE FUNCTION add_vectors(
+            of_tenant text, rows bigint[], owners integer[], states integer[], spaces json,
+            graph boolean, embedders integer[], halves halfvec[], wides bytea[], shared boolean[],
+            vector_of integer[]) RETURNS SETOF bigint
+        LANGUAGE plpgsql SET search_path FROM CURRENT
+        SET plan_cache_mode = force_generic_plan AS $$
+        DECLARE
+            space record;
+        BEGIN
+            FOR space IN INSERT INTO embedders AS e (tenant, embedder, name, version, dimensions)
+                SELECT of_tenant, given.* FROM json_to_recordset(spaces)
+                    AS given(embedder integer, name text, version text, dimensions integer)
+                ON CONFLICT (tenant, embedder) DO NOTHING RETURNING e.embedder, e.dimensions
+            LOOP
+                IF graph THEN
+                    PERFORM index_vectors(space.embedder, space.dimensions);
+                END IF;
+            END LOOP;
+            RETURN QUERY INSERT INTO embeddings AS e
+                (tenant, embedder, row, owner, shared, flags, half, wide)
+            SELECT of_tenant, v.embedder, rows[v.n], owners[v.n], v.shared, states[v.n], v.half,
+                v.wide FROM unnest(embedders, halves, wides, shared, vector_of)
+                AS v(embedder, half, wide, shared, n)
+            ON CONFLICT (tenant, row, embedder) DO NOTHING RETURNING e.row;
+        END $$""",
+    # Store memories with their words and vectors; gives their rows, and those that follow them in
+    # their strands. A memory without a row gets a new one.
+    """CREATE FUNCTION add_memories(
+            of_tenant text, given json, terms bigint[], counts smallint[], term_of integer[],
+            spaces json, graph boolean, embedders integer[], halves halfvec[], wides bytea[],
+            shared boolean[], vector_of integer[], OUT added bigint[], OUT after bigint[])
+        LANGUAGE plpgsql SET search_path FROM CURRENT
+        SET plan_cache_mode = force_generic_plan AS $$
+        DECLARE
+            owners integer[];
+            strands bigint[];
+            places bigint[];
+            lengths integer[];
+            states integer[];
+        BEGIN
+            WITH new AS (
+                INSERT INTO memories AS m (tenant, row, key, id, owner, strand, place, kind,
+                    origin, speaker, created_at, valid_from, valid_to, supersedes, superseded_by,
+                    deleted_at, importance, content_hash, title, heading_path, metadata, text,
+                    summary, compressed, index_text, flags, length, indexed)
+                SELECT of_tenant, coalesce(g.row, nextval('memories_row_seq')), g.key, g.id,
+                    g.owner, g.strand, g.place, g.kind, g.origin, g.speaker, g.created_at,
+                    g.valid_from, g.valid_to, g.supersedes, g.superseded_by, g.deleted_at,
+                    g.importance, g.content_hash, g.title, g.heading_path, g.metadata, g.text,
+                    g.summary, g.compressed, g.index_text, g.flags, g.length, g.indexed
+                FROM json_to_recordset(given) AS g(row bigint, key bytea, id text, owner integer,
+                    strand bigint, place bigint, kind text, origin text, speaker text,
+                    created_at bigint, valid_from bigint, valid_to bigint, supersedes text,
+                    superseded_by text, deleted_at bigint, importance double precision,
+                    content_hash text, title text, heading_path text, metadata text, text text,
+                    summary text, compressed text, index_text text, flags integer, length integer,
+                    indexed bytea)
+                RETURNING m.row, m.owner, m.strand, m.place, m.length, m.flags)
+            SELECT array_agg(n.row ORDER BY n.row), array_agg(n.owner ORDER BY n.row),
+                array_agg(n.strand ORDER BY n.row), array_agg(n.place ORDER BY n.row),
+                array_agg(n.length ORDER BY n.row), array_agg(n.flags ORDER BY n.row)
+            INTO added, owners, strands, places, lengths, states FROM new AS n;
+            PERFORM add_terms(of_tenant, added, owners, lengths, states, terms, counts, term_of);
+            IF cardinality(vector_of) > 0 THEN
+                PERFORM add_vectors(of_tenant, added, owners, states, spaces, graph, embedders,
+                    halves, wides, shared, vector_of);
+            END IF;
+            after := '{}';
+            IF cardinality(array_remove(strands, NULL)) > 0 THEN
+                SELECT coalesce(array_agg(DISTINCT next.row), '{}') INTO after
+                FROM unnest(added, owners, strands, places) AS here(row, owner, strand, place)
+                CROSS JOIN LATERAL (
+                    SELECT m.row FROM memories AS m WHERE m.tenant = of_tenant
+                    AND m.owner = here.owner AND m.strand = here.strand
+                    AND (m.place, m.row) > (here.place, here.row) AND m.flags & 1 = 0
+                    ORDER BY m.place, m.row LIMIT 1) AS next
+                WHERE next.row <> ALL(added);
+            END IF;
+        END $$""",
+    # The same, numbered as changes: a whole transaction. With `held`, the contents of `owners` that
+    # nobody else may say meanwhile, nothing is added and nothing given when one was said before.
+    """CREATE FUNCTION put_memories(
+            of_tenant text, owners integer[], kinds bytea[], held bytea[], contents text[],
+            given json, terms bigint[], counts smallint[], term_of integer[], spaces json,
+            embedders integer[], halves halfvec[], wides bytea[], shared boolean[],
+            vector_of integer[]) RETURNS bigint[]
+        LANGUAGE plpgsql SET search_path FROM CURRENT
+        SET plan_cache_mode = force_generic_plan AS $$
+        DECLARE
+            added bigint[];
+            after bigint[];
+            operations text[] := '{put}';
+            firsts bigint[];
+            lasts bigint[];
+        BEGIN
+            IF cardinality(held) > 0 THEN
+                INSERT INTO contents AS c (tenant, owner, kind, hash)
+                SELECT of_tenant, * FROM unnest(owners, kinds, held)
+                ON CONFLICT (tenant, owner, kind, hash) DO UPDATE SET hash = excluded.hash;
+                IF EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = of_tenant
+                    AND m.owner = ANY(owners) AND m.content_hash = ANY(contents)
+                    AND m.kind <> 'page' AND m.flags & 1 = 0) THEN
+                    RETURN NULL;
+                END IF;
+            END IF;
+            SELECT * INTO added, after FROM add_memories(of_tenant, given, terms, counts, term_of,
+                spaces, true, embedders, halves, wides, shared, vector_of);
+            firsts := added[1:1];
+            lasts := added[cardinality(added):];
+            IF lasts[1] - firsts[1] >= cardinality(added) THEN  -- others took rows in between
+                operations := array_fill('put'::text, ARRAY[cardinality(added)]);
+                firsts := added;
+                lasts := added;
+            END IF;
+            IF cardinality(after) > 0 THEN
+                operations := operations || array_fill('update'::text, ARRAY[cardinality(after)]);
+                firsts := firsts || after;
+                lasts := lasts || after;
+            END IF;
+            PERFORM log_changes(of_tenant, operations, firsts, lasts);
+            RETURN added;
+        END $$""",
+)
+
 Step = tuple[str, ...]
-MIGRATIONS: tuple[Step, ...] = (_FIRST, _SCOPES)
+MIGRATIONS: tuple[Step, ...] = (_FIRST, _SCOPES, _ADDING)
 """Step number n (from 1) brings a database from schema version n - 1 to n."""
 
 

@@ -135,6 +135,9 @@ class PostgresStore:
             return ()
 
         def apply(transaction: Transaction) -> tuple[int, ...]:
+            rows = None if artifacts else writing.put(transaction, batch)
+            if rows is not None:
+                return rows
             rows = writing.add(transaction, batch)
             for artifact in artifacts:
                 add_artifact(transaction, artifact)
@@ -154,12 +157,15 @@ class PostgresStore:
             return ()
 
         def apply(transaction: Transaction) -> tuple[str, ...]:
-            taken = writing.take_rows(transaction, len(batch))
             known = writing.hold_contents(transaction, batch)
             fresh, ids = split_new(batch, known, same)
-            writing.add(transaction, fresh, taken=taken)
+            writing.add(transaction, fresh)
             return ids
 
+        ids = tuple(entry.memory.id for entry in batch)
+        alone = len({entry.memory.content_hash for entry in batch}) == len(batch)
+        if alone and self.database.write(lambda t: writing.put(t, batch, unsaid=True)) is not None:
+            return ids
         return self.database.write(apply)
 
     def load(self, batches: Iterable[Sequence[Entry]], *, sources: Iterable[Source] = ()) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
-from agentmem.stores.postgres.connection import Halves, Integers, Row, Transaction, digest
+from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json, digest
 from agentmem.stores.postgres.reading import (
     COLUMNS,
     StoredRow,
@@ -39,27 +39,12 @@ from agentmem.stores.values import (
     index_head,
     pack,
     pack_terms,
-    place_of,
     shorten,
     to_microseconds,
     unpack_terms,
     write_json,
 )
 
-_TYPES = {
-    "row": "bigint", "key": "bytea", **dict.fromkeys(COLUMNS, "text"), "owner": "integer",
-    "strand": "bigint", "place": "bigint", "created_at": "bigint", "valid_from": "bigint",
-    "valid_to": "bigint", "deleted_at": "bigint", "importance": "double precision",
-    "flags": "integer", "length": "integer", "indexed": "bytea",
-}  # fmt: skip
-_VECTORS = {
-    "embedder": "integer", "row": "bigint", "owner": "integer", "shared": "boolean",
-    "flags": "integer", "half": "halfvec", "wide": "bytea",
-}  # fmt: skip
-_POSTINGS = {
-    "owner": "integer", "term": "bigint", "row": "bigint", "count": "smallint",
-    "length": "integer", "flags": "integer",
-}  # fmt: skip
 _UPDATE = (
     "UPDATE memories SET "  # noqa: S608 # our own names
     f"{', '.join(f'{name} = %({name})s' for name in (*COLUMNS, 'flags', 'length', 'indexed'))} "
@@ -103,27 +88,6 @@ def embedder_number(embedder: EmbedderId) -> int:
     return int.from_bytes(key[:4], "little") >> 1
 
 
-def intern_embedder(transaction: Transaction, embedder: EmbedderId, *, graph: bool = True) -> int:
-    """The number of this vector space, noted as one that the tenant uses.
-
-    Without `graph` the one over its shared vectors is left for later: see `make_graphs`.
-    """
-    number = embedder_number(embedder)
-    made = "index_vectors(embedder, dimensions)" if graph else "1"
-    transaction.later(
-        f"""WITH new AS (
-            INSERT INTO embedders (tenant, embedder, name, version, dimensions)
-            VALUES (%(tenant)s, %(number)s, %(name)s, %(version)s, %(dimensions)s)
-            ON CONFLICT (tenant, embedder) DO NOTHING RETURNING embedder, dimensions
-        ) SELECT {made} FROM new""",  # noqa: S608 # our own names
-        number=number,
-        name=embedder.name,
-        version=embedder.version,
-        dimensions=embedder.dimensions,
-    )
-    return number
-
-
 def make_graphs(transaction: Transaction) -> None:
     """Make the graphs over shared vectors that were left for after a large load."""
     transaction.run(
@@ -158,51 +122,57 @@ class _Names:
         return place[0], self._strands[place]
 
 
-def take_rows(transaction: Transaction, count: int) -> Callable[[], list[Row]]:
-    """Numbers for new rows, to be had after the next statement."""
-    return transaction.later(
-        "SELECT nextval('memories_row_seq') FROM generate_series(1, %(count)s)", count=count
+_GIVEN = "%(given)s::json, %(terms)s::bigint[], %(counts)s::smallint[], %(term_of)s::integer[]"
+_VECTORS = """%(embedders)s::integer[], %(halves)s::halfvec[], %(wides)s::bytea[],
+    %(shared)s::boolean[], %(vector_of)s::integer[]"""
+_ADD = f"""SELECT added, after FROM add_memories(
+    %(tenant)s, {_GIVEN}, %(spaces)s::json, %(graph)s, {_VECTORS})"""  # noqa: S608 # our own names
+_PUT = f"""SELECT put_memories(%(tenant)s, %(owners)s::integer[], %(kinds)s::bytea[],
+    %(held)s::bytea[], %(contents)s::text[], {_GIVEN}, %(spaces)s::json, {_VECTORS})"""
+_ROWS = "%(tenant)s, %(rows)s::bigint[], %(owners)s::integer[]"
+
+
+def put(
+    transaction: Transaction, entries: Sequence[Entry], *, unsaid: bool = False
+) -> tuple[int, ...] | None:
+    """Store checked entries and end the transaction, mostly in one round trip.
+
+    None, and nothing is stored, where more is to be done than adding: an entry has a past,
+    or, with `unsaid`, its owner has something of the same content.
+    """
+    memories = [entry.memory for entry in entries]
+    if any(map(_has_past, entries)) or (unsaid and any(m.kind == "page" for m in memories)):
+        return None
+    names = _Names(transaction, memories)
+    held = _contents(names, memories) if unsaid else []
+    given = _given(transaction, _stored(entries, names), entries)
+    ((rows,),) = transaction.only(
+        _PUT,
+        owners=Integers([owner for owner, _, _ in held], 32),
+        kinds=[kind for _, kind, _ in held],
+        held=[content for _, _, content in held],
+        contents=[memory.content_hash for memory in memories],
+        **given,
     )
+    return None if rows is None else tuple(rows)
+
+
+def _has_past(entry: Entry) -> bool:
+    memory = entry.memory
+    used = memory.usage is not UNUSED and memory.usage != UNUSED
+    return used or bool(entry.versions) or bool(supersession_edges(memory))
 
 
 def add(
-    transaction: Transaction,
-    entries: Sequence[Entry],
-    *,
-    taken: Callable[[], list[Row]] | None = None,
-    graph: bool = True,
+    transaction: Transaction, entries: Sequence[Entry], *, graph: bool = True
 ) -> tuple[int, ...]:
-    """Store checked entries under new rows; which id was taken is heard when they are sent.
-
-    The rows get numbers that were `taken` before, if there are any.
-    """
+    """Store checked entries under new rows, inside a transaction."""
     if not entries:
         return ()
-    refuse_circles(
-        transaction, [edge for entry in entries for edge in supersession_edges(entry.memory)]
-    )
-    names = _Names(transaction, (entry.memory for entry in entries))
-    places = [names.of(entry.memory) for entry in entries]
-    # A new row comes after all that have the same place.
-    here = {(o, s, place_of(e.memory), _LAST) for (o, s), e in zip(places, entries, strict=True)}
-    strung = [place for place in here if place[1] is not None]
-    numbers = taken or take_rows(transaction, len(entries))
-    after = set()
-    if strung:
-        after = {row for (row,) in transaction.all(_FOLLOWING, **_places(strung))}
-    elif taken is None:
-        transaction.send()
-    rows = [int(row) for (row,) in numbers()[: len(entries)]]
-    stored = [
-        _values(entry.memory, row, owner, strand, pack(entry, owner=owner, strand=strand or 0))
-        for entry, row, (owner, strand) in zip(entries, rows, places, strict=True)
-    ]
-    _insert(transaction, stored)
-    add_vectors(
-        transaction,
-        [(one, e.memory.visibility, e.vectors) for one, e in zip(stored, entries, strict=True)],
-        graph=graph,
-    )
+    memories = [entry.memory for entry in entries]
+    refuse_circles(transaction, [edge for m in memories for edge in supersession_edges(m)])
+    given = _given(transaction, _stored(entries, _Names(transaction, memories)), entries)
+    ((rows, after),) = transaction.all(_ADD, graph=graph, **given)
     for row, entry in zip(rows, entries, strict=True):
         if entry.memory.usage is not UNUSED and entry.memory.usage != UNUSED:
             set_usage(transaction, row, entry.memory.usage)
@@ -213,13 +183,40 @@ def add(
     return tuple(rows)
 
 
+def _stored(entries: Sequence[Entry], names: _Names) -> list[dict[str, Any]]:
+    places = [names.of(entry.memory) for entry in entries]
+    return [
+        _values(entry.memory, None, owner, strand, pack(entry, owner=owner, strand=strand or 0))
+        for entry, (owner, strand) in zip(entries, places, strict=True)
+    ]
+
+
+def _given(
+    transaction: Transaction, stored: Sequence[dict[str, Any]], entries: Sequence[Entry] = ()
+) -> dict[str, Any]:
+    """Rows as they are sent, with their words and the vectors of the `entries` they were made of.
+
+    Their speakers are noted; which id was taken is heard when they are sent.
+    """
+    transaction.added |= {one["key"]: one["id"] for one in stored}
+    _note_speakers(transaction, stored)
+    vectors = [
+        (number, entry.memory.visibility, entry.vectors) for number, entry in enumerate(entries)
+    ]
+    return {"given": as_json(stored), **_terms(stored), **_vectors(vectors)}
+
+
 def _values(
-    memory: Memory, row: int, owner: int, strand: int | None, indexed: bytes
+    memory: Memory, row: int | None, owner: int, strand: int | None, indexed: bytes
 ) -> dict[str, Any]:
     columns = (memory.id, owner, strand, *memory_values(memory))
+    return _with_index(row, columns, indexed)
+
+
+def _with_index(row: int | None, columns: Sequence[Any], indexed: bytes) -> dict[str, Any]:
     return {
         "row": row,
-        "key": digest(memory.id),
+        "key": digest(columns[0]),
         **dict(zip(COLUMNS, columns, strict=True)),
         **index_head(indexed),
         "indexed": indexed,
@@ -234,38 +231,28 @@ def insert_columns(
     transaction: Transaction, rows: Iterable[tuple[int, Sequence[Any], bytes]]
 ) -> None:
     """Store memories under rows of their own: the columns after the row, and the index blob."""
-    stored = []
-    for row, columns, indexed in rows:
-        values = dict(zip(COLUMNS, columns, strict=True))
-        known = {"row": row, "key": digest(values["id"]), **values}
-        stored.append({**known, **index_head(indexed), "indexed": indexed})
-    _insert(transaction, stored)
+    stored = [_with_index(*row) for row in rows]
+    transaction.run(_ADD, graph=False, **_given(transaction, stored))
 
 
-def _insert(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
-    """Store rows with their words and speakers."""
-    transaction.added |= {one["key"]: one["id"] for one in stored}
-    transaction.insert("memories", _TYPES, {name: [one[name] for one in stored] for name in _TYPES})
-    _add_terms(transaction, stored)
-
-
-def _add_terms(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
-    """Note the words and speakers of rows that were stored."""
+def _terms(stored: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The words of rows, and which of the rows each is of, in the order of their index."""
     import numpy as np
 
     held = [unpack_terms(one["indexed"]) for one in stored]
-    sizes = [len(one["terms"]) // 8 for one in held]
     terms = np.frombuffer(b"".join([one["terms"] for one in held]), "<i8")
     counts = np.frombuffer(b"".join([one["frequencies"] for one in held]), "<u2")
-    lines = {
-        name: np.repeat([one[name] for one in stored], sizes)
-        for name in ("owner", "row", "length", "flags")
-    } | {"term": terms, "count": np.clip(counts, 1, COUNT_LIMIT)}
-    order = np.lexsort((lines["row"], terms, lines["owner"]))  # as in their index
-    if len(order):
-        bits: dict[str, Any] = {"bigint": 64, "integer": 32, "smallint": 16}
-        columns = {n: Integers(lines[n][order], bits[kind]) for n, kind in _POSTINGS.items()}
-        transaction.insert("postings", _POSTINGS, columns)
+    sizes = [len(one["terms"]) // 8 for one in held]
+    of = np.repeat(np.arange(1, len(stored) + 1), sizes)
+    order = np.lexsort((of, terms, np.repeat([one["owner"] for one in stored], sizes)))
+    return {
+        "terms": Integers(terms[order], 64),
+        "counts": Integers(np.clip(counts, 1, COUNT_LIMIT)[order], 16),
+        "term_of": Integers(of[order], 32),
+    }
+
+
+def _note_speakers(transaction: Transaction, stored: Sequence[dict[str, Any]]) -> None:
     spoken = sorted({(one["owner"], one["speaker"]) for one in stored if one["speaker"]})
     if spoken:
         transaction.later(
@@ -314,25 +301,73 @@ def halves(vector: bytes) -> tuple[bytes | None, bytes | None]:
     return (None, vector) if len(short) == len(vector) else (short, None)
 
 
+def _vectors(
+    found: Iterable[tuple[int, str, tuple[tuple[EmbedderId, bytes], ...]]],
+) -> dict[str, Any]:
+    """The vectors of rows, given with the place of the row and its visibility, and their spaces."""
+    spaces: dict[EmbedderId, int] = {}
+    lines: list[tuple[Any, ...]] = []
+    for number, visibility, vectors in found:
+        for embedder, vector in vectors:
+            if embedder not in spaces:
+                spaces[embedder] = embedder_number(embedder)
+            shared = visibility != "private"
+            lines.append((spaces[embedder], *halves(vector), shared, number + 1))
+    numbers, half, wide, shared_ones, of = (
+        [list(column) for column in zip(*lines, strict=True)] if lines else [[]] * 5
+    )
+    named = [
+        {"embedder": number, "name": one.name, "version": one.version, "dimensions": one.dimensions}
+        for one, number in spaces.items()
+    ]
+    return {
+        "spaces": as_json(named),
+        "embedders": Integers(numbers, 32),
+        "halves": Halves(half),
+        "wides": wide,
+        "shared": shared_ones,
+        "vector_of": Integers(of, 32),
+    }
+
+
 def add_vectors(
     transaction: Transaction,
-    found: Iterable[tuple[dict[str, Any], str, tuple[tuple[EmbedderId, bytes], ...]]],
+    found: Sequence[tuple[dict[str, Any], str, tuple[tuple[EmbedderId, bytes], ...]]],
     *,
     graph: bool = True,
-) -> None:
-    """Store the vectors of rows, given as they were stored with their visibility."""
-    numbers: dict[EmbedderId, int] = {}
-    lines: list[tuple[Any, ...]] = []
-    for one, visibility, vectors in found:
-        for embedder, vector in vectors:
-            if embedder not in numbers:
-                numbers[embedder] = intern_embedder(transaction, embedder, graph=graph)
-            shared = visibility != "private"
-            row = (one["row"], one["owner"], shared, one["flags"])
-            lines.append((numbers[embedder], *row, *halves(vector)))
-    if lines:
-        columns = dict(zip(_VECTORS, map(list, zip(*lines, strict=True)), strict=True))
-        transaction.insert("embeddings", _VECTORS, {**columns, "half": Halves(columns["half"])})
+) -> list[int]:
+    """Store the vectors of rows that have none yet, each given with its visibility; which ones.
+
+    Without `graph` the one over a new space's shared vectors is left for later: see `make_graphs`.
+    """
+    if not any(vectors for _, _, vectors in found):
+        return []
+    stored = [one for one, _, _ in found]
+    given = [(number, seen, vectors) for number, (_, seen, vectors) in enumerate(found)]
+    added = transaction.all(
+        f"SELECT add_vectors({_ROWS}, %(states)s::integer[], %(spaces)s::json, %(graph)s, "
+        f"{_VECTORS})",
+        rows=Integers([one["row"] for one in stored], 64),
+        owners=Integers([one["owner"] for one in stored], 32),
+        states=Integers([one["flags"] for one in stored], 32),
+        graph=graph,
+        **_vectors(given),
+    )
+    return [row for (row,) in added]
+
+
+def rows_with_owners(
+    transaction: Transaction, rows: Sequence[int], *, lock: bool = False
+) -> list[tuple[dict[str, Any], str]]:
+    """Those of `rows` that are there, as `add_vectors` takes them; `lock` keeps them so."""
+    found = transaction.all(
+        f"""SELECT m.row, m.owner, m.flags, o.visibility FROM memories AS m
+        JOIN owners AS o ON o.tenant = %(tenant)s AND o.owner = m.owner
+        WHERE m.tenant = %(tenant)s AND m.row = ANY(%(rows)s) ORDER BY m.row
+        {"FOR SHARE OF m" if lock else ""}""",  # noqa: S608 # our own names
+        rows=list(rows),
+    )
+    return [({"row": r, "owner": o, "flags": flags}, seen) for r, o, flags, seen in found]
 
 
 def remove_vectors(
@@ -431,7 +466,16 @@ def rewrite(
     if entry is not None or owner != old.owner:
         remove_terms(transaction, [old.row])
         transaction.run(_UPDATE, **values)
-        _add_terms(transaction, [values])
+        transaction.later(
+            f"SELECT add_terms({_ROWS}, %(lengths)s::integer[], %(states)s::integer[], "
+            "%(terms)s::bigint[], %(counts)s::smallint[], %(term_of)s::integer[])",
+            rows=[old.row],
+            owners=[owner],
+            lengths=[values["length"]],
+            states=[values["flags"]],
+            **_terms([values]),
+        )
+        _note_speakers(transaction, [values])
     else:
         transaction.run(_UPDATE, **values)
     changed = values["flags"] != flags_of(old.memory)
@@ -675,13 +719,8 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
 
     Who writes the same content at the same moment waits until this transaction ends.
     """
-    names = _Names(transaction, (entry.memory for entry in entries))
-    held = sorted(
-        {
-            (names.owner(e.memory), digest(e.memory.kind), digest(e.memory.content_hash))
-            for e in entries
-        }
-    )
+    memories = [entry.memory for entry in entries]
+    held = _contents(_Names(transaction, memories), memories)
     # In a statement of its own: what comes after must see what those wrote who were waited for.
     transaction.later(
         """INSERT INTO contents (tenant, owner, kind, hash)
@@ -701,3 +740,8 @@ def hold_contents(transaction: Transaction, entries: Sequence[Entry]) -> list[Me
         hashes=[entry.memory.content_hash for entry in entries],
     )
     return [one.memory for one in found]
+
+
+def _contents(names: _Names, memories: Sequence[Memory]) -> list[tuple[int, bytes, bytes]]:
+    """Owner, kind and content of memories, in the order in which everybody waits for them."""
+    return sorted({(names.owner(m), digest(m.kind), digest(m.content_hash)) for m in memories})
