@@ -9,6 +9,7 @@ from typing import Any
 from agentmem.base.errors import InvalidInput, NotPermitted, RecordNotFound
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope, Whose, memory_to_dict
+from agentmem.compat.mem0_dicts import events, find, item, marks_of, unexpired
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import scope_and_filter
 from agentmem.server.api import MOST, RequestScope
@@ -62,9 +63,17 @@ def add(
     *,
     messages: list[dict[str, Any]],
     metadata: dict[str, Any] | None = None,
+    expiration_date: str | None = None,
+    infer: bool = True,
 ) -> Mapping[str, Any]:
-    """Remember messages."""
-    added = memory.add_messages(messages, metadata=metadata or {}, **whose.names)
+    """Remember messages; without `infer` word for word, with nothing heard in them."""
+    added = memory.add_messages(
+        messages,
+        listen=infer,
+        once=infer,
+        metadata=marks_of(metadata, expiration_date),
+        **whose.names,
+    )
     return {"results": added["results"], "message": "Remembered.", "status": "SUCCEEDED"}
 
 
@@ -78,7 +87,8 @@ def search(
     threshold: float | None = None,
 ) -> Mapping[str, Any]:
     """Find memories."""
-    found = memory.search(query, top_k=top_k, threshold=threshold, filters=filters, **whose.names)
+    where = unexpired(memory, filters or {})
+    found = memory.search(query, top_k=top_k, threshold=threshold, filters=where, **whose.names)
     return {"results": [{**_item(hit.memory), "score": hit.score} for hit in found]}
 
 
@@ -93,6 +103,7 @@ def list_all(
     """A page of memories, newest first."""
     if not (1 <= page <= 10_000 and 1 <= page_size <= MOST):
         raise InvalidInput("page", page, f"or its size is not from 1 to {MOST:,}")
+    filters = unexpired(memory, filters or {})
     found = memory.get_all(filters=filters, limit=page * page_size + 1, **whose.names)
     shown = found[(page - 1) * page_size : page * page_size]
     reader, where = scope_and_filter(whose.names, filters)
@@ -106,29 +117,24 @@ def list_all(
 
 
 def _item(memory: Memory) -> dict[str, Any]:
-    """A memory with the names mem0 has for what it says."""
-    fields = memory_to_dict(memory)
-    return {**fields, "updated_at": fields["created_at"], "app_id": memory.scope.project_id,
-            "categories": []}  # fmt: skip
+    """A memory as mem0 gives it, and what we say of one."""
+    more: dict[str, Any] = {"app_id": memory.scope.project_id, "categories": []}
+    return {**memory_to_dict(memory), **item(memory), **more}
 
 
-def _owned(memory: MemoryManager, whose: RequestScope, memory_id: str) -> Whose:
-    """The names under which a memory is seen; an admin who names nobody means its owner."""
-    scopes = [whose.scope]
+def _owned(
+    memory: MemoryManager, whose: RequestScope, memory_id: str, *, deleted: bool = False
+) -> tuple[Memory, Whose]:
+    """A memory and the names it is seen under; an admin who names nobody means its owner."""
     if whose.grant.admin and whose.scope == Scope():
-        scopes += memory.store.upkeep.owners()
-    for scope in scopes:
-        try:
-            memory.store.get(scope, memory_id)
-        except RecordNotFound:
-            continue
-        return scope.whose
-    raise RecordNotFound(memory_id)
+        found = find(memory, memory_id, deleted=deleted)
+        return found, found.scope.whose
+    return memory.store.get(whose.scope, memory_id, deleted=deleted), whose.scope.whose
 
 
 def get(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """One memory."""
-    return _item(memory.get(memory_id, **_owned(memory, whose, memory_id)))
+    return _item(_owned(memory, whose, memory_id)[0])
 
 
 def update(
@@ -140,29 +146,20 @@ def update(
     metadata: dict[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """Change what a memory says."""
-    names = _owned(memory, whose, memory_id)
+    names = _owned(memory, whose, memory_id)[1]
     return _item(memory.update(memory_id, text, metadata=metadata, **names))
 
 
 def delete(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> Mapping[str, Any]:
     """Take a memory out of every read."""
-    memory.delete(memory_id, **_owned(memory, whose, memory_id))
+    memory.delete(memory_id, **_owned(memory, whose, memory_id)[1])
     return {"message": "Memory deleted successfully!"}
 
 
 def history(memory: MemoryManager, whose: RequestScope, *, memory_id: str) -> list[dict[str, Any]]:
-    """What a memory said before each change, oldest first."""
-    names = _owned(memory, whose, memory_id)
-    now = memory.get(memory_id, **names)
-    versions = memory.history(memory_id, **names)
-    said = [*(one.memory.text for one in versions), now.text]
-    moments = [now.created_at, *(one.replaced_at for one in versions)]
-    return [
-        {"id": f"{memory_id}:{at}", "memory_id": memory_id, "new_memory": text,
-         "old_memory": said[at - 1] if at else None, "event": "UPDATE" if at else "ADD",
-         "created_at": moments[at].isoformat(), "updated_at": moments[at].isoformat()}
-        for at, text in enumerate(said)
-    ]  # fmt: skip
+    """What a memory said, oldest first: ADD, each UPDATE, and DELETE."""
+    found, names = _owned(memory, whose, memory_id, deleted=True)
+    return events(found, memory.history(memory_id, **names))
 
 
 def delete_all(memory: MemoryManager, whose: RequestScope) -> Mapping[str, Any]:

@@ -473,6 +473,8 @@ class StoreMachine(RuleBasedStateMachine):
         reader = self.reader(asking)
         seen = self.model.seen(reader)
         for memory_id in IDS:
+            held = self.model.memories.get(memory_id)
+            assert self.store.upkeep.owners(memory_id) == (() if held is None else (held.scope,))
             if memory_id not in seen:
                 for read in (self.store.get, self.store.history, self.store.row_of):
                     with pytest.raises(RecordNotFound):

@@ -115,6 +115,7 @@ def reads(store: PostgresStore) -> dict[str, Any]:
         "stats": store.upkeep.stats().chunks,
         "sources": store.upkeep.sources(),
         "everybody": store.upkeep.owners(),
+        "whose": store.upkeep.owners("m5"),
         "users": store.upkeep.users(),
         "verify": sum(store.upkeep.verify().counts.values()),
         "to erase": found(lambda: store.to_erase(ANN, ["m5"])),

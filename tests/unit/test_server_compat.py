@@ -88,6 +88,33 @@ def test_the_calls_of_mem0s_client_work_as_it_sends_them(
         assert ask("DELETE", "/v2/entities/user/ann/")["message"]
 
 
+@pytest.mark.parametrize("who", ["ann", None])
+def test_what_mem0s_client_lets_end_is_hidden_and_what_it_deletes_has_a_history(
+    memory: agentmem.MemoryManager, url: str, who: str | None
+) -> None:
+    headers = {"authorization": f"Token {token_for(memory, who)}"}
+    with httpx.Client(base_url=url, headers=headers) as client:
+
+        def post(path: str, **said: Any) -> Any:
+            answer = client.post(f"/v3/memories/{path}", json={"user_id": "ann", **said})
+            assert answer.status_code == 200, answer.text
+            return answer.json()["results"]
+
+        said = [{"role": "user", "content": "I love green tea."}]
+        (over,) = post("add/", messages=said, infer=False, expiration_date="2001-01-01")
+        assert memory.preferences.get_all(user_id="ann") == []
+        assert post("search/", query="green tea", threshold=0.0) == post("") == []
+        (kept,) = post("add/", messages=said, infer=False, expiration_date="2999-01-01")
+        assert [one["id"] for one in post("search/", query="green tea")] == [kept["id"]]
+        assert post("")[0]["expiration_date"] == "2999-01-01"
+        soon = {"messages": said, "user_id": "ann", "expiration_date": "soon"}
+        assert client.post("/v3/memories/add/", json=soon).status_code == 422
+        assert client.delete(f"/v1/memories/{over['id']}/").status_code == 200
+        events = client.get(f"/v1/memories/{over['id']}/history/").json()
+        assert [one["event"] for one in events] == ["ADD", "DELETE"]
+        assert client.get("/v1/memories/nobody-knows/history/").status_code == 404
+
+
 def test_a_token_of_mem0s_client_reaches_nobody_else(
     memory: agentmem.MemoryManager, url: str
 ) -> None:

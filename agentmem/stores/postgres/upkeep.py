@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentmem.base.checks import require_text
 from agentmem.base.types import Scope
 from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
 from agentmem.stores.postgres.erasing import erase_rows
@@ -144,13 +145,16 @@ class PostgresUpkeep:
             for url, title, content_hash, synced, visibility, *whose in self._database.read(apply)
         )
 
-    def owners(self) -> tuple[Scope, ...]:
-        """Everybody who has a memory."""
+    def owners(self, memory_id: str | None = None, /) -> tuple[Scope, ...]:
+        """Everybody who has a memory, or who has that one, be it deleted."""
+        one = {} if memory_id is None else {"id": require_text(memory_id, "id")}
+        which = "AND m.id = %(id)s" if one else ""
         found = self._database.read(
             lambda transaction: transaction.all(
-                """SELECT user_id, project_id, agent_id, run_id FROM owners AS o
+                f"""SELECT user_id, project_id, agent_id, run_id FROM owners AS o
                 WHERE tenant = %(tenant)s AND EXISTS (SELECT 1 FROM memories AS m
-                    WHERE m.tenant = %(tenant)s AND m.owner = o.owner) ORDER BY owner"""
+                    WHERE m.tenant = %(tenant)s AND m.owner = o.owner {which}) ORDER BY owner""",  # noqa: S608 # our own names
+                **one,
             )
         )
         return tuple(dict.fromkeys(map(scope_of, found)))

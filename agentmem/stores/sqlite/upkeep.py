@@ -14,6 +14,7 @@ from pathlib import Path
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any
 
+from agentmem.base.checks import require_text
 from agentmem.base.errors import AgentMemError, InvalidInput, StoreCorrupt, StoreError
 from agentmem.base.types import Scope
 from agentmem.stores.open_files import final_path, new_file
@@ -324,10 +325,15 @@ class SqliteUpkeep:
                 for _, owner, url, title, content_hash, synced in found
             )
 
-    def owners(self) -> tuple[Scope, ...]:
-        """Everybody who has a memory."""
+    def owners(self, memory_id: str | None = None, /) -> tuple[Scope, ...]:
+        """Everybody who has a memory, or who has that one, be it deleted."""
         with self._database.read() as read:
-            found = [owner for (owner,) in read.execute("SELECT DISTINCT owner FROM memories")]
+            if memory_id is None:
+                rows = read.execute("SELECT DISTINCT owner FROM memories")
+            else:
+                wanted = require_text(memory_id, "id")
+                rows = read.execute("SELECT owner FROM memories WHERE id = ?", (wanted,))
+            found = [owner for (owner,) in rows]
             named = self._names.owners(read, found)
             return tuple(dict.fromkeys(named[owner][1] for owner in found))
 
