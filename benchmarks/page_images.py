@@ -1,12 +1,14 @@
 """Pictures of every view of the page, light and dark, into docs/images.
 
     python benchmarks/page_images.py
+    python benchmarks/page_images.py --width 400 --into /tmp/narrow   # as on a phone
 
 It needs Chromium and Playwright; nothing leaves the machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -35,7 +37,11 @@ ASKED = (
 
 def main() -> None:
     """Fill a memory, serve it, and take the pictures."""
-    folder = ROOT / "docs" / "images"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--width", type=int, default=1180, help="of the window, in pixels")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "images")
+    chosen = parser.parse_args()
+    folder: Path = chosen.into
     folder.mkdir(exist_ok=True)
     with agentmem.open(":memory:", embedder=None) as memory:
         for fact in FACTS:
@@ -61,7 +67,7 @@ def main() -> None:
         with Serving(create_app(memory, auth=False)) as served, chromium() as browser:
             for scheme in ("light", "dark"):
                 page = browser.new_page(
-                    viewport={"width": 1180, "height": 720}, color_scheme=scheme
+                    viewport={"width": chosen.width, "height": 720}, color_scheme=scheme
                 )
                 for name, path in views.items():
                     page.goto(served.url + path)

@@ -14,7 +14,7 @@ started afresh on the same store holds: what is stored takes room, what leaks wo
 A store is filled once and kept under `.bench/` (`--fill-only` does no more). Clients and provider
 run in processes of their own; on few cores they take part of what the server could have. Each part
 ends by itself: `load` after six times `--seconds` and what 64 clients still wait for, `turns`
-after `--most-seconds`.
+after `--most-seconds`. Each figure is printed as soon as it is known.
 """
 
 from __future__ import annotations
@@ -326,8 +326,8 @@ def measure_page(asked: Questions) -> None:
 def measure_turns(asked: Questions, process_id: int, turns: int, most_seconds: float) -> None:
     """What the server holds in memory while it takes so many turns."""
     began, done = time.perf_counter(), 0
-    step = max(1, turns // 10)
-    print(f"before: {resident_mb(process_id):,.0f} MB")
+    step = max(1, min(turns // 10, 500))
+    print(f"before: {resident_mb(process_id):,.0f} MB", flush=True)
     while done < turns and time.perf_counter() < began + most_seconds:
         asyncio.run(_repeat(asked.turn, step, done))
         done += step
