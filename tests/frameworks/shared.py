@@ -11,6 +11,9 @@ QUESTION = "When does the harbour in Oban close?"
 ANSWER = "The Oban harbour shuts at nine [1]."
 KEPT = "The Oban harbour shuts at nine."  # a mark means nothing outside of its answer
 
+OF_CREWAI = "ignore:(function_calling_llm is )?deprecated:DeprecationWarning:crewai"
+"""CrewAI reads its own deprecated fields whenever a crew runs."""
+
 
 def kept(memory: MemoryManager, user: str = "ann") -> list[str]:
     """The messages that were remembered of a user."""

@@ -12,7 +12,6 @@ from agentmem.memory.manager import MemoryManager
 from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept, operations
 
 pytest.importorskip("google.adk", reason="needs agentmem-loop[google-adk]")
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode

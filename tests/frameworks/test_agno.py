@@ -12,7 +12,6 @@ from agentmem.memory.manager import MemoryManager
 from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
 
 pytest.importorskip("agno", reason="needs agentmem-loop[agno]")
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 from agno.agent import Agent
 from agno.models.base import Model

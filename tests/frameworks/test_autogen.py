@@ -12,7 +12,6 @@ from agentmem.memory.manager import MemoryManager
 from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, kept, operations
 
 pytest.importorskip("autogen_agentchat", reason="needs agentmem-loop[autogen]")
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import FunctionCall

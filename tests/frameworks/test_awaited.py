@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,11 +18,13 @@ from numpy.typing import NDArray
 import agentmem
 from agentmem.base.errors import NamelessCaller
 from agentmem.memory.manager import MemoryManager
+from agentmem.stores.sqlite.pool import Database
 from agentmem.testing import HashEmbedder
 from tests.frameworks.asking import ASKS, NAMELESS, crewai, llamaindex
-from tests.frameworks.shared import ANSWER, KEPT, QUESTION, kept
+from tests.frameworks.shared import ANSWER, KEPT, OF_CREWAI, QUESTION, kept
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings(OF_CREWAI)
+
 Ask = Callable[..., Any]
 MEMORIES = 10_000
 LAG_SECONDS = 0.020
@@ -143,36 +148,63 @@ def large() -> Iterator[MemoryManager]:
         yield memory
 
 
+@pytest.fixture
+def callbacks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The CPU seconds of each callback that an event loop runs on this thread, as it runs them."""
+    spent: list[float] = []
+    run = asyncio.Handle._run
+
+    def timed(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        run(handle)
+        spent.append(time.thread_time() - began)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", timed)
+    return spent
+
+
 @pytest.mark.deep
 @every
-def test_the_loop_runs_on_while_ten_thousand_memories_are_searched(
-    ask: Ask, large: MemoryManager
+def test_the_loop_is_held_up_for_less_than_20_ms_beside_ten_thousand_memories(
+    ask: Ask, large: MemoryManager, callbacks: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside a model that answers at once: what the framework itself does is taken off."""
+    """A loop lags by what one callback takes of its thread, or waits for.
 
-    async def watch(lags: list[float], over: asyncio.Event) -> None:
-        loop = asyncio.get_running_loop()
-        while not over.is_set():
-            began = loop.time()
-            await asyncio.sleep(0.001)
-            lags.append(loop.time() - began - 0.001)
+    The clock on the wall would also count what other processes take of the machine. So a
+    callback is timed by the processor's seconds of the loop's own thread, and nothing that
+    could wait may run there: no statement of the store (the embedder: see above). What the
+    framework does by itself is seen beside a memory with nothing in it. The collector rests:
+    its pauses are those of everything this process holds.
+    """
+    waited: set[str] = set()
+    for name in ("read", "write"):
+        entered = getattr(Database, name)
 
-    async def main(memory: Any) -> list[float]:
-        lags: list[float] = []
-        over = asyncio.Event()
-        watching = asyncio.create_task(watch(lags, over))
+        def noting(*args: Any, entered: Any = entered, **more: Any) -> Any:
+            if asyncio._get_running_loop() is not None:
+                waited.add("".join(traceback.format_stack(limit=8)))
+            return entered(*args, **more)
+
+        monkeypatch.setattr(Database, name, noting)
+
+    async def main(memory: MemoryManager) -> None:
         for _ in range(TURNS):
             await ask(memory, answered, scope="ann")
-        over.set()
-        await watching
-        return sorted(lags)
+
+    def worst(memory: MemoryManager) -> float:
+        asyncio.run(main(memory))  # whatever is loaded on the way, is loaded now
+        assert memory.flush(60)
+        callbacks.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            asyncio.run(main(memory))
+        finally:
+            gc.enable()
+        assert len(callbacks) > TURNS
+        return max(callbacks)
 
     with agentmem.open(":memory:", embedder=HashEmbedder()) as empty:
-        asyncio.run(main(empty))  # whatever the framework loads, it has loaded now
-        without = asyncio.run(main(empty))
-    asyncio.run(main(large))  # the indexes are there from now on
-    lags = asyncio.run(main(large))
-    assert len(lags) > TURNS
-    # The machine itself stops now and then; the loop is not held up if nearly none is late.
-    late = lags[int(len(lags) * 0.95)] - without[int(len(without) * 0.95)]
-    assert late < LAG_SECONDS
+        alone = worst(empty)
+    assert worst(large) - alone < LAG_SECONDS, alone
+    assert waited == set()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agentmem.memory.manager import MemoryManager
-from tests.frameworks.shared import ANSWER, FACT, KEPT, operations
+from tests.frameworks.shared import ANSWER, FACT, KEPT, OF_CREWAI, operations
 from tests.noted_memory import references
 
 pytest.importorskip("crewai", reason="needs agentmem-loop[crewai]")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings(OF_CREWAI)
 
 from crewai import Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM

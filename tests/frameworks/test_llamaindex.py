@@ -12,12 +12,6 @@ from agentmem.memory.manager import MemoryManager
 from tests.frameworks.shared import FACT, QUESTION, kept, operations
 
 pytest.importorskip("llama_index.core", reason="needs agentmem-loop[llamaindex]")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning",
-    "ignore::DeprecationWarning",
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning",
-)
-
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage

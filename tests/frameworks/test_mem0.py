@@ -27,7 +27,6 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setenv("MEM0_DIR", tempfile.mkdtemp())
     theirs = pytest.importorskip("mem0", reason="needs mem0ai")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 DIMENSIONS = 64
 TALK = [

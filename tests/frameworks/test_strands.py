@@ -12,7 +12,6 @@ from tests.frameworks.shared import ANSWER, FACT, KEPT, QUESTION, counted, kept,
 from tests.noted_memory import references
 
 pytest.importorskip("strands.middleware", reason="needs agentmem-loop[strands]")
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 from strands import Agent, tool
 from strands.models.model import Model
@@ -104,7 +103,7 @@ def test_an_agent_with_a_tool_gets_one_pair_and_its_messages_none(
 def test_a_stream_gives_the_same_pieces(memory: MemoryManager) -> None:
     async def main(plugins: list[Any]) -> list[str]:
         agent = agent_of(Scripted(ANSWER), plugins)
-        events = [event async for event in agent.stream_async(QUESTION, user_id="ann")]
+        events = [event async for event in agent.stream_async(QUESTION)]
         return [event["data"] for event in events if "data" in event]
 
     plain = asyncio.run(main([]))
