@@ -13,6 +13,11 @@ KEPT = "The Oban harbour shuts at nine."  # a mark means nothing outside of its 
 
 OF_CREWAI = "ignore:(function_calling_llm is )?deprecated:DeprecationWarning:crewai"
 """CrewAI reads its own deprecated fields whenever a crew runs."""
+OF_LLAMAINDEX = (
+    "ignore:<aiosqlite.core.Connection:ResourceWarning",
+    "ignore:Exception in thread .*_connection_worker_thread:pytest.PytestUnhandledThreadExceptionWarning",
+)
+"""LlamaIndex never closes the database in memory that its `Memory` opens."""
 
 
 def kept(memory: MemoryManager, user: str = "ann") -> list[str]:

@@ -21,9 +21,9 @@ from agentmem.memory.manager import MemoryManager
 from agentmem.stores.sqlite.pool import Database
 from agentmem.testing import HashEmbedder
 from tests.frameworks.asking import ASKS, NAMELESS, crewai, llamaindex
-from tests.frameworks.shared import ANSWER, KEPT, OF_CREWAI, QUESTION, kept
+from tests.frameworks.shared import ANSWER, KEPT, OF_CREWAI, OF_LLAMAINDEX, QUESTION, kept
 
-pytestmark = pytest.mark.filterwarnings(OF_CREWAI)
+pytestmark = pytest.mark.filterwarnings(OF_CREWAI, *OF_LLAMAINDEX)
 
 Ask = Callable[..., Any]
 MEMORIES = 10_000

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from agentmem.memory.manager import MemoryManager
-from tests.frameworks.shared import FACT, QUESTION, kept, operations
+from tests.frameworks.shared import FACT, OF_LLAMAINDEX, QUESTION, kept, operations
 
 pytest.importorskip("llama_index.core", reason="needs agentmem-loop[llamaindex]")
+pytestmark = pytest.mark.filterwarnings(*OF_LLAMAINDEX)
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
