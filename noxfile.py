@@ -3,7 +3,8 @@
     nox                      all of them
     nox -s langchain         one
 
-An environment takes half a minute to make the first time; the tests of one take seconds.
+An environment takes half a minute to make the first time (uv makes it, where it is installed); the
+tests of one take seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import nox
 
 nox.options.reuse_existing_virtualenvs = True
-nox.options.default_venv_backend = "venv"
+nox.options.default_venv_backend = "uv|venv"
 
 OURS = ["pytest>=8.2", "hypothesis>=6.110", "opentelemetry-sdk>=1.27", "sybil>=8.0"]
 # The extra, and what only its tests need.
@@ -56,7 +57,7 @@ def _session(name: str) -> None:
         options = OPTIONS.get(name, ())
         session.run("pytest", "-q", *options, *tests)
         if name not in STORES:
-            session.run("pytest", "-q", *options, *EVERY, "-k", file)
+            session.run("pytest", "-q", "--deep", *options, *EVERY, "-k", file)
 
     nox.session(run, name=name)
 

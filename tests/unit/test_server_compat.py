@@ -102,7 +102,7 @@ def test_what_mem0s_client_lets_end_is_hidden_and_what_it_deletes_has_a_history(
 
         said = [{"role": "user", "content": "I love green tea."}]
         (over,) = post("add/", messages=said, infer=False, expiration_date="2001-01-01")
-        assert memory.preferences.get_all(user_id="ann") == []
+        assert memory.preferences.get_all(user_id="ann") == ()
         assert post("search/", query="green tea", threshold=0.0) == post("") == []
         (kept,) = post("add/", messages=said, infer=False, expiration_date="2999-01-01")
         assert [one["id"] for one in post("search/", query="green tea")] == [kept["id"]]
