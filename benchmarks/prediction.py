@@ -28,8 +28,8 @@ from typing import Any
 
 from rich.progress import track
 
-from agentmem.living.code import module_graph
 from agentmem.living.predict import Predictor, Signal, features_of
+from agentmem.sources.patterns import module_graph
 
 Step = tuple[datetime, list[Signal], list[str]]
 TEN = 10

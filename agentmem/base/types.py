@@ -61,6 +61,10 @@ def cognitive_type(kind: str) -> CognitiveType:
     return _COGNITIVE.get(kind, "episodic")
 
 
+JUDGED_KINDS = frozenset({"fact", "episode", "preference", "message"})
+"""What is compared with what is known as soon as it comes in."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """Whose memory is meant. `None` means "not said", which for a user is a user of its own."""
@@ -581,3 +585,8 @@ LEARN_CITED = "learn what was cited"
 
 
 LEARN_WORKFLOW = "learn a workflow"
+
+
+def may_state(memory: Memory) -> bool:
+    """Whether it may state something that others contradict, as far as one can tell unread."""
+    return memory.kind in JUDGED_KINDS and (memory.kind != "message" or memory.origin == "user")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentmem.living.consolidate import ConsolidationReport
     from agentmem.living.learn import Learned
     from agentmem.living.models import Spend
-    from agentmem.living.plans import Contradiction
+    from agentmem.living.settle import Contradiction
     from agentmem.memory.manager import MemoryManager
 
 
@@ -417,7 +417,7 @@ def resolve(ctx: click.Context, id: str, resolution: str, **said: str) -> None: 
 
     For example: agentmem contradictions resolve 9e2ab146 b_wins
     """
-    from agentmem.living.plans import Resolution
+    from agentmem.living.settle import Resolution
 
     at = screen_of(ctx)
     how = resolution.replace("-", "_").lower()

@@ -12,7 +12,7 @@ from agentmem.base.checks import require_count
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.inspector.look import store_option
-from agentmem.living.plans import read_note
+from agentmem.living.settle import read_note
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
 from agentmem.text.secrets import available, find_personal, find_secrets, mask_secrets, mask_spans

@@ -45,7 +45,8 @@ from agentmem.living.facts import (
 )
 from agentmem.living.levels import has_word, read_essentials
 from agentmem.living.models import Asker, find_json, json_format, strict_object
-from agentmem.living.settle import already_said, held_at, in_order, insert_fact, key_of, start_of
+from agentmem.living.plans import key_of, start_of
+from agentmem.living.settle import already_said, held_at, in_order, insert_fact
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, from_messages, prepare_all
 from agentmem.stores.derived import LEARNED_FROM

@@ -1,222 +1,338 @@
-"""Whether two texts say the same, which of two memories stays, and what it takes over.
+"""Put two memories together: another store's into this one, or one user's into another's.
 
-A similarity alone merges "the limit is 900" with "the limit is 600". Two texts
-are the same here only when they are alike and agree in their numbers, names,
-negations and code, when no rule sees a contradiction, and when neither has a
-word in a place where the other has another one.
+Nothing is lost and nothing of the other side is changed. What both have is
+kept once; an id that means two things gets a new one; a page both have with
+other content stays as it is here, and the other version is kept as deleted;
+facts that disagree become contradictions, for somebody to resolve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from types import MappingProxyType
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentmem.base.checks import require_number
-from agentmem.base.lazy import compile_late
-from agentmem.base.types import Memory, Usage, is_pinned
-from agentmem.living.conflicts import (
-    SPECIFIERS,
-    JudgedClause,
-    Statement,
-    StatementReading,
-    judge_readings,
-    read_statement,
-    same_stem,
-    stem_word,
+from agentmem.base.errors import ChangedMeanwhile, InvalidInput
+from agentmem.base.filters import Selection
+from agentmem.base.telemetry import span
+from agentmem.base.types import Memory, Scope, may_state
+from agentmem.living.plans import OpenContradiction, Supersede, is_active
+from agentmem.living.settle import AT_ONCE, Settler
+from agentmem.search.intake import prepare
+from agentmem.stores.protocol import Links, Store
+from agentmem.stores.rules import Family, Relation, Revision, what_is_same
+from agentmem.stores.values import ERASED, Entry, Link, Source
+
+if TYPE_CHECKING:
+    from agentmem.search.parts import Parts
+
+
+MERGE = "merge"
+BATCH = 500
+ConflictKind = Literal["id", "page", "supersession", "contradiction"]
+Owner = Callable[[Scope], Scope]
+_FAMILIES: tuple[tuple[Family, Callable[[Store], Links]], ...] = (
+    ("link", lambda store: store.links),
+    ("contradiction", lambda store: store.contradictions),
 )
-from agentmem.living.levels import Essentials, has_word, read_essentials
-
-MERGE_SIMILARITY = 0.92
-MOST_EXTRA_WORDS = 3
-"""How many words one text may have more than the other and still say the same."""
-
-MergeReason = Literal[
-    "same", "similarity", "number", "name", "negation", "code", "conflict", "words", "order", "time"
-]
-_BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because", "cold_at"})
-_MODAL_WORDS = "must may might can could should shall will would"
-_MODALS = frozenset(_MODAL_WORDS.split())
-_SMALL_WORDS = (
-    "and or nor to from by for with until since before after during more less fewer most least"
-    " on off up down is are was were has have had do does did"
-    " i you he she we they me him her us them my your his our their if unless"
-)
-_SMALL = _MODALS | frozenset(_SMALL_WORDS.split())
-"""Words that no comparison of telling words sees, and that change what is said."""
-_WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
-_SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeVerdict:
-    """Whether two texts may become one, and what speaks against it."""
+class MergeConflict:
+    """Where the two sides disagree, and what was done about it."""
 
-    same: bool
-    reason: MergeReason
-    similarity: float = 0.0
+    kind: ConflictKind
+    about: str
+    done: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeReading:
-    """A text read once for comparing it with many."""
+class MergeReport:
+    """What a merge did: `same` were there already, `renamed` got another id."""
 
-    text: str
-    essentials: Essentials
-    reading: StatementReading
+    added: int = 0
+    same: int = 0
+    renamed: int = 0
+    sources: int = 0
+    links: int = 0
+    contradictions: int = 0
+    conflicts: tuple[MergeConflict, ...] = ()
 
-
-def read_for_merging(text: str) -> MergeReading:
-    """`text` as `same_readings` needs it."""
-    return MergeReading(text=text, essentials=read_essentials(text), reading=read_statement(text))
-
-
-def same_readings(
-    first: MergeReading,
-    second: MergeReading,
-    similarity: float,
-    *,
-    threshold: float = MERGE_SIMILARITY,
-) -> MergeVerdict:
-    """Whether two texts, this similar, say the same; the order does not matter (L4)."""
-    require_number(similarity, "similarity")
-    require_number(threshold, "threshold", low=0.0, high=1.0)
-
-    def verdict(reason: MergeReason) -> MergeVerdict:
-        return MergeVerdict(same=reason == "same", reason=reason, similarity=float(similarity))
-
-    if similarity < threshold:
-        return verdict("similarity")
-    if first.text == second.text:
-        return verdict("same")
-    one, other = first.essentials, second.essentials
-    if one.numbers != other.numbers:
-        return verdict("number")
-    if one.negations != other.negations:
-        return verdict("negation")
-    if set(one.code) != set(other.code):
-        return verdict("code")
-    if not (_names_in(one, other) and _names_in(other, one)):
-        return verdict("name")
-    if judge_readings(
-        Statement(text=first.text),
-        first.reading,
-        second=Statement(text=second.text),
-        second_reading=second.reading,
-    ).conflicting:
-        return verdict("conflict")
-    if _small_words_swapped(first.text, second.text):
-        return verdict("words")
-    return verdict(_compare_clauses(first.reading, second.reading))
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        counts = {n: getattr(self, n) for n in self.__dataclass_fields__ if n != "conflicts"}
+        listed = [{"kind": c.kind, "about": c.about, "done": c.done} for c in self.conflicts]
+        return {**counts, "conflicts": listed}
 
 
-def choose_survivor(first: Memory, second: Memory) -> tuple[Memory, Memory]:
-    """The memory that stays and the one that goes, whichever way round they are given.
+class StoreMerger:
+    """Merges into one memory."""
 
-    A pinned one stays, then the one that says more, the one cited more often,
-    the newer one, the more important one, and of equal ones the smaller id.
-    """
-    ranked = sorted((first, second), key=_rank)
-    return ranked[0], ranked[1]
+    def __init__(self, memory: Parts) -> None:
+        self._memory = memory
+        self._store = memory.store
+        self._conflicts: list[MergeConflict] = []
+        self._ids: dict[str, str] = {}
+        """What an id of the other side is called here: another id, or that of the same memory."""
+        self._there: set[str] = set()
+        """Ids of the other side whose memory was here already."""
+        self._same = self._renamed = 0
+
+    def merge_store(self, other: Store) -> MergeReport:
+        """Take in everything of another store, each memory under its owner."""
+        rows = [int(row) for row in other.feed.index_rows().rows]
+        return self._merge(other, rows, owner=lambda scope: scope, sources=other.upkeep.sources())
+
+    def merge_user(self, user_id: str | None, into: str | None) -> MergeReport:
+        """Give a copy of one user's private memories to another user of this store."""
+        if user_id == into:
+            raise InvalidInput("into", into, "is the same user", remedy="Name two users.")
+        everything = Selection(
+            reader=Scope(user_id=user_id),
+            visibilities=("private",),
+            superseded=True,
+            forgotten=True,
+        )
+        rows = [int(row) for row in self._store.select_rows(everything)]
+        return self._merge(
+            self._store, rows, owner=lambda scope: replace(scope, user_id=into), sources=()
+        )
+
+    def _merge(
+        self, other: Store, rows: Sequence[int], *, owner: Owner, sources: Iterable[Source]
+    ) -> MergeReport:
+        known = self._known_contents(other, rows, owner)
+        for part in _batches(rows):
+            self._name(other.feed.texts(part).values(), known, owner)
+        pages = self._disputed_pages(sources, owner)
+        kept = [s for s in pages if pages[s] is None]
+        new: list[Memory] = []
+        edges: list[tuple[Memory, Memory]] = []
+        with span("create_memory", store_id=self._memory.telemetry_id, step=MERGE) as told:
+            entries = self._entries(other, rows, owner, pages, new, edges)
+            added = self._store.load(entries, sources=kept)
+            told.found(added)
+        self._supersede(edges)
+        links, contradictions = self._relate(other, rows, owner)
+        contradictions += self._judge(new)
+        return MergeReport(
+            added=added,
+            same=self._same,
+            renamed=self._renamed,
+            sources=len(kept),
+            links=links,
+            contradictions=contradictions,
+            conflicts=tuple(self._conflicts),
+        )
+
+    # -- which memories are the same ------------------------------------------------------
+
+    def _known_contents(
+        self, other: Store, rows: Sequence[int], owner: Owner
+    ) -> dict[tuple[Any, ...], str]:
+        """What the owners concerned have here, by content."""
+        owners: set[tuple[Scope, str]] = set()
+        for part in _batches(rows):
+            owners |= {(owner(m.scope), m.visibility) for m in other.feed.texts(part).values()}
+        known: dict[tuple[Any, ...], str] = {}
+        for scope in {scope for scope, _ in owners}:
+            everything = Selection(reader=scope, superseded=True, forgotten=True, deleted=True)
+            for one in self._store.scan(everything):
+                if (one.scope, one.visibility) in owners:
+                    content = _content(one)
+                    if one.deleted_at is None or content not in known:
+                        known[content] = one.id
+        return known
+
+    def _name(
+        self, memories: Iterable[Memory], known: Mapping[tuple[Any, ...], str], owner: Owner
+    ) -> None:
+        """Decide for each what it is called here."""
+        found = list(memories)
+        taken = self._store.feed.taken([one.id for one in found])
+        for one in found:
+            there = known.get(_content(replace(one, scope=owner(one.scope))))
+            if there is not None:
+                self._ids[one.id] = there
+                self._there.add(one.id)
+                self._same += 1
+            elif one.id in taken:
+                self._ids[one.id] = self._memory.ids.new()
+                self._renamed += 1
+                if owner(one.scope) == one.scope:
+                    self._note("id", one.id, f"the other memory became {self._ids[one.id]}")
+
+    def _disputed_pages(
+        self, sources: Iterable[Source], owner: Owner
+    ) -> dict[Source, Source | None]:
+        """Each source of theirs, and ours of the same url if it has other content."""
+        ours = {(s.visibility, s.scope, s.url): s for s in self._store.upkeep.sources()}
+        disputed: dict[Source, Source | None] = {}
+        for source in sources:
+            mine = replace(source, scope=owner(source.scope))
+            here = ours.get((mine.visibility, mine.scope, mine.url))
+            other = here is not None and here.content_hash != mine.content_hash
+            disputed[mine] = here if other else None
+            if other:
+                self._note("page", mine.url, "ours stays; the other version is kept as deleted")
+        return disputed
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def _entries(  # noqa: PLR0917 - one step of a merge, with its ingredients
+        self,
+        other: Store,
+        rows: Sequence[int],
+        owner: Owner,
+        pages: Mapping[Source, Source | None],
+        new: list[Memory],
+        edges: list[tuple[Memory, Memory]],
+    ) -> Iterator[list[Entry]]:
+        disputed = {(s.visibility, s.scope, s.url) for s, here in pages.items() if here is not None}
+        embedders = other.feed.embedders()
+        for part in _batches(rows):
+            found = other.feed.texts(part)
+            vectors = {e: _vectors(other, e, part) for e in embedders}
+            entries = []
+            for row in part:
+                one = found.get(row)
+                if one is None or one.id in self._there:
+                    continue
+                made = self._owned(one, owner, edges)
+                if (made.visibility, made.scope, made.source_url) in disputed:
+                    made = replace(made, deleted_at=made.deleted_at or self._memory.clock.now())
+                versions = tuple(
+                    replace(v, memory=self._owned(v.memory, owner, []))
+                    for v in other.history(one.scope, one.id)
+                )
+                entry = prepare(made)
+                kept = tuple((e, held[row]) for e, held in vectors.items() if row in held)
+                entries.append(replace(entry, versions=versions, vectors=kept or entry.vectors))
+                new.append(made)
+            yield entries
+
+    def _owned(self, one: Memory, owner: Owner, edges: list[tuple[Memory, Memory]]) -> Memory:
+        """`one` as it is called here; what ties it to memories that were here waits in `edges`."""
+        free = replace(
+            one,
+            id=self._ids.get(one.id, one.id),
+            scope=owner(one.scope),
+            supersedes=self._new_name(one.supersedes),
+            superseded_by=self._new_name(one.superseded_by),
+        )
+        whole = replace(
+            free,
+            supersedes=self._renamed_id(one.supersedes),
+            superseded_by=self._renamed_id(one.superseded_by),
+        )
+        if whole != free:
+            edges.append((free, whole))
+        return free
+
+    def _renamed_id(self, memory_id: str | None) -> str | None:
+        return None if memory_id is None else self._ids.get(memory_id, memory_id)
+
+    def _new_name(self, memory_id: str | None) -> str | None:
+        if memory_id == ERASED:
+            return memory_id
+        return None if memory_id in self._there else self._renamed_id(memory_id)
+
+    def _supersede(self, edges: Sequence[tuple[Memory, Memory]]) -> None:
+        """Tie what is new to what was here, as far as that makes no circle."""
+        for free, whole in edges:
+            before, after = [free], [whole]
+            if whole.supersedes is not None and whole.supersedes != ERASED:
+                for old in self._store.get_many(free.scope, [whole.supersedes]):
+                    if old.superseded_by is None:
+                        until = max(
+                            whole.valid_from or whole.created_at, old.valid_from or old.created_at
+                        )
+                        before.append(old)
+                        after.append(replace(old, superseded_by=whole.id, valid_to=until))
+            revision = Revision(
+                id=self._memory.ids.new(), kind=MERGE, before=tuple(before), after=tuple(after)
+            )
+            try:
+                self._store.journal.apply(free.scope, revision, at=self._memory.clock.now())
+            except (InvalidInput, ChangedMeanwhile):
+                self._note("supersession", free.id, "it would go round in a circle; left as is")
+
+    def _relate(self, other: Store, rows: Sequence[int], owner: Owner) -> tuple[int, int]:
+        """Copy links and contradictions, each reader's in one step; gives how many of each."""
+        counts: dict[str, int] = {"link": 0, "contradiction": 0}
+        scopes: dict[Scope, None] = {}
+        wanted: set[str] = set()
+        for part in _batches(rows):
+            found = other.feed.texts(part).values()
+            scopes |= dict.fromkeys(one.scope for one in found)
+            wanted |= {one.id for one in found}
+        for scope in scopes:
+            new = [
+                Relation(family=family, link=self._linked(link))
+                for family, known in _FAMILIES
+                for link in known(other).all(scope)
+                if {link.first_id, link.second_id} <= wanted
+            ]
+            for relation in new:
+                counts[relation.family] += not self._is_linked(owner(scope), relation)
+            if new:
+                revision = Revision(id=self._memory.ids.new(), kind=MERGE, relations=tuple(new))
+                self._store.journal.apply(owner(scope), revision, at=self._memory.clock.now())
+        return counts["link"], counts["contradiction"]
+
+    def _is_linked(self, scope: Scope, relation: Relation) -> bool:
+        known = dict(_FAMILIES)[relation.family](self._store)
+        return any(
+            (link.second_id, link.relation) == (relation.link.second_id, relation.link.relation)
+            for link in known.of(scope, relation.link.first_id)
+            if link.first_id == relation.link.first_id
+        )
+
+    def _linked(self, link: Link) -> Link:
+        return replace(
+            link,
+            first_id=self._ids.get(link.first_id, link.first_id),
+            second_id=self._ids.get(link.second_id, link.second_id),
+        )
+
+    def _judge(self, new: Sequence[Memory]) -> int:
+        """Look for contradictions of what is new; of very much, consolidation looks at the rest."""
+        settler = Settler(self._memory)
+        by_scope: dict[Scope, list[Memory]] = {}
+        for one in new:
+            if may_state(one) and is_active(one):
+                by_scope.setdefault(one.scope, []).append(one)
+        count = 0
+        for scope, told_by in by_scope.items():
+            plan = settler.judge(scope, told_by[-AT_ONCE:])
+            count += plan.counts()["contradictions"]
+            for operation in plan.operations:
+                if isinstance(operation, OpenContradiction):
+                    said = operation.verdict
+                    values = f"{said.first_value} / {said.second_value}"
+                    done = f"contradicts {operation.second}, open ({values})"
+                    self._note("contradiction", operation.first, done)
+                elif isinstance(operation, Supersede):
+                    self._note("contradiction", operation.old, f"superseded by {operation.new}")
+        return count
+
+    def _note(self, kind: ConflictKind, about: str, done: str) -> None:
+        self._conflicts.append(MergeConflict(kind=kind, about=about, done=done))
 
 
-def merge_metadata(survivor: Memory, loser: Memory) -> Mapping[str, Any]:
-    """The metadata of both: the survivor's word counts, lists are joined, `merged_from` grows."""
-    merged: dict[str, Any] = {
-        name: value for name, value in loser.metadata.items() if name not in _BOOKKEEPING
+def _content(one: Memory) -> tuple[Any, ...]:
+    """What makes two memories of one owner the same."""
+    said = what_is_same(one, "message" if one.kind == "message" else "text")
+    return one.visibility, one.scope, one.source_url, one.position, one.text, said
+
+
+def _vectors(store: Store, embedder: Any, rows: Sequence[int]) -> dict[int, bytes]:
+    found, matrix = store.feed.vectors(embedder, rows=rows)
+    return {
+        int(row): vector.astype("<f4").tobytes() for row, vector in zip(found, matrix, strict=True)
     }
-    for name, value in survivor.metadata.items():
-        before = merged.get(name)
-        if isinstance(value, list | tuple) and isinstance(before, list | tuple):
-            merged[name] = [*value, *(item for item in before if item not in value)]
-        else:
-            merged[name] = value
-    ids = {loser.id}
-    for memory in (survivor, loser):
-        listed = memory.metadata.get("merged_from")
-        ids |= {str(item) for item in listed} if isinstance(listed, list | tuple) else set()
-    merged["merged_from"] = sorted(ids - {survivor.id})
-    return MappingProxyType(merged)
 
 
-def merge_usage(survivor: Usage, loser: Usage) -> Usage:
-    """What was counted for either, added up."""
-    used = [at for at in (survivor.last_used_at, loser.last_used_at) if at is not None]
-    return Usage(
-        retrieved=survivor.retrieved + loser.retrieved,
-        cited=survivor.cited + loser.cited,
-        ignored=survivor.ignored + loser.ignored,
-        last_used_at=max(used) if used else None,
-    )
-
-
-def _rank(memory: Memory) -> tuple[bool, int, int, float, float, str]:
-    newest: datetime = memory.valid_from or memory.created_at
-    return (
-        not is_pinned(memory),
-        -len(set(memory.text.lower().split())),
-        -memory.usage.cited,
-        -newest.timestamp(),
-        -memory.importance,
-        memory.id,
-    )
-
-
-def _names_in(one: Essentials, other: Essentials) -> bool:
-    """Whether every name of one text is a word of the other."""
-    return all(has_word(other, name) for name in one.names)
-
-
-def _small_words_swapped(first: str, second: str) -> bool:
-    """Whether one has a small word that matters where the other has another, or a "must" alone."""
-    one, other = (
-        {word for word in _WORD.findall(text.lower().replace("’", "'")) if word in _SMALL}
-        for text in (first, second)
-    )
-    only_one, only_other = one - other, other - one
-    return bool(only_one and only_other) or not _MODALS.isdisjoint(only_one | only_other)
-
-
-def _compare_clauses(first: StatementReading, second: StatementReading) -> MergeReason:
-    ours, theirs = first.clauses, second.clauses
-    if any(c.past for c in ours) != any(c.past for c in theirs):
-        return "time"
-    if all(c.asserted for c in ours) != all(c.asserted for c in theirs):
-        return "words"
-    if any(c.all for c in ours) != any(c.all for c in theirs) or (
-        any(c.few for c in ours) != any(c.few for c in theirs)
-    ):
-        return "words"
-    if len(ours) == len(theirs):
-        if any(a.particles ^ b.particles for a, b in zip(ours, theirs, strict=True)):
-            return "words"
-        if any(a.person != b.person for a, b in zip(ours, theirs, strict=True)):
-            return "words"
-    one = {word for clause in ours for word in clause.bag}
-    other = {word for clause in theirs for word in clause.bag}
-    only_one, only_other = one - other, other - one
-    for word in sorted(only_one):
-        twin = next((o for o in sorted(only_other) if same_stem(word, o)), None)
-        if twin is not None:
-            only_one.discard(word)
-            only_other.discard(twin)
-    if only_one and only_other:
-        return "words"
-    extra = only_one or only_other
-    if len(extra) > MOST_EXTRA_WORDS or not extra.isdisjoint(_SPECIFYING):
-        return "words"
-    if len(extra) > max(1, len(one & other) // 2):
-        return "words"
-    return "same" if _same_order(ours, theirs) else "order"
-
-
-def _same_order(ours: tuple[JudgedClause, ...], theirs: tuple[JudgedClause, ...]) -> bool:
-    """Whether the words both have come in one order: who chases whom is told by nothing else."""
-    one = [word for clause in ours for word in clause.order]
-    other = [word for clause in theirs for word in clause.order]
-    both = set(one) & set(other)
-    return list(dict.fromkeys(word for word in one if word in both)) == list(
-        dict.fromkeys(word for word in other if word in both)
-    )
+def _batches(rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentmem.base.checks import require_choice, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
-from agentmem.base.types import Memory, Scope
-from agentmem.living.consolidate import Planner, plan_again, revision_of
+from agentmem.base.types import JUDGED_KINDS, Memory, Scope, may_state
+from agentmem.living.consolidate import plan_again, revision_of
 from agentmem.living.facts import RECORD, Fact, extract, from_memory, to_memory_fields
-from agentmem.living.merge import choose_survivor, merge_metadata, merge_usage
 from agentmem.living.plans import (
-    JUDGED_KINDS,
     ConsolidationPlan,
     ConsolidationSettings,
-    Contradiction,
     LivingState,
-    Resolution,
+    Planner,
     SimilarPair,
-    contradiction_id,
+    choose_survivor,
     is_active,
     judged_pairs,
+    key_of,
     mark_of,
-    may_state,
+    merge_metadata,
+    merge_usage,
     pair_of,
-    read_contradiction,
-    settled,
+    start_of,
     stated_text,
 )
 from agentmem.search.intake import Maker, from_text, prepare_all
@@ -41,6 +41,115 @@ from agentmem.stores.values import Link
 
 if TYPE_CHECKING:
     from agentmem.search.parts import Parts
+
+
+# ----------------------------------------------------------------------------
+# Contradictions as they are kept in a store, shown to people, and resolved.
+
+
+Resolution = Literal["a_wins", "b_wins", "both_valid", "merged"]
+ContradictionState = Literal["open", "a_wins", "b_wins", "both_valid", "merged"]
+_RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two memories that cannot both be true, and what became of them.
+
+    `reason` is the sort of difference ("number", "negation", …), `subject`
+    what both speak of, the values what each says of it. `a` was there first.
+    """
+
+    id: str
+    a: Memory
+    b: Memory
+    state: ContradictionState = "open"
+    reason: str = ""
+    subject: str = ""
+    a_value: str = ""
+    b_value: str = ""
+    confidence: float = 0.0
+    found_at: datetime
+    note: str = ""
+    resolved_at: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody still has to say which one is true."""
+        return self.state == "open"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contradiction as JSON values."""
+        plain = {
+            name: getattr(self, name)
+            for name in ("id", "state", "reason", "subject", "a_value", "b_value", "confidence",
+                         "note")
+        }  # fmt: skip
+        sides = {
+            name: {"id": one.id, "text": one.text, "created_at": one.created_at.isoformat()}
+            for name, one in (("a", self.a), ("b", self.b))
+        }
+        moments = {
+            "found_at": self.found_at.isoformat(),
+            "resolved_at": None if self.resolved_at is None else self.resolved_at.isoformat(),
+        }
+        return {**plain, **sides, **moments}
+
+
+def contradiction_id(first: str, second: str) -> str:
+    """The same short id for two memories, whichever is named first."""
+    written = "\x00".join(pair_of(first, second)).encode("utf-8")
+    return "c" + hashlib.blake2b(written, digest_size=6).hexdigest()
+
+
+def settled(link: Link, resolution: Resolution, *, at: datetime, note: str = "") -> Link:
+    """The same contradiction, resolved."""
+    require_choice(resolution, get_args(Resolution), "resolution")
+    fields = {**read_note(link.note), "resolution": resolution, "note": require_text(note, "note")}
+    return replace(link, note=json.dumps(fields, ensure_ascii=False), settled_at=at)
+
+
+def read_note(note: str) -> Mapping[str, Any]:
+    """What a contradiction's note says; a note somebody else wrote is just text."""
+    try:
+        found = json.loads(note) if note else {}
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"note": note}
+
+
+def read_contradiction(link: Link, memories: Mapping[str, Memory]) -> Contradiction | None:
+    """The contradiction behind a link, or None when one of its memories cannot be seen."""
+    first, second = memories.get(link.first_id), memories.get(link.second_id)
+    if first is None or second is None:
+        return None
+    fields = read_note(link.note)
+    sides = [(first, _text(fields, "first_value")), (second, _text(fields, "second_value"))]
+    sides.sort(key=lambda side: (start_of(side[0]), side[0].id))
+    state: ContradictionState = "open"
+    if link.settled_at is not None:
+        said = fields.get("resolution")
+        state = next((one for one in _RESOLUTIONS if one == said), "both_valid")
+    confidence = fields.get("confidence")
+    return Contradiction(
+        id=contradiction_id(link.first_id, link.second_id),
+        a=sides[0][0],
+        b=sides[1][0],
+        state=state,
+        reason=_text(fields, "reason") or link.relation,
+        subject=_text(fields, "subject"),
+        a_value=sides[0][1],
+        b_value=sides[1][1],
+        confidence=float(confidence) if isinstance(confidence, int | float) else 0.0,
+        found_at=link.created_at,
+        note=_text(fields, "note"),
+        resolved_at=link.settled_at,
+    )
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""
 
 
 # ----------------------------------------------------------------------------
@@ -83,22 +192,11 @@ def settle_as_one(first: Memory, second: Memory) -> tuple[Memory, Memory]:
     return kept, replace(loser, superseded_by=survivor.id)
 
 
-def start_of(memory: Memory) -> datetime:
-    """When it began to hold."""
-    return memory.valid_from or memory.created_at
-
-
 # ----------------------------------------------------------------------------
 # The values of one key over time: where a new one belongs, and what that changes (P38).
 #
 # A timeline is the facts of one key of one owner. Each holds until the next one
 # begins; the last one holds now.
-
-
-def key_of(memory: Memory) -> str:
-    """The key of the fact a memory holds, or ""."""
-    record = from_memory(memory)
-    return record.key if isinstance(record, Fact) else ""
 
 
 def value_of(memory: Memory) -> tuple[str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
@@ -11,7 +11,6 @@ from itertools import combinations
 from agentmem.base.checks import require_text
 from agentmem.base.errors import RecordNotFound
 from agentmem.base.types import Scope, Usage
-from agentmem.living.plans import Pair, pair_of
 from agentmem.stores.protocol import Store
 from agentmem.stores.values import Link
 from agentmem.text.terms import analyse_query
@@ -107,10 +106,10 @@ def count_co_citations(store: Store, scope: Scope, cited: Sequence[str], *, at: 
             continue
 
 
-def co_cited(links: Iterable[Link]) -> Mapping[Pair, int]:
+def co_cited(links: Iterable[Link]) -> dict[tuple[str, str], int]:
     """The counts, by pair."""
     return {
-        pair_of(link.first_id, link.second_id): times_of(link)
+        (link.first_id, link.second_id): times_of(link)
         for link in links
         if link.relation == CO_CITED
     }

@@ -12,8 +12,7 @@ from agentmem.base.filters import Selection
 from agentmem.base.guards import Early, UnderWay
 from agentmem.base.protocols import Clock, Embedder
 from agentmem.base.time import SystemClock
-from agentmem.base.types import Ids, Memory, Scope
-from agentmem.living.plans import may_state
+from agentmem.base.types import Ids, Memory, Scope, may_state
 from agentmem.search.embedding import Embedding
 from agentmem.search.intake import Instant, instant, scope_and_filter
 from agentmem.search.local import LocalSearch

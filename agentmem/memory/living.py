@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agentmem.living.consolidate import ConsolidationReport
     from agentmem.living.learn import Learned
     from agentmem.living.models import Model, Spend
-    from agentmem.living.plans import ConsolidationSettings, Contradiction, Resolution
+    from agentmem.living.plans import ConsolidationSettings
     from agentmem.living.predict import Prediction, Signal, SignalKind
-    from agentmem.living.settle import Resolved
+    from agentmem.living.settle import Contradiction, Resolution, Resolved
     from agentmem.living.tiers import Prefetched, Shares, TieredContext
     from agentmem.memory.manager import MemoryManager
     from agentmem.stores.rules import JournalEntry, Undone

@@ -15,7 +15,7 @@ from agentmem.search.results import Stats
 from agentmem.stores.values import VerifyReport
 
 if TYPE_CHECKING:
-    from agentmem.living.merge_stores import MergeReport
+    from agentmem.living.merge import MergeReport
     from agentmem.memory.manager import MemoryManager
     from agentmem.sources.imports.load import ImportSummary
     from agentmem.sources.imports.load import Source as ImportSource
@@ -132,7 +132,7 @@ class MemoryUpkeep:
         Nothing is lost and the other side stays as it is. What both have is
         kept once; where they disagree the report says what was done.
         """
-        from agentmem.living.merge_stores import StoreMerger
+        from agentmem.living.merge import StoreMerger
 
         merger = StoreMerger(self._memory)
         if path is None:

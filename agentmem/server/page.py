@@ -34,7 +34,7 @@ from agentmem.base.types import Hit, Memory, Scope, Whose
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.look import explain, replay_context, trace_of
 from agentmem.inspector.stats import collect_stats, read_span
-from agentmem.living.plans import Resolution
+from agentmem.living.settle import Resolution
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.snapshot import Snapshot
 from agentmem.server.http import (

@@ -30,10 +30,9 @@ from agentmem.base.types import Hit, Memory, Scope, memory_to_dict
 from agentmem.inspector.json import snapshot_json, written_type
 from agentmem.living.consolidate import ConsolidationReport
 from agentmem.living.learn import Learned
-from agentmem.living.plans import Contradiction, Resolution
 from agentmem.living.predict import Signal, SignalKind
 from agentmem.living.preferences import Preference, PreferenceStore
-from agentmem.living.settle import Resolved
+from agentmem.living.settle import Contradiction, Resolution, Resolved
 from agentmem.living.tiers import Prefetched
 from agentmem.memory.living import Living
 from agentmem.memory.manager import MemoryManager

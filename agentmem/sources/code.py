@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from agentmem.base.checks import require_path
 from agentmem.base.errors import FileRefused, FileUnreadable, MissingExtra
 from agentmem.base.types import EMPTY, Scope
-from agentmem.living.code import (
+from agentmem.living.facts import to_memory_fields
+from agentmem.sources.files import open_file
+from agentmem.sources.patterns import (
     LANGUAGES,
     Node,
     Recurring,
@@ -21,8 +23,6 @@ from agentmem.living.code import (
     find_syntax_patterns,
     module_graph,
 )
-from agentmem.living.facts import to_memory_fields
-from agentmem.sources.files import open_file
 
 if TYPE_CHECKING:
     from agentmem.living.predict import Predictions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentmem.base.config import MemorySettings
 from agentmem.base.types import Memory, Scope, Usage
-from agentmem.living.merge import MERGE_SIMILARITY, MergeVerdict, read_for_merging, same_readings
+from agentmem.living.plans import MERGE_SIMILARITY, MergeReason, compare_readings, read_for_merging
 from agentmem.memory.manager import MemoryManager
 from agentmem.search.intake import prepare_all
 from agentmem.search.postgres import PostgresSearch
@@ -157,7 +157,7 @@ def contents(manager: MemoryManager) -> dict[str, Any]:
 
 def same_meaning(
     first: str, second: str, similarity: float, *, threshold: float = MERGE_SIMILARITY
-) -> MergeVerdict:
+) -> MergeReason:
     """Whether two texts that nobody read before say the same."""
     one, other = read_for_merging(first), read_for_merging(second)
-    return same_readings(one, other, similarity, threshold=threshold)
+    return compare_readings(one, other, similarity, threshold=threshold)

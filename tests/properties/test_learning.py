@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory
-from agentmem.living.settle import key_of, start_of, value_of
+from agentmem.living.plans import key_of, start_of
+from agentmem.living.settle import value_of
 from agentmem.memory.manager import MemoryManager
 from tests.properties.living_samples import ANN, NOW, PLACES, Place, opened_memory
 

@@ -7,8 +7,8 @@ import ast
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentmem.living.code import find_patterns, module_graph
 from agentmem.living.workflows import Run, common, hide, learn, read_call, read_run
+from agentmem.sources.patterns import find_patterns, module_graph
 from tests.properties.strategies import texts
 
 names = st.sampled_from(("alpha", "beta", "gamma", "delta", "epsilon", "zeta"))

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agentmem.living.consolidate import read_judgement, read_shorter
 from agentmem.living.facts import Decision, ErrorFix, Fact, extract, key_words
 from agentmem.living.learn import (
     Grounded,
@@ -21,7 +22,6 @@ from agentmem.living.learn import (
     read_proposals,
 )
 from agentmem.living.levels import has_word, read_essentials
-from agentmem.living.models import read_judgement, read_shorter
 from tests.properties.strategies import texts
 
 NAMES = ("Postgres", "MySQL", "Ana", "gRPC", "libpq-dev", "C++", "Rome", "São Paulo")

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory
-from agentmem.living.merge_stores import StoreMerger
+from agentmem.living.merge import StoreMerger
 from agentmem.memory.manager import MemoryManager
 from tests.properties.living_samples import (
     ANN,

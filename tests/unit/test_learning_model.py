@@ -13,6 +13,7 @@ import pytest
 
 from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import InvalidInput
+from agentmem.living.consolidate import read_judgement, read_shorter
 from agentmem.living.facts import Fact
 from agentmem.living.learn import (
     Grounded,
@@ -24,7 +25,7 @@ from agentmem.living.learn import (
     read_proposals,
     readable,
 )
-from agentmem.living.models import Spend, read_judgement, read_shorter
+from agentmem.living.models import Spend
 from agentmem.memory.manager import MemoryManager
 from agentmem.models.call import refuses_parameter
 from agentmem.stores.sqlite.store import SqliteStore

@@ -9,7 +9,6 @@ import pytest
 
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Memory, Scope, Usage
-from agentmem.living.consolidate import importance_after_use, plan_consolidation
 from agentmem.living.facts import Fact, to_memory_fields
 from agentmem.living.plans import (
     AddLink,
@@ -25,6 +24,8 @@ from agentmem.living.plans import (
     Summarise,
     Supersede,
     apply_plan,
+    importance_after_use,
+    plan_consolidation,
 )
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)

@@ -10,7 +10,13 @@ import pytest
 
 import agentmem
 from agentmem.base.errors import FileRefused, FileUnreadable, InvalidNumber, MissingExtra
-from agentmem.living.code import Node, Recurring, find_patterns, find_syntax_patterns, module_graph
+from agentmem.sources.patterns import (
+    Node,
+    Recurring,
+    find_patterns,
+    find_syntax_patterns,
+    module_graph,
+)
 from agentmem.testing import HashEmbedder, ManualClock
 
 SHOP = '''

@@ -21,8 +21,7 @@ from agentmem.base.checks import require_choice, require_count, require_path
 from agentmem.base.errors import AgentMemError, FileRefused, FileUnreadable
 from agentmem.base.filters import Compare, Selection
 from agentmem.base.telemetry import span
-from agentmem.base.types import EMPTY, Document, Memory, Scope, content_hash
-from agentmem.living.plans import may_state
+from agentmem.base.types import EMPTY, Document, Memory, Scope, content_hash, may_state
 from agentmem.prompt.strip import strip
 from agentmem.search.intake import prepare
 from agentmem.sources.imports.formats import detect_source, reader_of
