@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -38,6 +39,19 @@ def read_lists(name: str) -> dict[str, list[str]]:
         elif line and not line.startswith("#"):
             lines.append(line)
     return lists
+
+
+class Words:
+    """The lists of words in a table, each an attribute under its name."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> frozenset[str]:
+        if name.startswith("_") or not isinstance(self._table.get(name), str):
+            raise AttributeError(f"there is no list of words {name!r}")
+        made = self.__dict__[name] = frozenset(self._table[name].split())
+        return made
 
 
 # ----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import Stemmer
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.types import require_instant, utc
-from agentmem.data import read_json
+from agentmem.data import Words, read_json
 from agentmem.text.dates import MONTHS
 from agentmem.text.sentences import sentences
 
@@ -35,12 +35,8 @@ from agentmem.text.sentences import sentences
 
 
 _TABLES: Any = read_json("conflict_words.json")
-
-
-def _listed(name: str) -> frozenset[str]:
-    return frozenset(_TABLES[name].split())
-
-
+WORDS = Words(_TABLES)
+"""Its lists of words; which means what stands there."""
 UNITS: dict[str, tuple[str, float]] = {
     name: (unit, factor)
     for unit, names in _TABLES["units"].items()
@@ -50,45 +46,16 @@ UNITS: dict[str, tuple[str, float]] = {
 SCALES: dict[str, float] = _TABLES["scales"]
 SMALL_NUMBERS: dict[str, float] = _TABLES["numbers"]
 _BOUNDS = {name: frozenset(words.split()) for name, words in _TABLES["bounds"].items()}
-_OR_MORE, _OR_LESS = _listed("or_more"), _listed("or_less")
-_LABELS = _listed("labels")
-_YEAR_BEFORE, _YEAR_BEFORE_END = _listed("year_before"), _listed("year_before_end")
-_CASED_DATES = _listed("cased_dates")
-
-NEGATORS = _listed("negators")
-CLAUSE_BREAKS = _listed("clause_breaks")
-FILLERS = _listed("fillers")
-"""Words that carry no meaning of their own beside the rest of a sentence."""
-_NOT_UNITS = FILLERS | NEGATORS | CLAUSE_BREAKS
-_ALL, _FEW, _PAST = _listed("all"), _listed("few"), _listed("past")
-_CHANGE_WORDS, _CHANGE_VERBS = _listed("change_words"), _listed("change_verbs")
-_PARTICLES = _listed("particles")
-"""Small words that are compared only for being opposites: "into" and "out of"."""
+_NOT_UNITS = WORDS.fillers | WORDS.negators | WORDS.clause_breaks
 PERSONS: dict[str, str] = {
     word: person for person, words in _TABLES["persons"].items() for word in words.split()
 }
 _POSSESSIVES = ("my", "our", "your", "his", "her", "its", "their")
-GENERIC_ACRONYMS = _listed("generic_acronyms")
 _PHRASES = {tuple(words.split()): joined for words, joined in _TABLES["phrases"].items()}
-_LEADING_VERBS = _listed("leading_verbs")
-"""Verbs whose subject is the one value of their object: one person leads a team."""
-_AUXILIARIES, _COPULAS = _listed("auxiliaries"), _listed("copulas")
-_SINGLE_VERBS = _listed("single_verbs")
-"""Verbs after which one value excludes another: nobody lives in two cities."""
-_MANY_PARTICIPLES = _listed("many_participles")
-"""Participles after which many values hold at once: sold in one country and in another."""
-_MANY_VERBS = _listed("many_verbs")
-"""Verbs with many objects at once: liking tea says nothing about coffee."""
-_VERBS = (
-    _SINGLE_VERBS | _MANY_VERBS | _AUXILIARIES | _CHANGE_VERBS | _LEADING_VERBS
-    | _listed("other_verbs")
+_VERBS = frozenset[str]().union(
+    WORDS.single_verbs, WORDS.many_verbs, WORDS.auxiliaries, WORDS.change_verbs,
+    WORDS.leading_verbs, WORDS.other_verbs,
 )  # fmt: skip
-_PLACES = _listed("places")
-ATTRIBUTES = _listed("attributes")
-"""Nouns that name an attribute with one value at a time."""
-DEFINITE = _listed("definite")
-SPECIFIERS = _listed("specifiers")
-"""Words that tell two things of one sort apart; one of them on one side alone is another thing."""
 
 
 def _stem_word(word: str) -> str:
@@ -467,7 +434,7 @@ class _ClauseReader:
         into.single = self._is_single()
         into.past = into.past and not into.change
         into.verb = canonical(self.main_word or self.verb)
-        into.copula = self.verb in _COPULAS and not self.main_word
+        into.copula = self.verb in WORDS.copulas and not self.main_word
 
     # -- typed values ------------------------------------------------------------------
 
@@ -512,7 +479,7 @@ class _ClauseReader:
 
     def _date_word(self, index: int, token: Token, lower: str) -> bool:
         """Whether a word is a date or a time by itself: a month, a weekday, noon."""
-        if len(lower) < 3 or (lower in _CASED_DATES and not token.text[0].isupper()):
+        if len(lower) < 3 or (lower in WORDS.cased_dates and not token.text[0].isupper()):
             return False
         minutes = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}.get(lower)
         month, weekday = month_number(lower) or None, weekday_number(lower)
@@ -563,14 +530,14 @@ class _ClauseReader:
     def _is_year(self, index: int) -> bool:
         before = self._at(index - 1)
         at_end = index + 1 >= len(self.tokens) or self.tokens[index + 1].kind == "mark"
-        return before in _YEAR_BEFORE or (before in _YEAR_BEFORE_END and at_end)
+        return before in WORDS.year_before or (before in WORDS.year_before_end and at_end)
 
     def _version_of(self, index: int, plain: str) -> str | None:
         """The name a version belongs to, "" for "version 3", None for a plain number."""
         before, after = self._at(index - 1), self._at(index + 1)
         if before in ("version", "release"):
             return ""
-        if not before or before in _LABELS or before in FILLERS or before in UNITS:
+        if not before or before in WORDS.labels or before in WORDS.fillers or before in UNITS:
             return None
         previous = self.tokens[index - 1]
         if previous.kind != "word" or (after.isalpha() and after not in _NOT_UNITS):
@@ -617,7 +584,7 @@ class _ClauseReader:
             low * scale * factor,
             high * scale * factor,
             unit,
-            before if before in _LABELS else "",
+            before if before in WORDS.labels else "",
             self._comparison(start, end),
             raw=low * scale,
         )
@@ -647,9 +614,9 @@ class _ClauseReader:
     def _comparison(self, start: int, end: int, *, of_version: bool = False) -> Comparison:
         word = self._at(end + 1)
         if self._at(end) in ("or", "and"):
-            if word in _OR_MORE or (word == "older" and not of_version):
+            if word in WORDS.or_more or (word == "older" and not of_version):
                 return "least"
-            if word in _OR_LESS or word == "older":
+            if word in WORDS.or_less or word == "older":
                 return "most"
         before = self._at(start - 1)
         two = f"{self._at(start - 2)}-{before}"
@@ -667,7 +634,7 @@ class _ClauseReader:
             if verb in lowers and link in lowers[lowers.index(verb) :]:
                 start = lowers.index(verb) + 1
                 return range(start, lowers.index(link, start))
-        changes = any(word in _CHANGE_VERBS or word in ("went", "gone") for word in lowers)
+        changes = any(word in WORDS.change_verbs or word in ("went", "gone") for word in lowers)
         if "from" in lowers and changes:
             start = lowers.index("from")
             for end in range(start + 2, min(start + 8, len(lowers))):
@@ -690,7 +657,7 @@ class _ClauseReader:
             into.person = PERSONS.get(lower, "")
         if lower in _POSSESSIVES and not self.verb:
             self.owned = True
-        if lower in NEGATORS:
+        if lower in WORDS.negators:
             self._negate(lower, self._at(index + 1))
             return index + 1
         if self._date_word(index, token, lower):
@@ -702,18 +669,20 @@ class _ClauseReader:
             return end
         if lower == "old" and into.values and into.values[-1].unit == "duration":
             return index + 1  # "34 years old" is an age
-        into.change = into.change or lower in _CHANGE_WORDS
-        if lower in _PAST and not (lower == "used-to" and self._at(index - 1) in _COPULAS):
+        into.change = into.change or lower in WORDS.change_words
+        if lower in WORDS.past and not (
+            lower == "used-to" and self._at(index - 1) in WORDS.copulas
+        ):
             into.past = True
-        into.all = into.all or lower in _ALL
-        into.few = into.few or (lower in _FEW and self._at(index - 1) != "a")
-        if lower in _PARTICLES:
+        into.all = into.all or lower in WORDS.all
+        into.few = into.few or (lower in WORDS.few and self._at(index - 1) != "a")
+        if lower in WORDS.particles:
             into.particles.add(canonical(lower))
-        if into.order or into.person or lower in _SINGLE_VERBS:
+        if into.order or into.person or lower in WORDS.single_verbs:
             self._note_verb(lower, index)
         named = bool(index) and token.text[0].isupper() and (lower in SORTS or token.text == "A")
         longer = lower == "longer" and self._at(index - 1) not in ("no", "any")
-        if lower not in FILLERS or possessive or named or longer:
+        if lower not in WORDS.fillers or possessive or named or longer:
             self._add(token, lower, index, possessive=possessive)
         return index + 1
 
@@ -730,8 +699,8 @@ class _ClauseReader:
         into = self.into
         if (
             self.verb
-            and lower in _AUXILIARIES
-            and self.verb not in _AUXILIARIES
+            and lower in WORDS.auxiliaries
+            and self.verb not in WORDS.auxiliaries
             and not into.person
             and self._at(index - 1) not in ("that", "which", "who", "what", "where", "and")
         ):
@@ -739,19 +708,23 @@ class _ClauseReader:
         if not self.verb and lower in _VERBS:
             self.verb, self.verb_at = lower, index
             into.subject = list(into.order)
-            past_habit = into.past and f"{lower}s" in _SINGLE_VERBS
-            self.single_verb = lower in _SINGLE_VERBS or lower in _CHANGE_VERBS or past_habit
-            into.scene = self.indefinite and lower in _COPULAS and self._at(index + 1) in _PLACES
+            past_habit = into.past and f"{lower}s" in WORDS.single_verbs
+            self.single_verb = (
+                lower in WORDS.single_verbs or lower in WORDS.change_verbs or past_habit
+            )
+            into.scene = (
+                self.indefinite and lower in WORDS.copulas and self._at(index + 1) in WORDS.places
+            )
             return
-        if self.verb not in _AUXILIARIES or index - self.verb_at > 3 or self.main_word:
+        if self.verb not in WORDS.auxiliaries or index - self.verb_at > 3 or self.main_word:
             return
-        passive = lower.endswith(("ed", "en")) and len(lower) > 4 and self.verb in _COPULAS
-        placed = self._at(index + 1) in _PLACES and lower not in _MANY_PARTICIPLES
-        if lower in _SINGLE_VERBS or (passive and placed):
+        passive = lower.endswith(("ed", "en")) and len(lower) > 4 and self.verb in WORDS.copulas
+        placed = self._at(index + 1) in WORDS.places and lower not in WORDS.many_participles
+        if lower in WORDS.single_verbs or (passive and placed):
             self.main_word, self.single_verb = lower, True
         elif passive and lower.endswith("ed"):
             self.main_word = lower
-        elif lower.endswith("ing") and lower not in _MANY_VERBS and len(lower) > 5:
+        elif lower.endswith("ing") and lower not in WORDS.many_verbs and len(lower) > 5:
             self.main_word = lower
             into.scene = self.indefinite or into.scene
 
@@ -761,7 +734,7 @@ class _ClauseReader:
         into.surfaces.setdefault(word, text)
         inner = any(c.isupper() or c.isdigit() for c in text[1:])
         starts = text[0].isupper() and (index > 0 or not self.first or possessive)
-        if lower not in GENERIC_ACRONYMS and (inner or starts):
+        if lower not in WORDS.generic_acronyms and (inner or starts):
             into.names.add(word)
         if possessive and not self.verb:
             self.owned = True
@@ -783,9 +756,9 @@ class _ClauseReader:
     def _is_single(self) -> bool:
         if self.single_verb:
             return True
-        if (self.verb and self.verb not in _COPULAS) or self.main_word:
+        if (self.verb and self.verb not in WORDS.copulas) or self.main_word:
             return False
-        if self.verb and self._at(self.verb_at + 1) in _PLACES:
+        if self.verb and self._at(self.verb_at + 1) in WORDS.places:
             return True
         if not self.verb and len(self.into.order) > 2:
             return False
@@ -803,11 +776,11 @@ class _ClauseReader:
         opener = next((word for word in after if word not in _BEFORE_A_NAME), "")
         if opener not in ("the", *_POSSESSIVES) and not opener.endswith("'s"):
             return
-        if self.verb in _COPULAS:
+        if self.verb in WORDS.copulas:
             turned = not _HEADS.isdisjoint(rest) and _HEADS.isdisjoint(into.subject)
         else:
-            opens = self.tokens[0].text[:1].isupper() and self.tokens[0].lower not in FILLERS
-            turned = self.verb in _LEADING_VERBS and opens
+            opens = self.tokens[0].text[:1].isupper() and self.tokens[0].lower not in WORDS.fillers
+            turned = self.verb in WORDS.leading_verbs and opens
             self.single_verb = self.single_verb or turned
         if turned:
             into.order = rest + into.order[: len(into.subject)]
@@ -815,9 +788,9 @@ class _ClauseReader:
             self.owned = True
 
 
-_HEADS = frozenset(canonical(word) for word in ATTRIBUTES)
-_ONE_VALUED = ATTRIBUTES | DEFINITE
-_BEFORE_A_NAME = _COPULAS | NEGATORS | _listed("adverbs")
+_HEADS = frozenset(canonical(word) for word in WORDS.attributes)
+_ONE_VALUED = WORDS.attributes | WORDS.definite
+_BEFORE_A_NAME = WORDS.copulas | WORDS.negators | WORDS.adverbs
 
 
 # ----------------------------------------------------------------------------
@@ -876,7 +849,7 @@ def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
     asserted = not sentence.rstrip().endswith("?") and _HYPOTHESIS.match(sentence) is None
     parts: list[list[Token]] = [[]]
     for token in split_tokens(sentence):
-        if token.text == ";" or (token.lower in CLAUSE_BREAKS and token.kind == "word"):
+        if token.text == ";" or (token.lower in WORDS.clause_breaks and token.kind == "word"):
             parts.append([])
         else:
             parts[-1].append(token)
@@ -1158,9 +1131,9 @@ class _Pair:
         )
 
 
-_MANY_VERSIONS = frozenset(map(canonical, _listed("many_versions")))
-_MANY_DAYS = frozenset(map(canonical, _listed("many_days")))
-_SPECIFYING = frozenset(map(canonical, SPECIFIERS))
+_MANY_VERSIONS = frozenset(map(canonical, WORDS.many_versions))
+_MANY_DAYS = frozenset(map(canonical, WORDS.many_days))
+_SPECIFYING = frozenset(map(canonical, WORDS.specifiers))
 
 
 def _match_values(

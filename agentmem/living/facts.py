@@ -18,16 +18,8 @@ from typing import Any, Literal, get_args
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.errors import InvalidInput
 from agentmem.base.types import Memory
-from agentmem.data import patterns_of
-from agentmem.living.conflicts import (
-    ATTRIBUTES,
-    DEFINITE,
-    GENERIC_ACRONYMS,
-    PERSONS,
-    SORTS,
-    month_number,
-    weekday_number,
-)
+from agentmem.data import Words, patterns_of
+from agentmem.living.conflicts import PERSONS, SORTS, WORDS, month_number, weekday_number
 from agentmem.text.detect import of_project
 from agentmem.text.regions import (
     Span,
@@ -41,7 +33,8 @@ from agentmem.text.sentences import sentences
 from agentmem.text.statements import orders
 
 P = patterns_of("facts.json")
-"""The patterns, words and rules by which facts are read."""
+W = Words(P.told["sets"])
+"""The patterns, rules and words by which facts are read."""
 
 # ----------------------------------------------------------------------------
 # Facts, episodes, patterns and workflows as values, and how each is kept in a memory row.
@@ -306,7 +299,7 @@ def normal_word(word: str) -> str:
 
 
 def _singular(word: str) -> str:
-    if word in GENERIC_ACRONYMS or len(word) < 4 or not word.isalpha():
+    if word in WORDS.generic_acronyms or len(word) < 4 or not word.isalpha():
         return word
     if word in _PLURAL_OS:
         return word[:-1]
@@ -345,28 +338,17 @@ def fact_key(subject: str, attribute: str = "") -> str:
 # The words that the rules of stated facts know: heads of attributes, opinions, people, states.
 
 
-def word_set(text: str) -> frozenset[str]:
-    """The words of a text that lists them."""
-    return frozenset(text.split())
+def _normal(*words: str) -> frozenset[str]:
+    return frozenset(map(normal_word, words))
 
 
-def _normal(text: str) -> frozenset[str]:
-    return frozenset(map(normal_word, text.split()))
-
-
-OPINIONS = word_set(P.told["sets"]["opinions"])
-"""First words of what is no value but a judgement or the beginning of a story."""
-NO_SUBJECT = word_set(P.told["sets"]["no_subject"])
-MORE_ATTRIBUTES = word_set(P.told["sets"]["more_attributes"])
-NO_HEADS = _normal(P.told["sets"]["no_heads"])
+NO_HEADS = _normal(*W.no_heads)
 """What is no attribute of anything."""
-NOT_COUNTED = NO_HEADS | _normal(P.told["sets"]["not_counted"])
+NOT_COUNTED = NO_HEADS | _normal(*W.not_counted)
 """What one has two of today, and not worth keeping."""
-CODE_WORDS = word_set(P.told["sets"]["code_words"])
-EPHEMERAL = word_set(P.told["sets"]["ephemeral"])
-PEOPLE = _normal(P.told["sets"]["people"])
-PETS = _normal(P.told["sets"]["pets"])
-ROLES = _normal(P.told["sets"]["roles"])
+PEOPLE, PETS, ROLES = _normal(*W.people), _normal(*W.pets), _normal(*W.roles)
+HEADS = _normal(*(WORDS.attributes | W.more_attributes) - {"capital"})
+DEFINITE_WORDS = _normal(*WORDS.definite - {"first", "only"})
 
 
 def _read_table(name: str) -> dict[str, str]:
@@ -382,9 +364,6 @@ STATES = _read_table("states")
 
 # ----------------------------------------------------------------------------
 # Values as they are said: where they end, and of what sort they are.
-
-
-_NO_NAMES = word_set(P.told["sets"]["no_names"])
 
 
 def value_span(text: str, start: int, end: int) -> tuple[int, int]:
@@ -463,7 +442,7 @@ def is_path(value: str) -> bool:
 def is_name(value: str) -> bool:
     """Whether a value can name a tool or a maker: capital letters, digits, or one plain word."""
     words = value.split()
-    if not 1 <= len(words) <= 4 or words[0].lower() in _NO_NAMES:
+    if not 1 <= len(words) <= 4 or words[0].lower() in W.no_names:
         return False
     if words[0].lower() in ("the", "a", "an", "my", "our", "your", "his", "her", "their", "some"):
         return False
@@ -479,10 +458,7 @@ def is_duration(value: str) -> bool:
 
 def is_subject(value: str) -> bool:
     """Whether one can study it: not "hard", "every day" or "for an exam"."""
-    return value.split(maxsplit=1)[0].lower() not in _HOW_STUDIED
-
-
-_HOW_STUDIED = word_set(P.told["sets"]["how_studied"])
+    return value.split(maxsplit=1)[0].lower() not in W.how_studied
 
 
 def is_person(value: str) -> bool:
@@ -503,10 +479,6 @@ Found = tuple[str, float] | None
 Reader = Callable[[re.Match[str]], Found]
 
 
-HEADS = frozenset(normal_word(word) for word in (ATTRIBUTES | MORE_ATTRIBUTES) - {"capital"})
-DEFINITE_WORDS = frozenset(normal_word(word) for word in DEFINITE - {"first", "only"})
-
-
 def value_of(match: re.Match[str]) -> str:
     """The value of a match, without what goes around it."""
     begin, end = value_span(match.string, match.start("v"), match.end("v"))
@@ -521,22 +493,18 @@ def subject_of(text: str) -> str | None:
     if P.of_others.match(stripped):
         return None
     words = stripped.lower().replace("’", "'").split()
-    if words and words[0].endswith("ing") and words[0] not in _NAMED_ING:
+    if words and words[0].endswith("ing") and words[0] not in W.named_ing:
         return None  # "learning a language is …" tells of doing, not of a thing
-    if words and (words[-1] in CODE_WORDS or P.letter.search(stripped)):
+    if words and (words[-1] in W.code_words or P.letter.search(stripped)):
         return None
     words = P.to_name.sub("", stripped).lower().replace("’", "'").split()
-    if any(word.partition("'")[0] in NO_SUBJECT and "'" in word for word in words):
+    if any(word.partition("'")[0] in W.no_subject and "'" in word for word in words):
         return None
-    if P.pronoun.match(stripped) or len(words) > 7 or not NO_SUBJECT.isdisjoint(words):
+    if P.pronoun.match(stripped) or len(words) > 7 or not W.no_subject.isdisjoint(words):
         return None
-    if not words or words[0] in OPINIONS - _MAY_BEGIN:
+    if not words or words[0] in W.opinions - W.may_begin:
         return None
     return stripped
-
-
-_NAMED_ING = word_set(P.told["sets"]["named_ing"])
-_MAY_BEGIN = word_set(P.told["sets"]["may_begin"])
 
 
 def dated_key(subject: str, value: str) -> str:
@@ -557,12 +525,12 @@ def dated_key(subject: str, value: str) -> str:
 def read_scheduled(match: re.Match[str]) -> Found:
     """When something happens: on a day, at a time, or how often."""
     subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not key_words(subject) or not value or subject.lower() in EPHEMERAL:
+    if not subject or not key_words(subject) or not value or subject.lower() in W.ephemeral:
         return None
     sort = date_sort(value)
     if sort is None:
         return _repeated(subject, value)
-    return fact_key(subject, "" if key_words(subject)[-1] in _DATED else sort), 0.85
+    return fact_key(subject, "" if key_words(subject)[-1] in W.dated else sort), 0.85
 
 
 def _repeated(subject: str, value: str) -> Found:
@@ -575,9 +543,6 @@ def _repeated(subject: str, value: str) -> Found:
     if often is None or not is_typed(value):
         return None
     return fact_key(subject, "frequency"), 0.85
-
-
-_DATED = word_set(P.told["sets"]["dated"])
 
 
 def read_done_on(match: re.Match[str]) -> Found:
@@ -606,7 +571,7 @@ def read_counted(match: re.Match[str]) -> Found:
     if subject is None or len(words) < 2:
         return None
     things = key_words(" ".join(words[1:]))
-    if not things or not NOT_COUNTED.isdisjoint((things[0], things[-1])) or things[0] in OPINIONS:
+    if not things or not NOT_COUNTED.isdisjoint((things[0], things[-1])) or things[0] in W.opinions:
         return None
     where = groups.get("where") or ""
     return fact_key(f"{subject} {where} {' '.join(words[1:])}", "count"), 0.75
@@ -684,7 +649,7 @@ def with_attribute(
             return None
         if attribute in ("duration", "retention") and date_sort(value):
             return None  # "we met last Friday"
-        if not typed and value.split()[0].lower() in OPINIONS - {"my", "his", "her"}:
+        if not typed and value.split()[0].lower() in W.opinions - {"my", "his", "her"}:
             return None
         return fact_key(subject, attribute), 0.8
 
@@ -694,7 +659,7 @@ def with_attribute(
 def read_name(match: re.Match[str]) -> Found:
     """ "My sister is called Ana": for a role of which there is one, the role alone is the key."""
     subject, value = subject_of(match["s"]), value_of(match)
-    if not value or value.split()[0].lower() in OPINIONS:
+    if not value or value.split()[0].lower() in W.opinions:
         return None
     if subject is None:
         return None
@@ -714,8 +679,8 @@ def read_with_value(verb: str) -> Reader:
             return None
         first = value.split()[0].lower()
         if (
-            first in OPINIONS - {"most", "all", "some"}
-            or first in NO_SUBJECT
+            first in W.opinions - {"most", "all", "some"}
+            or first in W.no_subject
             or first.endswith("ing")
         ):
             return None
@@ -732,7 +697,7 @@ def read_used(match: re.Match[str]) -> Found:
     if subject is None or not value:
         return None
     groups = match.groupdict()
-    role = [word for word in key_words(groups.get("role") or "") if word not in OPINIONS]
+    role = [word for word in key_words(groups.get("role") or "") if word not in W.opinions]
     if sort := sort_of(value):
         if sort == "ci" and key_words(subject) in (["pipeline"], ["build"]):
             subject = ""
@@ -757,7 +722,7 @@ def _other_than(sort: str, role: list[str]) -> list[str]:
 
 def _named_use(subject: str, value: str, said: str) -> Found:
     named = [word for word in value.split() if not word[0].isdigit()]
-    if not 1 <= len(named) <= 3 or not value[:1].isalnum() or named[0].lower() in OPINIONS:
+    if not 1 <= len(named) <= 3 or not value[:1].isalnum() or named[0].lower() in W.opinions:
         return None
     if P.no_value.match(said.strip()) or (value.islower() and len(named) > 1):
         return None  # "we use the time", not the name of a thing
@@ -821,14 +786,11 @@ def read_place(match: re.Match[str]) -> Found:
     if hidden and not re.match(r"(?:the|my|our|a|an)\s", match["v"].strip(), _FLAGS):
         return None
     words = key_words(subject)
-    if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in _WHERE):
+    if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in W.where):
         return None
     if len(value.split()) > 5:
         return None
     return fact_key(subject, "location"), 0.75
-
-
-_WHERE = word_set(P.told["sets"]["where"])
 
 
 def read_form(match: re.Match[str]) -> Found:
@@ -896,19 +858,15 @@ def _is_agent(head: str, words: list[str], value: str) -> bool:
 def _is_secret(words: list[str]) -> bool:
     """Whether the words name what must not be kept: a password, a token, a key that opens."""
     if words[-1] == "key":
-        return _OPEN_KEYS.isdisjoint(words)
-    return words[-1] in _SECRETS
-
-
-_SECRETS = word_set(P.told["sets"]["secrets"])
-_OPEN_KEYS = word_set(P.told["sets"]["open_keys"])
+        return W.open_keys.isdisjoint(words)
+    return words[-1] in W.secrets
 
 
 def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> Found:
     first = value.split(maxsplit=1)[0].lower()
     if not (one_valued or P.owned.search(subject) or len(words) > 1 or has_unit(value)):
         return None
-    if not one_valued and (first in OPINIONS or first in _PREPOSITIONS or first.endswith("ed")):
+    if not one_valued and (first in W.opinions or first in W.prepositions or first.endswith("ed")):
         return None
     if len(words) == 1 and not one_valued and not P.determined.match(subject):
         return None
@@ -917,18 +875,12 @@ def _amount(subject: str, value: str, words: list[str], one_valued: bool) -> Fou
     return dated_key(subject, value), 0.9
 
 
-_PREPOSITIONS = word_set(P.told["sets"]["prepositions"])
-
-
-PASSING_STATES = word_set(P.told["sets"]["passing_states"])
-
-
 def _plain_value(subject: str, value: str) -> Found:
     words = value.split()
     first = words[0].lower()
-    if len(words) > 4 or first in OPINIONS or first in _PREPOSITIONS or first in NO_SUBJECT:
+    if len(words) > 4 or first in W.opinions or first in W.prepositions or first in W.no_subject:
         return None
-    if words[-1].lower() in PASSING_STATES:
+    if words[-1].lower() in W.passing_states:
         return None
     if first.endswith("ing") and value.islower():
         return None
@@ -946,7 +898,7 @@ def read_turned_round(match: re.Match[str]) -> Found:
         return None
     if not (value[:1].isupper() or sort_of(value)) or P.pronoun.match(value):
         return None
-    if P.no_value.match(value) or len(value.split()) > 4 or words[0] in OPINIONS:
+    if P.no_value.match(value) or len(value.split()) > 4 or words[0] in W.opinions:
         return None
     if words[-1] in (PEOPLE | PETS) - ROLES and is_person(value):
         alone = len(words) == 1 or words[0] in ("older", "younger", "eldest", "little", "big")

@@ -17,7 +17,7 @@ from itertools import islice
 from agentmem.base.checks import require_number, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
-from agentmem.living.conflicts import FILLERS, NEGATORS, SCALES, SMALL_NUMBERS, stem_word
+from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, stem_word
 from agentmem.text.regions import all_code_spans
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import STOP_WORDS, analyse
@@ -34,10 +34,10 @@ _INTERJECTIONS = (
     " absolutely definitely sure hmm um uh gosh haha lol please sorry that's it's there's here's"
     " what's let's who's i'm i've i'll i'd you're we're they're"
 )
-_ORDINARY = STOP_WORDS | FILLERS | NEGATORS | frozenset(_INTERJECTIONS.split())
+_ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | frozenset(_INTERJECTIONS.split())
 _NOT_NUMBERS = frozenset({"one"})
 _DOUBTFUL_NEGATORS = frozenset({"stopped", "stops", "quit", "lack", "lacks", "lacking", "lacked"})
-_NEGATIONS = NEGATORS - _DOUBTFUL_NEGATORS
+_NEGATIONS = WORDS.negators - _DOUBTFUL_NEGATORS
 _COUNTING = frozenset(SMALL_NUMBERS) | {"one"}
 
 
@@ -297,7 +297,7 @@ def shrink(text: str, count: TokenCounter, limit_tokens: int) -> str:
     words = _telegram(text).split()
     kept = [not _bare(word) or _essential(word, whole) for word in words]
     kept = [k or (at > 0 and _denies(_bare(words[at - 1]))) for at, k in enumerate(kept)]
-    fillers = [at for at, word in enumerate(words) if not kept[at] and _bare(word) in FILLERS]
+    fillers = [at for at, word in enumerate(words) if not kept[at] and _bare(word) in WORDS.fillers]
     others = [at for at in range(len(words)) if not kept[at] and at not in set(fillers)]
     others.sort(key=lambda at: (len(words[at]), -at))
     left = set(range(len(words)))

@@ -38,7 +38,7 @@ from agentmem.base.types import (
     same_audience,
 )
 from agentmem.living.conflicts import (
-    SPECIFIERS,
+    WORDS,
     JudgedClause,
     Statement,
     StatementReading,
@@ -417,7 +417,7 @@ _SMALL_WORDS = (
 _SMALL = _MODALS | frozenset(_SMALL_WORDS.split())
 """Words that no comparison of telling words sees, and that change what is said."""
 _WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
-_SPECIFYING = frozenset(stem_word(word) for word in SPECIFIERS)
+_SPECIFYING = frozenset(stem_word(word) for word in WORDS.specifiers)
 
 
 class MergeReading(NamedTuple):
