@@ -19,14 +19,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import Stemmer
 
 from agentmem.base.checks import require_choice, require_count, require_text, require_unit
 from agentmem.base.types import require_instant, utc
-from agentmem.data import Words, read_json
-from agentmem.text.dates import MONTHS
+from agentmem.data import Words, patterns_of, read_json
 from agentmem.text.sentences import sentences
 
 # ----------------------------------------------------------------------------
@@ -34,9 +33,9 @@ from agentmem.text.sentences import sentences
 # from a data set. A word that is not listed is compared by its stem.
 
 
-_TABLES: Any = read_json("conflict_words.json")
+P = patterns_of("conflict_words.json")
+_TABLES = P.told
 WORDS = Words(_TABLES)
-"""Its lists of words; which means what stands there."""
 UNITS: dict[str, tuple[str, float]] = {
     name: (unit, factor)
     for unit, names in _TABLES["units"].items()
@@ -173,17 +172,10 @@ class Value:
     raw: float = 0.0
 
 
-_MONTH_NUMBERS = {
-    form: number for number, name in enumerate(MONTHS, start=1) for form in (name, name[:3])
-} | {"sept": 9}
-_WEEKDAY_NUMBERS = {
-    form: number
-    for number, (name, *short) in enumerate(
-        (("monday",), ("tuesday", "tues"), ("wednesday",), ("thursday", "thur", "thurs"),
-         ("friday",), ("saturday",), ("sunday",))
-    )
-    for form in (name, name + "s", name[:3], *short)
-}  # fmt: skip
+_MONTH_NUMBERS, _WEEKDAY_NUMBERS = (
+    {form: number for number, forms in enumerate(_TABLES[name], first) for form in forms.split()}
+    for name, first in (("months", 1), ("weekdays", 0))
+)
 
 
 def month_number(name: str) -> int:
@@ -210,15 +202,11 @@ def _read_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,9}", text)[:6])
 
 
-def _read_time(text: str) -> Value | None:
-    """The time of day a text says, None for 25:61."""
+def _read_time(text: str) -> Value:
+    """The time of day a text says."""
     hour, minute = ([*map(int, re.findall(r"\d+", text)), 0])[:2]
-    if "p" in text.lower() and hour < 12:
-        hour += 12
-    elif "a" in text.lower() and hour == 12:
-        hour = 0
-    if hour > 24 or minute > 59:
-        return None
+    if half := re.search("[ap]", text.lower()):
+        hour = hour % 12 + 12 * (half[0] == "p")
     minutes = float(hour * 60 + minute)
     return Value("time", text.strip(), low=minutes, high=minutes)
 
@@ -226,17 +214,12 @@ def _read_time(text: str) -> Value | None:
 def _read_date(text: str, kind: str) -> Value | None:
     """The date a text says, as far as it says one; None for the 40th of May."""
     numbers: list[int | None] = [*map(int, re.findall(r"\d+", text)), None, None]
-    year = day = None
     month: int | None = max(map(month_number, re.findall(r"[a-z]+", text.lower())), default=0)
+    year = day = None
     if kind == "iso":
         year, month, day = numbers[:3]
-    elif kind == "slash":
-        month, day, year = numbers[:3]
-        year = (year or 0) + (2000 if (year or 0) < 100 else 0)
-        if (month or 0) > 12:
-            month, day = day, month
-        elif (day or 0) <= 12 and day != month:  # 03/05 may be March or May
-            month = day = None
+    elif kind == "slash":  # 03/05/24 may be in March or in May
+        year = 2000 * (len(text.rpartition("/")[2]) == 2) + (numbers[2] or 0)
     elif kind == "monthyear":
         year = numbers[0]
     else:
@@ -251,9 +234,6 @@ def values_comparable(first: Value, second: Value) -> bool:
     either = not first.unit or not second.unit or first.unit == second.unit
     if first.kind != second.kind:
         return {first.kind, second.kind} == {"number", "version"} and either
-    if first.kind == "date":
-        both = zip(first.parts, second.parts, strict=True)
-        return any(a is not None and b is not None for a, b in both)
     return either and (first.label == second.label or not (first.label and second.label))
 
 
@@ -279,11 +259,9 @@ def values_agree(first: Value, second: Value) -> bool:
 
 
 def _ranges_agree(first: Value, second: Value) -> bool:
-    room = 1e-6
-    if first.unit == "bytes":
-        room = 0.03  # a kilobyte has 1,000 or 1,024
-    elif first.unit == "length" or (first.unit == "duration" and first.low + second.low > 4e6):
-        room = 0.02  # months and years are uneven
+    # A kilobyte has 1,000 or 1,024; miles are rounded; months and years are uneven.
+    long = first.unit == "duration" and first.low + second.low > 4e6
+    room = {"bytes": 0.03, "length": 0.02}.get(first.unit, 0.02 if long else 1e-6)
     if "about" in (first.comparison, second.comparison):
         room = max(room, 0.1)
     same = first.comparison == second.comparison
@@ -801,23 +779,6 @@ MAX_CLAUSES = 24
 MAX_CHARACTERS = 8_000
 """Of a longer text the beginning is read: a statement is a sentence or a few."""
 _FEW_WORDS = 2
-_HYPOTHESIS = re.compile(
-    r"^\W*(?:if|suppose|imagine|assume|assuming|unless|what if|maybe|perhaps|let's say)\b", re.I
-)
-_CHANGE_PHRASE = re.compile(
-    r"\b(?:no longer|any ?more|as of|from now on|going forward|instead of|rather than"
-    r"|starting (?:in|on|from|with|next|this)|effective (?:immediately|from|as of|on)"
-    r"|moved (?:to|from|into|over)|(?:pushed|upgraded) (?:(?!to\b|back\b)\S+ ){0,3}(?:to|back)"
-    r"|(?:was|were) (?:a mistake|wrong|mistaken)|i misspoke|my mistake|correction"
-    r"|since (?:the |last |this )?\w+|is now|are now"
-    r"|has been (?:changed|moved|replaced|raised|lowered)|(?:went|gone|go) from \S+ to)\b",
-    re.IGNORECASE,
-)
-_CORRECTION = re.compile(  # "That was a mistake. The limit is 5."
-    r"\W*(?:(?:sorry|oops|no|actually)\W+)?(?:(?:that|this|it) was (?:a mistake|wrong|an error)"
-    r"|i was (?:wrong|mistaken)|i misspoke|my mistake|correction)\b",
-    re.IGNORECASE,
-)
 
 
 class StatementReading(NamedTuple):
@@ -831,7 +792,7 @@ def read_statement(text: str) -> StatementReading:
     """`text` read clause by clause; any text can be read, and most of the work is done here."""
     clauses: list[JudgedClause] = []
     shortened = text[:MAX_CHARACTERS]
-    corrects = _CORRECTION.match(shortened) is not None
+    corrects = P.correction.match(shortened) is not None
     for start, end in sentences(shortened):
         clauses += _read_sentence(shortened[start:end], corrects)
         if len(clauses) >= MAX_CLAUSES:
@@ -846,7 +807,7 @@ def read_statement(text: str) -> StatementReading:
 
 
 def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
-    asserted = not sentence.rstrip().endswith("?") and _HYPOTHESIS.match(sentence) is None
+    asserted = not sentence.rstrip().endswith("?") and P.hypothesis.match(sentence) is None
     parts: list[list[Token]] = [[]]
     for token in split_tokens(sentence):
         if token.text == ";" or (token.lower in WORDS.clause_breaks and token.kind == "word"):
@@ -855,7 +816,7 @@ def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
             parts[-1].append(token)
     for place, tokens in enumerate(parts):
         piece = " ".join(token.text for token in tokens)
-        clause = JudgedClause(asserted, corrects or _CHANGE_PHRASE.search(piece) is not None)
+        clause = JudgedClause(asserted, corrects or P.change.search(piece) is not None)
         _ClauseReader(tokens, clause, first=place == 0).read()
         if clause.order or clause.values or clause.since:
             yield clause

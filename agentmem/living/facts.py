@@ -534,13 +534,7 @@ def read_scheduled(match: re.Match[str]) -> Found:
 
 
 def _repeated(subject: str, value: str) -> Found:
-    often = re.match(
-        r"(?:every|each|once|twice|hourly|daily|nightly|weekly|biweekly|monthly|quarterly|yearly"
-        r"|annually|fortnightly|\w+ times? (?:a|per))\b",
-        value,
-        _FLAGS,
-    )
-    if often is None or not is_typed(value):
+    if not P.often.match(value) or not is_typed(value):
         return None
     return fact_key(subject, "frequency"), 0.85
 
@@ -1222,12 +1216,8 @@ def _in_one(sentence: str) -> tuple[str, str] | None:
 
 
 def _made(text: str, span: Span, error: str, fix: str) -> ErrorFix | None:
-    error = re.sub(r"^(?:problem|error|issue|bug|symptom)\s*:\s*", "", error, flags=_FLAGS)
-    error = re.sub(
-        r"(?:,?\s+(?:and|which|but|it|was|were|we|i|so))+$", "", error.strip(TRIMMED), flags=_FLAGS
-    )
-    fix = re.sub(r"^(?:(?:we|i)\s+|by\s+|to\s+)", "", fix.strip(TRIMMED), flags=_FLAGS)
-    fix = re.sub(r",?\s+(?:and|which)(?: that| this| it)?$", "", fix, flags=_FLAGS).strip(TRIMMED)
+    error = P.error_tail.sub("", P.error_label.sub("", error).strip(TRIMMED))
+    fix = P.fix_tail.sub("", P.fix_label.sub("", fix.strip(TRIMMED))).strip(TRIMMED)
     if not error or not fix or P.not_yet.search(fix):
         return None
     return ErrorFix(error=error, fix=fix, narrative=text[slice(*span)], start=span[0], end=span[1])

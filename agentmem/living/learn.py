@@ -30,7 +30,9 @@ from agentmem.living.facts import (
     ErrorFix,
     Extracted,
     Fact,
+    P,
     Record,
+    W,
     clauses_of,
     extract,
     fact_key,
@@ -350,38 +352,8 @@ MOST_SENTENCES = 3
 SENTENCES_BEFORE = 2
 
 _FLAGS = re.IGNORECASE
-_ATTRIBUTES = (
-    "name location port version owner manager employer job language license host price weight"
-    " timeout expiry duration start end opening closing default birthplace birth date time day"
-    " schedule deadline database limit size count number address email phone color status role"
-    " team tool framework library editor provider region environment url path format frequency"
-    " length age city country home maintainer lead preference favorite pet partner child diet"
-    " allergy birthday hobby policy convention deploy release meeting maximum minimum type model"
-)
-_COMMON = frozenset(map(normal_word, _ATTRIBUTES.split()))
+_COMMON = frozenset(map(normal_word, W.unsaid_attributes))
 """Words that may name an attribute though nobody said them: "Ana lives in Rome" is a location."""
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|cant|dont|doesnt"
-    r"|didnt|isnt|arent|wasnt|werent|wont|hasnt|havent|hadnt|lacks?|lacking|hardly|barely)\b"
-    r"|n['’]t\b",
-    _FLAGS,
-)
-_ENDING = re.compile(
-    r"\b(?:no longer|any ?more|stop(?:s|ped)?|quit|drop(?:s|ped)?|remov(?:es|ed)|retired?|ended"
-    r"|cancell?ed|discontinued|abandoned|ditched|gave up|got rid of|shut down|left|sunset)\b",
-    _FLAGS,
-)
-_TURNED_DOWN = re.compile(
-    r"\b(?:instead of|rather than|against|except(?: for)?|avoid(?:s|ed|ing)?|apart from|away from"
-    r"|replac(?:es|ed|ing)|(?:chose|chosen|prefer\w*|picked)\b[^,;]*\bover)"
-    r"\W+(?:(?:the|a|an|our|my|using|old|plain)\W+){0,2}\Z",
-    _FLAGS,
-)
-_LEFT_FOR = re.compile(r"\bfrom\W+(?:(?:the|our|my|old)\W+){0,2}\Z", _FLAGS)
-_FOR_WHAT = re.compile(r"\A\W*(?:to|in favou?r of|with)\b", _FLAGS)
-_CONTRAST = re.compile(r",\s*(?:and\s+)?(?:not|never|rather than|instead of)\s+[^,;]*", _FLAGS)
-_ANSWERED = re.compile(r"\A\W*(?:no|nope|yes|yeah)\s*[,.!:;—–-]+\s*", _FLAGS)
-_BECAUSE = re.compile(r"[,;]?\s+(?:because(?: of)?|since|due to|so that|given that)\s+", _FLAGS)
 _MARKS = " \t\r\n\"'“”‘’`…"
 
 
@@ -531,7 +503,7 @@ def _fact(
     near = turn.words_up_to(span)
     if not all(word in near or word in _COMMON for word in key.split()):
         return "has a key that is not in the text"
-    if proposal.ended and not any(map(_ENDING.search, sentences)):
+    if proposal.ended and not any(map(P.ending.search, sentences)):
         return "is not said to have ended"
     start, end = span
     sure = UNSAID_CONFIDENCE if proposal.confidence is None else proposal.confidence
@@ -591,13 +563,13 @@ def _denied(said: str, place: Span) -> bool:
     """Whether the clause around `place` denies what stands there, or turns it down."""
     start, end = _clause(said, place)
     before, after = said[start : place[0]], said[place[1] : end]
-    before = _ANSWERED.sub("", before)
-    after = _CONTRAST.sub("", after)
-    if any(said.search(part) for said in (_NEGATION, _ENDING) for part in (before, after)):
+    before = P.answered.sub("", before)
+    after = P.contrast.sub("", after)
+    if any(said.search(part) for said in (P.denial, P.ending) for part in (before, after)):
         return True
-    if _TURNED_DOWN.search(before):
+    if P.turned_down.search(before):
         return True
-    return _LEFT_FOR.search(before) is not None and _FOR_WHAT.match(after) is not None
+    return P.left_for.search(before) is not None and P.for_what.match(after) is not None
 
 
 def _clause(said: str, place: Span) -> Span:
@@ -613,7 +585,7 @@ def _clauses(said: str) -> Iterator[Span]:
     for first, last in statements(said):
         for begin, stop in clauses_of(said[first:last]):
             at = first + begin
-            for cut in _BECAUSE.finditer(said, first + begin, first + stop):
+            for cut in P.because_within.finditer(said, first + begin, first + stop):
                 yield at, cut.start()
                 at = cut.end()
             yield at, first + stop

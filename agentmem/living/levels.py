@@ -17,7 +17,7 @@ from itertools import islice
 from agentmem.base.checks import require_number, require_text
 from agentmem.base.errors import InvalidInput
 from agentmem.base.protocols import TokenCounter
-from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, stem_word
+from agentmem.living.conflicts import SCALES, SMALL_NUMBERS, WORDS, P, stem_word
 from agentmem.text.regions import all_code_spans
 from agentmem.text.sentences import sentences
 from agentmem.text.terms import STOP_WORDS, analyse
@@ -29,15 +29,9 @@ from agentmem.text.terms import STOP_WORDS, analyse
 _PIECE = re.compile(r"[^\W_](?:[\w+#]|['’.,:/@\-](?=\w))*")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*")
 _ENDS = frozenset(".!?…。！？\n")
-_INTERJECTIONS = (
-    "yeah yes no wow hey hi hello thanks thank oh okay ok congrats great nice cool awesome sounds"
-    " absolutely definitely sure hmm um uh gosh haha lol please sorry that's it's there's here's"
-    " what's let's who's i'm i've i'll i'd you're we're they're"
-)
-_ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | frozenset(_INTERJECTIONS.split())
+_ORDINARY = STOP_WORDS | WORDS.fillers | WORDS.negators | WORDS.interjections
 _NOT_NUMBERS = frozenset({"one"})
-_DOUBTFUL_NEGATORS = frozenset({"stopped", "stops", "quit", "lack", "lacks", "lacking", "lacked"})
-_NEGATIONS = WORDS.negators - _DOUBTFUL_NEGATORS
+_NEGATIONS = WORDS.negators - WORDS.doubtful_negators
 _COUNTING = frozenset(SMALL_NUMBERS) | {"one"}
 
 
@@ -183,18 +177,6 @@ INDEX_CHARACTERS = 50
 """No index line is longer."""
 _TITLE_WORDS = 8
 
-_FILLING = (
-    "a an the is are was were be been being am that there it very really just actually basically"
-    " quite simply literally totally definitely certainly also so then of well please oh yeah yes"
-    " hey hi hello wow okay ok um uh gosh somewhat it's that's there's"
-)
-_DROPPED = frozenset(_FILLING.split())
-_PLEASANTRY = re.compile(
-    r"\W*(?:hi|hey|hello|thanks|thank you|thanks a lot|wow|great|cool|nice|awesome|sure|ok|okay|yes"
-    r"|yeah|absolutely|sounds good|no problem|you're welcome|bye|take care|see you|congrats"
-    r"|congratulations|haha|lol|got it|good to hear(?: that)?|that's great)(?: \w+)?\W*\Z",
-    re.IGNORECASE,
-)
 _PIECES = re.compile(r"(\s+)")
 _CORE = re.compile(r"[\"'“‘(\[]*([\w’']+)([\"'”’)\],;:.!?…]*)\Z")
 
@@ -280,7 +262,7 @@ def _record_levels(
         most = list(EPISODE_TOKENS)
         spans = [text[slice(*span)] for span in sentences(text)][:MAX_SENTENCES]
         frequency = Counter(term for one in spans for term in set(analyse(one)))
-        head = title or next((s for s in spans if not _PLEASANTRY.match(s)), text)
+        head = title or next((s for s in spans if not P.pleasantry.match(s)), text)
         rest = [one for one in spans if one.strip(" .") != head.strip(" .")]
         best = max(rest, key=lambda one: _centrality(analyse(one), frequency), default="")
         told = f"{head}. {best}" if best else head
@@ -364,7 +346,7 @@ def summarise(text: str, count: TokenCounter, *, share: float = 0.6) -> str:
     )
     for place in scored:
         sentence = text[slice(*spans[place])]
-        if _PLEASANTRY.match(sentence):
+        if P.pleasantry.match(sentence):
             continue
         cost = count(sentence)
         if cost <= room or not kept:
@@ -400,7 +382,7 @@ def index_line(text: str, *, title: str = "") -> str:
 def _index_lines(text: str, title: str, sizes: Sequence[int]) -> Iterator[str]:
     """The line of `index_line` with at most so many words, for each of `sizes`."""
     said = [text[slice(*span)] for span in islice(sentences(text), MAX_SENTENCES)]
-    first = title or next((one for one in said if not _PLEASANTRY.match(one)), "".join(said[:1]))
+    first = title or next((one for one in said if not P.pleasantry.match(one)), "".join(said[:1]))
     head = _within(" ".join(first.split()[:_TITLE_WORDS])).strip(" .,:;")
     found = read_essentials(text)
     shown = set(analyse(head)) if head else set()
@@ -476,7 +458,7 @@ def _telegram(text: str) -> str:
         word = match[1].lower().replace("’", "'") if match else ""
         core, tail = (match[1], match[2]) if match else ("", "")
         opens = starts_sentence and (core[1:].islower() or len(core) == 1)
-        droppable = word in _DROPPED and (core.islower() or opens)
+        droppable = word in WORDS.filling and (core.islower() or opens)
         ends = bool(tail) and tail[-1] in ".!?…"
         if droppable:
             if ends and kept and not kept[-1].endswith((".", "!", "?", "…", "\n")):

@@ -407,14 +407,7 @@ MergeReason = Literal[
     "same", "similarity", "number", "name", "negation", "code", "conflict", "words", "order", "time"
 ]
 _BOOKKEEPING = frozenset({"base_importance", "forgotten_at", "forgotten_because", "cold_at"})
-_MODAL_WORDS = "must may might can could should shall will would"
-_MODALS = frozenset(_MODAL_WORDS.split())
-_SMALL_WORDS = (
-    "and or nor to from by for with until since before after during more less fewer most least"
-    " on off up down is are was were has have had do does did"
-    " i you he she we they me him her us them my your his our their if unless"
-)
-_SMALL = _MODALS | frozenset(_SMALL_WORDS.split())
+_SMALL = WORDS.modals | WORDS.small
 """Words that no comparison of telling words sees, and that change what is said."""
 _WORD = compile_late(r"[a-z]+(?:'[a-z]+)?")
 _SPECIFYING = frozenset(stem_word(word) for word in WORDS.specifiers)
@@ -527,7 +520,7 @@ def _small_words_swapped(first: str, second: str) -> bool:
         for text in (first, second)
     )
     only_one, only_other = one - other, other - one
-    return bool(only_one and only_other) or not _MODALS.isdisjoint(only_one | only_other)
+    return bool(only_one and only_other) or not WORDS.modals.isdisjoint(only_one | only_other)
 
 
 def _compare_clauses(ours: Sequence[JudgedClause], theirs: Sequence[JudgedClause]) -> MergeReason:

@@ -275,27 +275,9 @@ _STRAY_JOINER = compile_late(
     f"|[\u200c\u200d](?=[{_JOINING}])(?<![{_JOINING}][\u200c\u200d])"
 )
 
-# Control tokens of chat templates that a bracket makes live, and our own tags. Most are told by
-# their shape, of whatever model they are; a list is for single words, which HTML and logs use too.
-_OWN_TAGS = (
-    "knowledge[_-]?context|user_profile|related_knowledge|source|working_memory|stored_result"
-    "|conversation_summary"
-)
-_ANGLE_TOKENS = (
-    "s|bos|eos|pad|unk|mask|sep|cls|sop|eop|inst|sys|system|assistant|user|human|developer|model"
-    "|role|endoftext|im_start|im_end|eot_id|image|image_pad|video|audio|seed:[a-z_]{2,24}"
-    "|(?:start|begin(?:ning)?|end)_of_[a-z_]{2,24}|(?:start|end)_header_id|fim_[a-z]{2,12}"
-    "|[a-z_]{2,24}_token"
-    "|tools?|tool_calls?|tool_use|tool_response|tool_results?|tool_code|tool_outputs?|functions?"
-    "|function_calls?|function_results?|function_response|invoke|parameters?|think|thinking"
-    "|scratchpad|instructions?|system_prompt|system-reminder|0x[0-9a-f]{2}"
-    "|(?:extra_id|unused|reserved|special)(?:_token)?_?[0-9]{1,4}"
-)
-_SQUARE_TOKENS = (
-    "inst|sys|system|system_prompt|available_tools|tool_calls?|tool_results?|tool_content|args"
-    "|call_id|think|img|img_break|img_end|audio|begin_audio|prefix|middle|suffix|gmask|smask|sop"
-    "|cls|sep|mask|pad|unk|bos|eos|modelsettings|model_settings|end_of_text"
-    "|(?:unused|reserved|special)_token_?[0-9]{1,4}"
+_OWN_TAGS, _ANGLE_TOKENS, _SQUARE_TOKENS = (
+    "|".join(" ".join(read_lists("markup_words.txt")[name]).split())
+    for name in ("own tags", "angle tokens", "square tokens")
 )
 # One pattern per first character: a scan for a literal is many times faster than for a choice.
 MOST_ROUNDS = 16  # text that still changes after so many is nothing but an attack

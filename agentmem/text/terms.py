@@ -23,6 +23,7 @@ import Stemmer
 
 from agentmem.base.checks import require_text
 from agentmem.base.lazy import compile_late
+from agentmem.data import read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,21 +63,7 @@ _ENDING = compile_late(r"['’](?:s|re|ve|ll|d|m)$", re.IGNORECASE)
 _NUMBER = compile_late(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _ACCENT = compile_late("[\u0300-\u036f\u00ad]+")
 
-STOP_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        a about above after again against all also am an and any are as at be because been before
-        being below between both but by can could did do does doing down during each few for from
-        further get got had has have having he her here hers herself him himself his how i if in
-        into is it its itself just let me more most my myself no nor not now of off on once only
-        or other our ours ourselves out over own same shall she should so some such than that the
-        their theirs them themselves then there these they this those through to too under until
-        up upon us very was we were what when where which while who whom whose why will with would
-        yes you your yours yourself yourselves
-        """,
-    )
-)
+STOP_WORDS = frozenset(read_text("stop_words.txt").split())
 
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
 
