@@ -12,7 +12,6 @@ from agentmem.base.checks import require_count
 from agentmem.base.filters import Selection
 from agentmem.base.types import Memory, Scope
 from agentmem.inspector.look import store_option
-from agentmem.living.settle import read_note
 from agentmem.prompt.strip import strip
 from agentmem.text.clean import clean_line
 from agentmem.text.secrets import available, find_personal, find_secrets, mask_secrets, mask_spans
@@ -255,6 +254,8 @@ def _contradictions(memory: MemoryManager, readers: list[Scope], found: _Found) 
 
 def _reason(note: str) -> str:
     """Why two memories cannot both be true, in words; a note somebody else wrote is just text."""
+    from agentmem.living.plans import read_note
+
     fields = read_note(note)
     said = fields.get("reason") or fields.get("note") or ""
     return said if isinstance(said, str) else ""

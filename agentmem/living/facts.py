@@ -919,11 +919,8 @@ def read_led(match: re.Match[str]) -> Found:
 
 def read_on_call(match: re.Match[str]) -> Found:
     """ "Tomasz is on call this week"."""
-    return (
-        ("on-call", 0.8)
-        if is_person(match["v"].strip()) and not P.pronoun.match(match["v"].strip())
-        else None
-    )
+    who = match["v"].strip()
+    return ("on-call", 0.8) if is_person(who) and not P.pronoun.match(who) else None
 
 
 # ----------------------------------------------------------------------------
@@ -981,27 +978,17 @@ LONGEST_VALUE = 80
 MOST_VALUE_WORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """A fact as found in a clause: its value stands at `start` to `end` of the clause."""
+def stated_fact(clause: str) -> tuple[str, str, float, bool] | None:
+    """Key and value of the fact that a clause states, how sure that is, and whether it ended.
 
-    key: str
-    value: str
-    start: int
-    end: int
-    confidence: float
-    ended: bool = False
-
-
-def stated_fact(clause: str) -> Stated | None:
-    """The fact that a clause states, or None; the first rule that fits decides."""
+    The first rule that fits decides.
+    """
     opened = P.openers.match(clause)
-    start = opened.end() if opened else 0
-    belief = P.belief.match(clause[start:])
-    start += belief.end() if belief else 0
-    said = P.used_to_be.sub(lambda found: " is" + " " * (len(found[0]) - 3), clause[start:])
-    body = P.ended.sub(lambda found: " " * len(found[0]), said)
-    ended = body != clause[start:] or P.stated_facts_dropped.search(body) is not None
+    said = clause[opened.end() :] if opened else clause
+    belief = P.belief.match(said)
+    said = said[belief.end() :] if belief else said
+    body = P.ended.sub(" ", P.used_to_be.sub(" is", said))
+    ended = body != said or P.stated_facts_dropped.search(body) is not None
     if P.negated.search(P.at_most.sub("", body)):
         return None
     for pattern, read in rules_for(body):
@@ -1009,13 +996,10 @@ def stated_fact(clause: str) -> Stated | None:
         found = read(match) if match is not None else None
         if match is None or found is None or not found[0]:
             continue
-        key, confidence = found
-        begin, end = value_span(body, match.start("v"), match.end("v"))
-        value = " ".join(body[begin:end].split())
+        value = " ".join(value_of(match).split())
         if not _is_short(value) or P.pronoun.match(value):
             return None
-        sure = confidence * (0.6 if belief else 1.0)
-        return Stated(key, value, start + begin, start + end, sure, ended)
+        return found[0], value, round(found[1] * (0.6 if belief else 1.0), 4), ended
     return None
 
 
@@ -1318,17 +1302,18 @@ def _facts(own: str, start: int, end: int, text: str) -> Iterator[Fact]:
     if not is_asserted(sentence) or points_at_something(sentence) or P.code_like.search(sentence):
         return
     for begin, stop in clauses_of(sentence):
-        found = stated_fact(sentence[begin:stop].rstrip())
-        if found is not None:
+        clause = sentence[begin:stop].rstrip()
+        if found := stated_fact(clause):
+            key, value, confidence, ended = found
             yield Fact(
-                key=found.key,
-                value=found.value,
+                key=key,
+                value=value,
                 text=text[start:end],
-                confidence=round(found.confidence, 4),
+                confidence=confidence,
                 start=start,
                 end=end,
-                ended=found.ended,
-                scope=scope_of_clause(sentence[begin:stop]),
+                ended=ended,
+                scope=scope_of_clause(clause),
             )
 
 

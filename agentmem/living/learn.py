@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from agentmem.base.checks import require_count, require_text
 from agentmem.base.errors import ChangedMeanwhile, InvalidInput, RecordNotFound
@@ -74,8 +74,7 @@ if TYPE_CHECKING:
 _Line = tuple[str, str, Scope, Visibility, Origin]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMemory:
+class NewMemory(NamedTuple):
     """A memory that may be added, and the id of the message that said it, if one is kept."""
 
     memory: Memory
@@ -254,8 +253,7 @@ _LISTS: tuple[tuple[str, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A record as a model proposed it; what it left out is empty, a bad number is None."""
 
     sort: str
@@ -357,19 +355,11 @@ _COMMON = frozenset(map(normal_word, W.unsaid_attributes))
 _MARKS = " \t\r\n\"'“”‘’`…"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grounded:
+class Grounded(NamedTuple):
     """A proposal that a turn says, as the rules would have found it."""
 
     turn: int
     found: Statement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A proposal that no turn says, and why not."""
-
-    reason: str
 
 
 class GroundTurn:
@@ -393,11 +383,14 @@ def readable(text: str) -> str:
     return cover(own, hidden, " ") if hidden else own
 
 
-def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | Refused:
-    """The record that one of `turns` states for `proposal`; the turn it names is asked first."""
+def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | str:
+    """The record that one of `turns` states for `proposal`, or why none does.
+
+    The turn that it names is asked first.
+    """
     problem = _malformed(proposal)
     if problem:
-        return Refused(reason=problem)
+        return problem
     order = list(range(len(turns)))
     if 1 <= proposal.turn <= len(turns):
         order.insert(0, order.pop(proposal.turn - 1))
@@ -410,7 +403,7 @@ def ground(proposal: Proposal, turns: Sequence[GroundTurn]) -> Grounded | Refuse
                 reason = found
             else:
                 return Grounded(turn=number, found=found)
-    return Refused(reason=reason)
+    return reason
 
 
 def merge_found(rules: Extracted, proposed: Sequence[Statement]) -> Extracted:
@@ -654,8 +647,7 @@ class Learned:
         return {**plain, "added": added, **listed}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(NamedTuple):
     """A text of the user's, when it was said, and the memory that keeps it, if one does."""
 
     text: str
@@ -1017,7 +1009,7 @@ def _read_piece(
     there = [turn if at in shown else _NOTHING for at, turn in enumerate(turns, 1)]
     for proposal in proposals:
         checked = ground(proposal, there)
-        if isinstance(checked, Refused):
+        if isinstance(checked, str):
             refused += 1
         else:
             accepted[checked.turn].append(checked.found)

@@ -266,6 +266,15 @@ def opened(first: str, second: str, verdict: Verdict, *, at: datetime) -> Link:
     return Link(first_id=one, second_id=other, relation="contradicts", created_at=at, note=note)
 
 
+def read_note(note: str) -> Mapping[str, Any]:
+    """What a contradiction's note says; a note somebody else wrote is just text."""
+    try:
+        found = json.loads(note) if note else {}
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"note": note}
+
+
 def is_active(memory: Memory) -> bool:
     """Whether the memory is served: not deleted, forgotten or superseded."""
     return memory.deleted_at is None and memory.superseded_by is None and not is_forgotten(memory)

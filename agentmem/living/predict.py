@@ -224,10 +224,6 @@ def _finite(value: Any) -> float:
     return number
 
 
-# ----------------------------------------------------------------------------
-# Names shared.
-
-
 def plain_path(path: str) -> str:
     """A path as files are compared: forward slashes, without a leading `./`."""
     return " ".join(path.split()).replace("\\", "/").removeprefix("./")
@@ -398,18 +394,18 @@ class Predictions:
 
     def get_kept(self, sort: str, scope: Scope) -> str | None:
         """A setting of this user and project; it goes when all of the user's is erased."""
-        return self._memory.store.settings.get(_name(scope).replace("predictor", sort, 1))
+        return self._memory.store.settings.get(_name(scope, sort))
 
     def set_kept(self, sort: str, value: str | None, scope: Scope) -> None:
         """Keep a setting of this user and project."""
         self._register(_name(scope), scope)
-        self._memory.store.settings.set(_name(scope).replace("predictor", sort, 1), value)
+        self._memory.store.settings.set(_name(scope, sort), value)
 
     def replace_kept(self, sort: str, before: str | None, value: str, scope: Scope) -> bool:
         """Keep a setting unless it is no longer what it was `before`; whether it was kept."""
         self._register(_name(scope), scope)
-        name = _name(scope).replace("predictor", sort, 1)
-        kept = self._memory.store.settings.update(name, lambda raw: value if raw == before else raw)
+        update = self._memory.store.settings.update
+        kept = update(_name(scope, sort), lambda raw: value if raw == before else raw)
         return kept == value
 
     def digest(self, text: str) -> str:
@@ -505,13 +501,6 @@ class Predictions:
         return found
 
 
-def as_guess(prediction: Prediction) -> Predicted:
-    """A prediction as the core knows it."""
-    return Predicted(
-        id=prediction.memory.id, confidence=prediction.confidence, because=prediction.because
-    )
-
-
 def read_signals(signals: object) -> tuple[Signal, ...]:
     """Signals as callers write them: `Signal`s, (kind, value) pairs, or one of them alone."""
     if isinstance(signals, Signal):
@@ -584,8 +573,8 @@ def _whose(scope: Scope) -> tuple[str | None, str | None]:
     return scope.user_id, scope.project_id
 
 
-def _name(scope: Scope) -> str:
-    return f"predictor {_digest(scope.user_id)} {_digest(scope.project_id)}"
+def _name(scope: Scope, sort: str = "predictor") -> str:
+    return f"{sort} {_digest(scope.user_id)} {_digest(scope.project_id)}"
 
 
 def _digest(name: str | None) -> str:

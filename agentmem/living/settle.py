@@ -30,6 +30,7 @@ from agentmem.living.plans import (
     merge_metadata,
     merge_usage,
     pair_of,
+    read_note,
     start_of,
     stated_text,
 )
@@ -107,15 +108,6 @@ def settled(link: Link, resolution: Resolution, *, at: datetime, note: str = "")
     require_choice(resolution, get_args(Resolution), "resolution")
     fields = {**read_note(link.note), "resolution": resolution, "note": require_text(note, "note")}
     return replace(link, note=json.dumps(fields, ensure_ascii=False), settled_at=at)
-
-
-def read_note(note: str) -> Mapping[str, Any]:
-    """What a contradiction's note says; a note somebody else wrote is just text."""
-    try:
-        found = json.loads(note) if note else {}
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"note": note}
 
 
 def read_contradiction(link: Link, memories: Mapping[str, Memory]) -> Contradiction | None:

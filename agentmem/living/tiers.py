@@ -30,7 +30,7 @@ from agentmem.base.telemetry import span
 from agentmem.base.types import Hit, Level, Memory, Scope
 from agentmem.living.facts import Episode, Workflow, from_memory
 from agentmem.living.levels import INDEX_CHARACTERS, compress, index_line, make_levels
-from agentmem.living.predict import GUESSES, Predicted, Predictions, Signal, as_guess, plain_path
+from agentmem.living.predict import GUESSES, Prediction, Predictions, Signal, plain_path
 from agentmem.prompt.block import Pointer, source_of
 from agentmem.prompt.budget import BudgetGroup, ContentPackage, Fate, fill_groups
 from agentmem.prompt.build import Chosen, OfferedSource, memory_type
@@ -115,12 +115,10 @@ def shares_for(activity: str, table: Mapping[str, Shares] = SHARES) -> Shares:
     """The shares of an activity; they are parts of one whole."""
     require_choice(activity, tuple(table), "activity")
     shares = table[activity]
-    if len(shares) != len(TIERS):
-        raise InvalidInput("shares", shares, "are not four", remedy="One share for each tier.")
     for share in shares:
         require_number(share, "share", low=0.0, high=1.0)
-    if abs(sum(shares) - 1.0) > 1e-9:
-        raise InvalidInput("shares", shares, "do not sum to 1", remedy="They divide one budget.")
+    if len(shares) != len(TIERS) or abs(sum(shares) - 1.0) > 1e-9:
+        raise InvalidInput("shares", shares, "are not four parts of one whole")
     return shares
 
 
@@ -319,7 +317,7 @@ class TierMaterial:
     episodes: tuple[Memory, ...] = ()
     contradictions: tuple[tuple[Memory, Memory], ...] = ()
     results: tuple[Memory, ...] = ()
-    predicted: tuple[tuple[Memory, Predicted], ...] = ()
+    predicted: tuple[Prediction, ...] = ()
     hits: tuple[Hit, ...] = ()
     preferences: tuple[Memory, ...] = ()
     patterns: tuple[Memory, ...] = ()
@@ -445,9 +443,9 @@ def _wanted(
 
     for hit in fetched.hits:
         yield 2, hit.memory, f"found by what is asked ({hit.score:.2f})"
-    for memory, guess in fetched.predicted:
+    for guess in fetched.predicted:
         because = f": {guess.because[0].partition(':')[0]}" if guess.because else ""
-        yield 2, memory, f"needed before in this situation ({guess.confidence:.2f}{because})"
+        yield 2, guess.memory, f"needed before in this situation ({guess.confidence:.2f}{because})"
     for memory, record in errors:
         if situation.error(record):
             yield 2, memory, "the same error before"
@@ -745,12 +743,14 @@ class Tiers:
             )
             return parts.read(name, lambda: store.recent(selection, limit=limit)) or ()
 
-        preferences = self._memory.preferences
+        preferences, guess = self._memory.preferences, self._predictions.predict
         fetched = TierMaterial(
             episodes=recent("episodes", "episode", limit=EPISODES),
             contradictions=contradictions,
             results=recent("tool results", "tool_result", limit=RESULTS, since=ERROR_AGE),
-            predicted=parts.read("prediction", lambda: self._predicted(signals, scope)) or (),
+            predicted=tuple(
+                parts.read("prediction", lambda: guess(signals, scope, limit=GUESSES)) or ()
+            ),
             preferences=parts.read("preferences", lambda: preferences.current(scope)) or (),
             patterns=recent("patterns", "pattern", limit=RULES),
             workflows=recent("workflows", "workflow", limit=RULES),
@@ -779,12 +779,6 @@ class Tiers:
             for link in links
             if link.first_id in known and link.second_id in known
         )
-
-    def _predicted(
-        self, signals: Sequence[Signal], scope: Scope
-    ) -> tuple[tuple[Memory, Predicted], ...]:
-        found = self._predictions.predict(signals, scope, limit=GUESSES)
-        return tuple((prediction.memory, as_guess(prediction)) for prediction in found)
 
     def _search(self, task: str, scope: Scope) -> tuple[Hit, ...]:
         whose = {name: getattr(scope, name) for name in Scope.__slots__}
@@ -960,7 +954,7 @@ class Prefetcher:
         given = self._tiers.signals_for(signals, scope)
         fetch = partial(self._tiers.fetch, scope, given, parts)
         fetched = self._try(PREDICTED, fetch, until, parts)
-        predicted = [memory for memory, _ in fetched.predicted] if fetched else []
+        predicted = [guess.memory for guess in fetched.predicted] if fetched else []
         least, most = config.recall.similarity_threshold, config.recall.turn_top_k
         answered: list[str] = []
         found: dict[str, None] = {}

@@ -66,87 +66,54 @@ class DateRange:
         require_instant(self.end, "end")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Patterns:
     """The patterns that are made of words in several languages, and what the words mean."""
 
-    day_month: re.Pattern[str]
-    month_day: re.Pattern[str]
-    month_year: re.Pattern[str]
-    named_month: re.Pattern[str]
-    month_last: re.Pattern[str]
-    day_word: re.Pattern[str]
-    weekday: re.Pattern[str]
-    unit: re.Pattern[str]
-    since: re.Pattern[str]
-    months: dict[str, int]
-    weekdays: dict[str, int]
-    days: dict[str, int]
-    units: dict[str, str]
-    steps: dict[str, int]
-    heads: dict[str, frozenset[str]]
-    """The first words of what is listed: a text without them is told without a pattern."""
+    def __init__(self) -> None:
+        table: dict[str, Any] = read_json("date_words.json")
+        self.months = _numbered(enumerate(table["months"], 1))
+        self.weekdays = _numbered(enumerate(table["weekdays"]))
+        self.days = _numbered((int(number), listed) for number, listed in table["days"].items())
+        self.units = {w: unit for unit, listed in table["units"].items() for w in listed.split("|")}
+        self.steps = _numbered(((-1, table["last"]), (0, table["this"]), (1, table["next"])))
+        month = rf"(?P<month>{_any(self.months)})\.?"
+        day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.|º|er)?"
+        year = rf"(?:,? (?:of |de |del )?{_YEAR})?"
+        since, within = table["since"].split("|"), table["in"].split("|")
+        step, unit = _any(self.steps), _any(self.units)
+        which = rf"(?P<which>{_any((*self.steps, *since, *within))})"
+        east = {word for word in self.days if ord(word[0]) > 0x3000}
+        spaced = {word for word in self.days if word[0].isalpha() or word.isascii()} - east
+        self.day_month = _compiled(rf"\b{day}(?: of| de| di)? {month}{year}(?!\w)")
+        self.month_day = _compiled(rf"\b{month} {day}(?!\d){year}(?!\w)")
+        self.month_year = _compiled(rf"\b{month},?(?: of| de| del)? {_YEAR}\b")
+        self.named_month = _compiled(rf"\b{which}[ -]{month}(?!\w)")
+        self.month_last = _compiled(rf"\b{month} (?P<which>{step})(?!\w)")
+        self.day_word = _compiled(rf"(?<!\w)(?:{_any(spaced)})(?!\w)|(?:{_any(east)})")
+        self.weekday = _compiled(
+            rf"\b(?:{which} )?(?P<weekday>{_any(self.weekdays)})(?: (?P<after>{step}))?(?!\w)"
+        )
+        self.unit = _compiled(
+            rf"\b(?:(?P<which>{step}) (?P<unit>{unit})"
+            rf"|(?P<unit2>{unit}) (?P<which2>{step}))(?!\w)"
+        )
+        self.since = _compiled(rf"\b(?:{_any(since)})\b[ ']")
+        # The first words of what is listed: a text without them is told without a pattern.
+        self.heads = {
+            name: frozenset(_WORD.findall(word.lower())[0] for word in getattr(self, name))
+            for name in ("days", "months", "weekdays", "units", "steps")
+        }
 
 
-@cache
-def _words() -> _Patterns:
-    table: dict[str, Any] = read_json("date_words.json")
-    months = _numbered(table["months"], first=1)
-    weekdays = _numbered(table["weekdays"], first=0)
-    days = {word: int(n) for n, listed in table["days"].items() for word in listed.split("|")}
-    units = {word: unit for unit, listed in table["units"].items() for word in listed.split("|")}
-    steps = {
-        word: step
-        for step, name in ((-1, "last"), (0, "this"), (1, "next"))
-        for word in table[name].split("|")
-    }
-    month = rf"(?P<month>{_any(months)})\.?"
-    day = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.|º|er)?"
-    year = rf"(?:,? (?:of |de |del )?{_YEAR})?"
-    which = rf"(?P<which>{_any((*steps, *table['since'].split('|'), *table['in'].split('|')))})"
-    spaced = {word for word in days if word.isascii() or any(map(str.isalpha, word[:1]))}
-    east = {word for word in days if ord(word[0]) > 0x3000}
-
-    def compiled(pattern: str) -> re.Pattern[str]:
-        return compile_late(pattern, re.IGNORECASE)  # each is long, and few texts need any
-
-    listed: dict[str, Iterable[str]] = {
-        "days": days, "months": months, "weekdays": weekdays, "units": units, "steps": steps,
-    }  # fmt: skip
-
-    return _Patterns(
-        day_month=compiled(rf"\b{day}(?: of| de| di)? {month}{year}(?!\w)"),
-        month_day=compiled(rf"\b{month} {day}(?!\d){year}(?!\w)"),
-        month_year=compiled(rf"\b{month},?(?: of| de| del)? {_YEAR}\b"),
-        named_month=compiled(rf"\b{which}[ -]{month}(?!\w)"),
-        month_last=compiled(rf"\b{month} (?P<which>{_any(steps)})(?!\w)"),
-        day_word=compiled(rf"(?<!\w)(?:{_any(spaced - east)})(?!\w)|(?:{_any(east)})"),
-        weekday=compiled(
-            rf"\b(?:{which} )?(?P<weekday>{_any(weekdays)})(?: (?P<after>{_any(steps)}))?(?!\w)"
-        ),
-        unit=compiled(
-            rf"\b(?:(?P<which>{_any(steps)}) (?P<unit>{_any(units)})"
-            rf"|(?P<unit2>{_any(units)}) (?P<which2>{_any(steps)}))(?!\w)"
-        ),
-        since=compiled(rf"\b(?:{_any(table['since'].split('|'))})\b[ ']"),
-        months=months,
-        weekdays=weekdays,
-        days=days,
-        units=units,
-        steps=steps,
-        heads={
-            name: frozenset(_WORD.findall(word.lower())[0] for word in found)
-            for name, found in listed.items()
-        },
-    )
+_words = cache(_Patterns)
 
 
-def _numbered(listed: Iterable[str], *, first: int) -> dict[str, int]:
-    return {
-        word: number
-        for number, words in enumerate(listed, start=first)
-        for word in words.split("|")
-    }
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return compile_late(pattern, re.IGNORECASE)  # each is long, and few texts need any
+
+
+def _numbered(listed: Iterable[tuple[int, str]]) -> dict[str, int]:
+    return {word: number for number, words in listed for word in words.split("|")}
 
 
 def _any(words: Iterable[str]) -> str:

@@ -381,30 +381,21 @@ def read_mapping(value: Any) -> Mapping[str, Any]:
     return dict(vars(value)) if hasattr(value, "__dict__") else EMPTY
 
 
+_USAGE_NAMES = {
+    "prompt": "prompt_tokens input_tokens inputTokens prompt_token_count input_token_count",
+    "completion": "completion_tokens output_tokens outputTokens candidates_token_count"
+    " output_token_count",
+    "total": "total_tokens totalTokens total_token_count",
+}
+
+
 def read_usage(usage: Any) -> dict[str, int]:
     """Prompt, completion and total tokens under whichever names a provider has for them."""
     values = plain(usage or {})
-    names = {
-        "prompt": (
-            "prompt_tokens",
-            "input_tokens",
-            "inputTokens",
-            "prompt_token_count",
-            "input_token_count",
-        ),
-        "completion": (
-            "completion_tokens",
-            "output_tokens",
-            "outputTokens",
-            "candidates_token_count",
-            "output_token_count",
-        ),
-        "total": ("total_tokens", "totalTokens", "total_token_count"),
-    }
     found = {
         ours: value
-        for ours, theirs in names.items()
-        for name in theirs
+        for ours, theirs in _USAGE_NAMES.items()
+        for name in theirs.split()
         if is_count(value := values.get(name))
     }
     if "prompt" in found and "prompt_tokens" not in values:  # Anthropic counts these apart
@@ -452,8 +443,5 @@ def get(value: Any, name: str) -> Any:
 
 
 def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    return {
-        "id": call_id,
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    }
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}

@@ -15,7 +15,6 @@ from agentmem.living.learn import (
     Grounded,
     GroundTurn,
     Proposal,
-    Refused,
     cut_pieces,
     ground,
     merge_found,
@@ -75,8 +74,8 @@ def test_nothing_is_accepted_that_the_text_does_not_say(
     turns = [GroundTurn(one), GroundTurn(other)]
     for _ in range(3):
         checked = ground(data.draw(proposals(data.draw(st.sampled_from((one, other))))), turns)
-        if isinstance(checked, Refused):
-            assert checked.reason
+        if isinstance(checked, str):
+            assert checked
             continue
         turn, found = turns[checked.turn], checked.found
         said = turn.own[found.start : found.end]
@@ -141,7 +140,7 @@ def test_any_reply_can_be_read(reply: str) -> None:
     found = read_proposals(reply)
     turn = GroundTurn("We use Postgres 15 for billing.")
     for one in found or ():
-        assert isinstance(ground(one, [turn]), Grounded | Refused)
+        assert isinstance(ground(one, [turn]), Grounded | str)
     assert read_judgement(reply) in ("yes", "no", "")
     assert isinstance(read_shorter(reply), str)
 
