@@ -298,7 +298,6 @@ _TOKEN = re.compile(
     | (?P<monthyear>\b{_MONTH},?(?:[ ]of)?[ ]{_YEAR}\b)
     | (?P<version>(?<![\w.])v\d+(?:\.\d+)*(?![\w])|(?<![\w.])\d+(?:\.\d+){{2,5}}(?![\w]))
     | (?P<code>(?<![\w.])\d+(?:-\d+){{2,8}}(?![\w-]))
-    | (?P<range>(?<![\w.])\d+(?:\.\d+)?[ ]?[-–][ ]?\d+(?:\.\d+)?(?![\w-]|\.\d))
     | (?P<number>(?<![\w.])[-+]?[$€£¥₹]?(?:\d{{1,3}}(?:,\d\d\d)+|\d+)(?:\.\d+)?
         (?P<glued>(?:k|m|bn|mn)?(?:%|°[cf]?)|[a-zµ]{{1,4}})?(?![\w]))
     | (?P<word>[^\W\d_](?:[\w+#]|['’.\-/_](?=\w))*)
@@ -307,7 +306,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_LONG_DIGITS = 18
 
 
 class Token(NamedTuple):
@@ -420,16 +418,11 @@ class _ClauseReader:
         value: Value | None = None
         if token.kind == "number":
             return self._number(index, token)
-        if token.kind == "range":
-            low, high = re.split(r"[ ]?[-–][ ]?", token.text, maxsplit=1)
-            if min(len(low), len(high)) <= 2 or len(low) == len(high):  # else a telephone number
-                ends = sorted((_read_float(low), _read_float(high)))
-                return self._amount(index, index, ends[0], ends[1])
-        elif token.kind == "version":
+        if token.kind == "version":
             named = self._at(index - 1).isalpha() and self._at(index - 1) != "version"
             unit = self.into.order[-1] if self.into.order and named else ""
             return self._version(index, unit)
-        elif token.kind == "time":
+        if token.kind == "time":
             value = _read_time(token.text)
         elif token.kind not in ("url", "other", "code"):
             value = _read_date(token.text, token.kind)
@@ -470,31 +463,20 @@ class _ClauseReader:
         return True
 
     def _number_words(self, index: int) -> int | None:
-        """Where "twenty-five thousand" ends, read as a number; None if none begins here."""
-        total = current = 0.0
-        end = index
+        """Where "twenty-five" ends, read as a number; None if none begins here."""
+        total, end = 0.0, index
         while word := self._at(end):
-            pieces = word.split("-") if "-" in word else (word,)
-            if pieces[0] in SMALL_NUMBERS and all(piece in SMALL_NUMBERS for piece in pieces):
-                current += sum(SMALL_NUMBERS[piece] for piece in pieces)
-            elif word in SCALES and len(word) > 2:
-                current = max(current, 1.0) * SCALES[word]
-                if SCALES[word] >= 1000:
-                    total, current = total + current, 0.0
-            else:
+            pieces = word.split("-")
+            if not all(piece in SMALL_NUMBERS for piece in pieces):
                 break
+            total += sum(SMALL_NUMBERS[piece] for piece in pieces)
             end += 1
-        if end == index:
-            return None
-        return self._amount(index, end - 1, total + current, total + current)
+        return self._amount(index, end - 1, total) if end > index else None
 
     def _number(self, index: int, token: Token) -> int:
         plain = token.lower.removesuffix(token.glued)
         symbol = next((c for c in plain if c in "$€£¥₹"), "")
         plain = plain.replace(symbol, "") if symbol else plain
-        if len(plain) > _LONG_DIGITS:  # an identifier, not an amount
-            self._add(token, token.lower, index)
-            return index + 1
         if not token.glued and not symbol:
             if len(plain) == 4 and plain[:2] in ("19", "20") and self._is_year(index):
                 year = Value("date", token.text, parts=(int(plain), None, None, None))
@@ -503,7 +485,7 @@ class _ClauseReader:
             if (name := self._version_of(index, plain)) is not None:
                 return self._version(index, name)
         amount = _read_float(plain)
-        return self._amount(index, index, amount, amount, glued=token.glued, symbol=symbol)
+        return self._amount(index, index, amount, glued=token.glued, symbol=symbol)
 
     def _is_year(self, index: int) -> bool:
         before = self._at(index - 1)
@@ -524,7 +506,7 @@ class _ClauseReader:
         return self.into.order[-1] if (before in SORTS or named) and self.into.order else None
 
     def _amount(
-        self, start: int, index: int, low: float, high: float, *, glued: str = "", symbol: str = ""
+        self, start: int, index: int, amount: float, *, glued: str = "", symbol: str = ""
     ) -> int:
         """Keep the number that stands from `start` to `index`, and give where its unit ends."""
         unit, factor, scale = UNITS[symbol][0] if symbol else "", 1.0, 1.0
@@ -556,38 +538,27 @@ class _ClauseReader:
             unit, factor, end = f"{unit}/s", factor / per[1], noun + 2
         if not unit and before.isalpha() and before not in _NOT_UNITS and not self.verb:
             self.labels.append((len(self.into.values), start))
+        size = amount * scale * factor
         value = Value(
             "number",
             " ".join(token.text for token in self.tokens[start:end])[:60],
-            low * scale * factor,
-            high * scale * factor,
+            size,
+            size,
             unit,
             before if before in WORDS.labels else "",
             self._comparison(start, end),
-            raw=low * scale,
+            raw=amount * scale,
         )
-        if self._goes_on(value, start, factor):  # "2 hours 55 minutes" is one length
-            whole = self.into.values.pop()
-            value = replace(
-                whole,
-                shown=f"{whole.shown} {value.shown}"[:60],
-                low=whole.low + value.low,
-                high=whole.high + value.high,
-            )
+        linked = start == self.ended or (start == self.ended + 1 and before == "and")
+        whole = self.into.values[-1] if self.into.values else value
+        measured = whole.unit == unit in ("duration", "length", "mass")
+        if linked and measured and factor < self.factor:
+            size += whole.low  # "2 hours 55 minutes" is one length
+            shown = f"{whole.shown} {value.shown}"[:60]
+            value = replace(self.into.values.pop(), shown=shown, low=size, high=size)
         self.into.values.append(value)
         self.ended, self.factor = end, factor
         return end
-
-    def _goes_on(self, part: Value, start: int, factor: float) -> bool:
-        """Whether a larger unit of the same measure stands right before `part`."""
-        linked = start == self.ended or (start == self.ended + 1 and self._at(start - 1) == "and")
-        return (
-            bool(self.into.values)
-            and linked
-            and part.unit in ("duration", "length", "mass")
-            and self.into.values[-1].unit == part.unit
-            and factor < self.factor
-        )
 
     def _comparison(self, start: int, end: int, *, of_version: bool = False) -> Comparison:
         word = self._at(end + 1)
@@ -642,7 +613,7 @@ class _ClauseReader:
             return index + 1
         counts = lower in ("a", "an") and self._at(index - 1) in _VERBS
         if counts and UNITS.get(self._at(index + 1), ("",))[0] == "duration":
-            return self._amount(index, index, 1.0, 1.0)  # "takes an hour"
+            return self._amount(index, index, 1.0)  # "takes an hour"
         if (end := self._number_words(index)) is not None:
             return end
         if lower == "old" and into.values and into.values[-1].unit == "duration":
@@ -675,14 +646,6 @@ class _ClauseReader:
 
     def _note_verb(self, lower: str, index: int) -> None:
         into = self.into
-        if (
-            self.verb
-            and lower in WORDS.auxiliaries
-            and self.verb not in WORDS.auxiliaries
-            and not into.person
-            and self._at(index - 1) not in ("that", "which", "who", "what", "where", "and")
-        ):
-            self.verb = ""  # "quarterly reports are due": a noun was taken for the verb
         if not self.verb and lower in _VERBS:
             self.verb, self.verb_at = lower, index
             into.subject = list(into.order)

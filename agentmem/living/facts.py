@@ -452,8 +452,8 @@ def is_name(value: str) -> bool:
 
 
 def is_duration(value: str) -> bool:
-    """Whether a value is an amount of time."""
-    return is_typed(value) and P.time_unit.search(value) is not None
+    """Whether a value is an amount of time, unlike the "Friday" of "last Friday"."""
+    return bool(is_typed(value) and P.time_unit.search(value) and not date_sort(value))
 
 
 def is_subject(value: str) -> bool:
@@ -511,8 +511,6 @@ def dated_key(subject: str, value: str) -> str:
     """The key of a subject whose value may say when: "meeting day", else the subject itself."""
     sort = date_sort(value)
     words = key_words(subject)
-    if re.search(r"\byears? old\b", value, _FLAGS):
-        return fact_key(subject, "age")
     if sort is None or any(word in HEADS for word in words[-1:]):
         return fact_key(subject)
     return fact_key(subject, sort)
@@ -547,14 +545,6 @@ def read_done_on(match: re.Match[str]) -> Found:
     )
     sort = date_sort(value)
     return (fact_key(what, sort), 0.85) if sort else _repeated(what, value)
-
-
-def read_rotation(match: re.Match[str]) -> Found:
-    """ "Certificates are rotated every 90 days"."""
-    subject, value = subject_of(match["s"]), value_of(match)
-    if not subject or not is_typed(value):
-        return None
-    return fact_key(subject, "rotation"), 0.8
 
 
 def read_counted(match: re.Match[str]) -> Found:
@@ -606,8 +596,6 @@ def read_age(match: re.Match[str]) -> Found:
     words = key_words(subject or "")
     if subject is None or (subject and words and words[-1] not in PEOPLE | PETS):
         return None
-    if not subject and not re.match(r"i\b", match["s"].strip(), _FLAGS):
-        return None
     return fact_key(subject, "age"), 0.85
 
 
@@ -616,11 +604,7 @@ def read_set_to(match: re.Match[str]) -> Found:
     subject = subject_of(match["s"])
     if not subject:
         return None
-    value = value_of(match)
-    words = key_words(subject)
-    if not is_typed(value) and words and words[-1] not in HEADS:
-        return None
-    return dated_key(subject, value), 0.85
+    return dated_key(subject, value_of(match)), 0.85
 
 
 # ----------------------------------------------------------------------------
@@ -641,8 +625,6 @@ def with_attribute(
             return None
         if fits is not None and not fits(value):
             return None
-        if attribute in ("duration", "retention") and date_sort(value):
-            return None  # "we met last Friday"
         if not typed and value.split()[0].lower() in W.opinions - {"my", "his", "her"}:
             return None
         return fact_key(subject, attribute), 0.8
@@ -670,13 +652,6 @@ def read_with_value(verb: str) -> Reader:
         subject, value = subject_of(match["s"]), value_of(match)
         words = key_words(value)
         if subject is None or not words or len(value.split()) > 6:
-            return None
-        first = value.split()[0].lower()
-        if (
-            first in W.opinions - {"most", "all", "some"}
-            or first in W.no_subject
-            or first.endswith("ing")
-        ):
             return None
         if verb in ("like", "dislike") and (not subject or P.pronoun.match(value)):
             return None  # what somebody likes themselves is a preference
@@ -716,12 +691,10 @@ def _other_than(sort: str, role: list[str]) -> list[str]:
 
 def _named_use(subject: str, value: str, said: str) -> Found:
     named = [word for word in value.split() if not word[0].isdigit()]
-    if not 1 <= len(named) <= 3 or not value[:1].isalnum() or named[0].lower() in W.opinions:
+    if P.no_value.match(said.strip()) or not is_name(value) or not named:
         return None
-    if P.no_value.match(said.strip()) or (value.islower() and len(named) > 1):
+    if value.islower() and len(named) > 1:
         return None  # "we use the time", not the name of a thing
-    if len(value) < 3 or not is_name(value):
-        return None
     return fact_key(subject, " ".join(["uses", *key_words(" ".join(named))])), 0.6
 
 
@@ -736,13 +709,7 @@ def read_tool(match: re.Match[str]) -> Found:
     what = key_words(f"{subject} {groups.get('object') or ''}")
     work = [] if verb == "run" else [normal_word(verb)]
     if sort := sort_of(value):
-        if sort in ("language", "runtime", "os"):
-            return fact_key(" ".join(what), sort), 0.8
         return (sort if verb != "cache" else " ".join(sorted({sort, *what}))), 0.85
-    if not what and not work:
-        return None
-    if not what and verb in ("track", "manage", "write", "generate", "document"):
-        return None
     return fact_key(" ".join(what), " ".join(["tool", *work])), 0.75
 
 
@@ -931,7 +898,7 @@ _READERS: dict[str, Reader] = {
     read.__name__.removeprefix("read_"): read
     for read in (
         read_age, read_attribute, read_bound, read_changed, read_counted, read_done_on, read_form,
-        read_led, read_limit, read_name, read_on_call, read_place, read_rotation, read_scheduled,
+        read_led, read_limit, read_name, read_on_call, read_place, read_scheduled,
         read_set_to, read_size, read_state, read_tool, read_turned_round, read_used,
     )
 }  # fmt: skip
