@@ -1011,25 +1011,15 @@ class _Pair:
     def _one_sort(self) -> bool:
         """Whether both sides name things of one sort of which people have one: two databases."""
         ours, theirs = self.first, self.second
+        colored = {"color"} if ours.copula and theirs.copula else set()
         for our_word, sort in ours.sorts.items():
             for their_word, other in theirs.sorts.items():
-                if sort != other or our_word not in self.ours or their_word not in self.theirs:
-                    continue
-                if sort not in EXCLUSIVE and not (
-                    sort == "color" and ours.copula and theirs.copula
-                ):
-                    continue
-                our_rest = self.ours - {our_word, sort}
-                their_rest = self.theirs - {their_word, sort}
-                most = 3 if ours.change != theirs.change else 1
-                return (
-                    _in_value_place(ours, {our_word})
-                    and _in_value_place(theirs, {their_word})
-                    and not (our_rest and their_rest)
-                    and not _other_thing(our_rest, ours)
-                    and not _other_thing(their_rest, theirs)
-                    and len(our_rest | their_rest) <= most
-                )
+                apart = our_word in self.ours and their_word in self.theirs
+                if sort == other and apart and sort in EXCLUSIVE | colored:
+                    our_rest = self.ours - {our_word, sort}
+                    their_rest = self.theirs - {their_word, sort}
+                    most = 3 if ours.change != theirs.change else 1
+                    return not (our_rest and their_rest) and len(our_rest | their_rest) <= most
         return False
 
     def _one_thing(self) -> bool:
@@ -1153,7 +1143,7 @@ def judge_readings(
     if not keyed and first_reading.words.isdisjoint(second_reading.words):
         return UNRELATED
     found, related = _surest(first, first_reading, second, second_reading, keyed=keyed)
-    if found is not None and (keyed or probability(found.features) >= _veto().least):
+    if found is not None and (keyed or probability(found.features) >= _veto()[2]):
         return found.verdict
     return NONE if related else UNRELATED
 
@@ -1236,17 +1226,12 @@ FEATURES = (
 )  # fmt: skip
 
 
-class _Veto(NamedTuple):
-    weights: tuple[float, ...]
-    bias: float
-    least: float
-
-
 @cache
-def _veto() -> _Veto:
+def _veto() -> tuple[tuple[float, ...], float, float]:
+    """The weights of the features, the bias, and the least probability that counts."""
     told = read_json("conflicts.json")
     weights = tuple(float(told["weights"][name]) for name in FEATURES)
-    return _Veto(weights, float(told["bias"]), float(told["least"]))
+    return weights, float(told["bias"]), float(told["least"])
 
 
 def features_of(pair: _Pair, reason: Reason) -> tuple[float, ...]:
@@ -1272,8 +1257,8 @@ def features_of(pair: _Pair, reason: Reason) -> tuple[float, ...]:
 
 def probability(features: Sequence[float]) -> float:
     """How likely it is that two statements with these features contradict each other."""
-    veto = _veto()
-    total = veto.bias + sum(w * f for w, f in zip(veto.weights, features, strict=True))
+    weights, bias, _ = _veto()
+    total = bias + sum(w * f for w, f in zip(weights, features, strict=True))
     return 1 / (1 + math.exp(-total))
 
 

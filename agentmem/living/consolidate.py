@@ -115,13 +115,10 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
     fields: dict[str, Any] = {"operation": type(operation).__name__}
     for name in operation.__dataclass_fields__:
         value = getattr(operation, name)
-        if name == "usage":
-            value = {n: getattr(value, n) for n in ("retrieved", "cited", "ignored")}
-        elif name == "verdict":
-            value = {n: getattr(value, n) for n in value.__dataclass_fields__}
-        elif isinstance(value, Mapping):
-            value = dict(value)
-        fields[name] = value
+        if name in ("usage", "verdict"):
+            named = value.__dataclass_fields__
+            value = {n: getattr(value, n) for n in named if n != "last_used_at"}
+        fields[name] = dict(value) if isinstance(value, Mapping) else value
     return fields
 
 
@@ -159,8 +156,8 @@ def find_similar(
     *,
     changed: Collection[Row] | None = None,
     least: float,
-    related: float = 1.0,
-    related_kinds: Collection[str] = (),
+    related: float,
+    related_kinds: Collection[str],
 ) -> tuple[SimilarPair, ...]:
     """Pairs at least `least` alike among memories that the same people see.
 
@@ -181,8 +178,7 @@ def find_similar(
         for first, second in _same_text(members, rows, touched):
             found[first, second] = 1.0
         near: dict[tuple[Row, Row], float] = {}
-        lowest = min(least, related) if related_kinds else least
-        seen = _by_vector(memory, sorted(members), touched, lowest, near)
+        seen = _by_vector(memory, sorted(members), touched, min(least, related), near)
         for (first, second), alike in near.items():
             kinds = {rows[first].kind, rows[second].kind}
             if alike >= least or kinds.issubset(related_kinds):

@@ -152,28 +152,28 @@ class MemoryFields:
 
 def to_memory_fields(record: Record) -> MemoryFields:
     """What to store for `record`; `from_memory` of such a row gives the record back (L1)."""
-    if isinstance(record, Fact):
-        text = record.text or f"{record.key}: {record.value}"
-        return _fields("fact", text, record.key, _plain(record))
-    if isinstance(record, Episode):
-        told = (record.title, record.narrative)
-        text = "\n\n".join(part for part in told if part)
-        data = _plain(record) | {
-            "artifacts": [[artifact.kind, artifact.reference] for artifact in record.artifacts]
-        }
-        return _fields("episode", text, record.title, data)
-    if isinstance(record, Pattern):
-        parts = (f"When: {record.trigger}", record.template, record.hint)
-        text = "\n\n".join(part for part in parts if part)
-        return _fields("pattern", text, record.trigger, _plain(record))
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(record.steps, 1))
-    text = f"When: {record.trigger}\n\n{steps}".strip()
-    data = {
-        "trigger": record.trigger,
-        "steps": list(record.steps),
-        "details": dict(record.details),
-    }
-    return _fields("workflow", text, record.trigger, data)
+    data: dict[str, Any] = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    match record:
+        case Fact():
+            kind, title = "fact", record.key
+            parts = [record.text or f"{record.key}: {record.value}"]
+        case Episode():
+            kind, title, parts = "episode", record.title, [record.title, record.narrative]
+            data["artifacts"] = [[one.kind, one.reference] for one in record.artifacts]
+        case Pattern():
+            kind, title = "pattern", record.trigger
+            parts = [f"When: {record.trigger}", record.template, record.hint]
+        case Workflow():
+            kind, title = "workflow", record.trigger
+            steps = "\n".join(f"{number}. {step}" for number, step in enumerate(record.steps, 1))
+            parts = [f"When: {record.trigger}\n\n{steps}".strip()]
+            data |= {"steps": list(record.steps), "details": dict(record.details)}
+    return MemoryFields(
+        kind=kind,
+        text="\n\n".join(filter(None, parts)),
+        title=title,
+        metadata=MappingProxyType({RECORD: data}),
+    )
 
 
 def from_memory(memory: Memory) -> Record | None:
@@ -191,37 +191,25 @@ def from_memory(memory: Memory) -> Record | None:
         return None
 
 
+_RECORDS: dict[str, type[Any]] = {
+    "fact": Fact, "episode": Episode, "pattern": Pattern, "workflow": Workflow,
+}  # fmt: skip
+
+
 def _read(kind: str, data: Mapping[str, Any]) -> Record | None:
-    if kind == "fact":
-        return Fact(**_known(Fact, data))
-    if kind == "episode":
-        fields = _known(Episode, data)
+    sort = _RECORDS.get(kind)
+    if sort is None:
+        return None
+    fields = {name: data[name] for name in sort.__dataclass_fields__ if name in data}
+    if sort is Episode:
         fields["artifacts"] = tuple(
             EpisodeArtifact(kind=pair[0], reference=pair[1]) for pair in fields.get("artifacts", ())
         )
-        return Episode(**fields)
-    if kind == "pattern":
-        return Pattern(**_known(Pattern, data))
-    if kind == "workflow":
-        fields = _known(Workflow, data)
+    elif sort is Workflow:
         fields["steps"] = tuple(fields.get("steps", ()))
         fields["details"] = MappingProxyType(dict(fields.get("details", {})))
-        return Workflow(**fields)
-    return None
-
-
-def _known(record: type, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: data[name] for name in record.__dataclass_fields__ if name in data}  # type: ignore[attr-defined]  # every record is a dataclass
-
-
-def _plain(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
-
-
-def _fields(kind: str, text: str, title: str, data: Mapping[str, Any]) -> MemoryFields:
-    return MemoryFields(
-        kind=kind, text=text, title=title, metadata=MappingProxyType({RECORD: dict(data)})
-    )
+    record: Record = sort(**fields)
+    return record
 
 
 def _require_texts(record: object, *names: str) -> None:
@@ -736,20 +724,13 @@ def read_place(match: re.Match[str]) -> Found:
     subject, value = subject_of(said), value_of(match)
     if not subject or not value or P.for_now.search(match.string):
         return None
-    if sort := sort_of(value):
-        words = key_words(subject)
-        return (fact_key(subject, sort), 0.8) if words[-1:] == [sort] else None
     if is_path(value):
         return fact_key(subject, "location"), 0.8
     hidden = match["at"].lower() in ("under", "behind", "inside")
     if not P.determined.match(said) or not (hidden or is_place(match["v"].strip())):
         return None
-    if hidden and not re.match(r"(?:the|my|our|a|an)\s", match["v"].strip(), _FLAGS):
-        return None
     words = key_words(subject)
     if not words or words[-1] in NO_HEADS or (words[-1] in HEADS and words[-1] not in W.where):
-        return None
-    if len(value.split()) > 5:
         return None
     return fact_key(subject, "location"), 0.75
 
@@ -773,8 +754,6 @@ def read_state(match: re.Match[str]) -> Found:
     if not subject:
         alone = re.match(r"i\b", said, _FLAGS) is not None
         return (attribute, 0.8) if personal and alone else None
-    if not personal and key_words(subject)[-1:] and key_words(subject)[-1] in PEOPLE:
-        return None
     if not (P.determined.match(said) or said[:1].isupper()) or key_words(subject)[-1:] == []:
         return None
     return fact_key(subject, attribute), 0.75
@@ -845,8 +824,6 @@ def _plain_value(subject: str, value: str) -> Found:
         return None
     if first.endswith("ing") and value.islower():
         return None
-    if key_words(subject)[-1:] == ["name"] and " " in subject and words[-1].endswith("ed"):
-        return None
     return fact_key(subject), 0.9
 
 
@@ -858,8 +835,6 @@ def read_turned_round(match: re.Match[str]) -> Found:
     if not words or key_words(value)[-1:] == []:
         return None
     if not (value[:1].isupper() or sort_of(value)) or P.pronoun.match(value):
-        return None
-    if P.no_value.match(value) or len(value.split()) > 4 or words[0] in W.opinions:
         return None
     if words[-1] in (PEOPLE | PETS) - ROLES and is_person(value):
         alone = len(words) == 1 or words[0] in ("older", "younger", "eldest", "little", "big")
@@ -877,9 +852,6 @@ def read_led(match: re.Match[str]) -> Found:
     if not value[:1].isupper() or P.pronoun.match(value) or len(value.split()) > 3:
         return None
     if P.no_value.match(value) and attribute != "owner":
-        return None
-    words = key_words(what)
-    if not words or len(words) > 4 or words[-1] in NO_HEADS:
         return None
     return fact_key(what, attribute), 0.8
 
@@ -1042,20 +1014,14 @@ def _stated_decisions_read(sentence: str) -> tuple[str, str, bool] | None:
         if P.undecided.search(unsure):
             return None
         what, reason = _parted(decided["what"])
-        if not _is_decision(what.strip(TRIMMED), reason):
-            return None
         plain = decided["to"] or what.startswith("not ")
         named = what if plain else f"{decided['verb']}{decided['on'] or ''}{what}"
         reason = reason or (why["why"] if why else "")
         return named, reason, _is_small(decided["verb"], what, lead)
-    if going := P.going.match(sentence):
+    if going := P.going.match(sentence) or P.stated_decisions_changed.match(sentence):
         if P.undecided.search(going["before"]):
             return None
-        return (*_parted(going["what"]), going["sure"] is None)
-    if changed := P.stated_decisions_changed.match(sentence):
-        if P.undecided.search(changed["before"]):
-            return None
-        return (*_parted(changed["what"]), True)
+        return (*_parted(going["what"]), going.groupdict().get("sure") is None)
     if passive := P.passive.match(sentence):
         _, reason = _parted(passive["rest"])
         return passive["what"], reason, True

@@ -289,29 +289,25 @@ class Settler:
     def all(self, scope: Scope, *, open_only: bool = True) -> tuple[Contradiction, ...]:
         """The contradictions whose both sides this reader sees, oldest first."""
         links = self._memory.store.contradictions.all(scope, open_only=open_only)
-        ids = [i for link in links for i in (link.first_id, link.second_id)]
-        known = {one.id: one for one in self._memory.store.get_many(scope, ids)}
-        found = (read_contradiction(link, known) for link in links)
+        # What was superseded since contradicts nobody.
         return tuple(
-            one for one in found if one is not None and (not open_only or self._matters(one))
+            one
+            for one in self._read(scope, links)
+            if not open_only or (is_active(one.a) and is_active(one.b))
         )
-
-    @staticmethod
-    def _matters(one: Contradiction) -> bool:
-        """Whether both sides still hold: what was superseded since contradicts nobody."""
-        return is_active(one.a) and is_active(one.b)
 
     def get(self, scope: Scope, contradiction: str) -> Contradiction:
         """The contradiction with this id, or with an id that begins so."""
-        link = self._link(scope, contradiction)
-        ids = [link.first_id, link.second_id]
+        for one in self._read(scope, [self._link(scope, contradiction)]):
+            return one
+        raise RecordNotFound(contradiction, what="contradiction", seen_with="contradictions list")
+
+    def _read(self, scope: Scope, links: Sequence[Link]) -> list[Contradiction]:
+        """The contradictions behind links whose both sides this reader sees."""
+        ids = [id_ for link in links for id_ in (link.first_id, link.second_id)]
         known = {one.id: one for one in self._memory.store.get_many(scope, ids)}
-        found = read_contradiction(link, known)
-        if found is None:
-            raise RecordNotFound(
-                contradiction, what="contradiction", seen_with="contradictions list"
-            )
-        return found
+        found = (read_contradiction(link, known) for link in links)
+        return [one for one in found if one is not None]
 
     def resolve(
         self,

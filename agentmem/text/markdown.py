@@ -221,15 +221,7 @@ def _enter(stack: list[tuple[int, str]], level: int, raw: str) -> tuple[str, ...
 
 def _width(line: str) -> int:
     """How far a line is indented, a tab going to the next multiple of four."""
-    width = 0
-    for char in line:
-        if char == " ":
-            width += 1
-        elif char == "\t":
-            width += 4 - width % 4
-        else:
-            break
-    return width
+    return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
 
 
 def _item_indent(item: re.Match[str]) -> int:

@@ -275,14 +275,5 @@ def _stem(term: str) -> str:
 
 def mentions(text: str, name: str) -> bool:
     """Whether `text` names a file, as a whole word."""
-    if len(name) < 3:
-        return False
-    low, wanted = text.lower(), name.lower()
-    at = low.find(wanted)
-    while at >= 0:
-        before = low[at - 1] if at else " "
-        after = low[at + len(wanted)] if at + len(wanted) < len(low) else " "
-        if not (before.isalnum() or before in "_-") and not (after.isalnum() or after in "_-"):
-            return True
-        at = low.find(wanted, at + 1)
-    return False
+    whole = rf"(?<![\w-]){re.escape(name)}(?![\w-])"
+    return len(name) >= 3 and re.search(whole, text, re.IGNORECASE) is not None
