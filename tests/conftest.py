@@ -27,10 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--deep"):
         return
-    deep = [item for item in items if "deep" in item.keywords]
+    # Not `item.keywords`, which hold the names of folders too: a clone may lie in one called deep.
+    deep = [item for item in items if item.get_closest_marker("deep")]
     if deep:
         config.hook.pytest_deselected(items=deep)
-        items[:] = [item for item in items if "deep" not in item.keywords]
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
 
 
 @pytest.fixture(scope="session", autouse=True)
