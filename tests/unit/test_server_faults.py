@@ -93,7 +93,7 @@ def served() -> Iterator[tuple[str, str]]:
             yield serving.url, token
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=400, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(CALLS), TRICKS | st.text(max_size=10), BODIES)
 def test_what_makes_no_sense_is_never_the_servers_fault(
     served: tuple[str, str], call: tuple[str, str], name: str, body: bytes
@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_never_the_servers_fault(
     send(served, call, name, body)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
 @given(
     st.sampled_from(PAGE), TRICKS | st.text(max_size=10), BODIES | FORMS.map(urlencode_bytes), FORMS
 )
@@ -146,7 +146,7 @@ class SignedIn:
         return [one.id for one in self.memory.get_all(user_id="ann")]
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from([*ACTIONS]), st.integers(0, 9) | TRICKS, st.just("ann") | TRICKS, TYPED)
 def test_no_form_of_somebody_signed_in_breaks_the_server(
     signed_in: SignedIn, path: str, about: int | str, user: str, said: dict[str, str]
@@ -161,7 +161,7 @@ def test_no_form_of_somebody_signed_in_breaks_the_server(
     assert status != 403  # it got past the check of the form's own token
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(PROXY), TRICKS | st.text(max_size=10), BODIES | ASKED)
 def test_the_proxy_passes_on_what_makes_no_sense(
     served: tuple[str, str], call: tuple[str, str], name: str, body: bytes
@@ -169,7 +169,7 @@ def test_the_proxy_passes_on_what_makes_no_sense(
     send(served, call, name, body)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
 @given(
     st.sampled_from(MCP), BODIES | SPOKEN, st.sampled_from(["application/json", "text/plain", "é"])
 )
