@@ -29,7 +29,7 @@ from agentmem.base.errors import (
     MalformedRequest,
     NotPermitted,
 )
-from agentmem.base.filters import Selection
+from agentmem.base.filters import ALWAYS, Selection, parse_filter
 from agentmem.base.types import Hit, Memory, Scope, Whose
 from agentmem.inspector.doctor import examine
 from agentmem.inspector.look import explain, replay_context, trace_of
@@ -139,19 +139,20 @@ def memories(memory: MemoryManager, asked: PageRequest) -> Values:
     since = now - read_span(asked.text("since")) if asked.text("since") else None
     names = scope.whose
     contested = _contested(memory, names)
+    wanted = {"id": {"in": [*contested]}} if asked.text("contested") else None
     candidates: Mapping[str, Any] = {}
     shown: list[tuple[Memory, Hit | None]]
     if asked.text("q"):
-        found = memory.search(
-            asked.text("q"), top_k=SHOWN, kinds=kinds, url=url, since=since, explain=True, **names
-        )
+        where: Values = {"filters": wanted, "kinds": kinds, "url": url, "since": since}
+        found = memory.search(asked.text("q"), top_k=SHOWN, explain=True, **where, **names)
         shown = [(hit.memory, hit) for hit in found]
         candidates = {one.id: one for one in found.candidates}
     else:
-        selection = Selection(reader=scope, kinds=kinds, source_url=url, since=since)
+        condition = parse_filter(wanted) if wanted else ALWAYS
+        selection = Selection(
+            reader=scope, where=condition, kinds=kinds, source_url=url, since=since
+        )
         shown = [(one, None) for one in memory.store.recent(selection, limit=SHOWN)]
-    if asked.text("contested"):
-        shown = [pair for pair in shown if pair[0].id in contested]
     return {
         "shown": shown,
         "candidates": candidates,
@@ -302,8 +303,8 @@ def forget(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str
 def erase(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:
     """Remove its bytes."""
     receipt = memory.erase(asked.params["id"], **names)
-    done = "from every file" if receipt.complete else "; the last bytes go when readers are done"
-    return "/memories", f"Erased {number(len(receipt.ids), 'memory')} {done}."
+    done = " from every file" if receipt.complete else "; the last bytes go when readers are done"
+    return "/memories", f"Erased {number(len(receipt.ids), 'memory')}{done}."
 
 
 def take_back(memory: MemoryManager, asked: PageRequest, names: Whose) -> tuple[str, str]:

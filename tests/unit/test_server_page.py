@@ -55,12 +55,31 @@ def test_every_view_teaches_the_first_step_when_there_is_nothing(
 ) -> None:
     assert "Your token" in client.get("/").text
     sign_in(client, memory)
-    for view in VIEWS:
+    for view in (*VIEWS, "/memories?contested=1", "/memories?contested=1&q=tea"):
         answer = client.get(view)
         assert answer.status_code == 200
         assert 'class="empty"' in answer.text
         assert "<script>" not in answer.text
         assert "style=" not in answer.text
+
+
+def test_contested_memories_are_found_behind_any_number_of_newer_ones(
+    client: httpx.Client, memory: agentmem.MemoryManager
+) -> None:
+    for limit in (100, 500):
+        memory.add(f"The API limit is {limit} requests per minute.", user_id="ann")
+    memory.flush()
+    assert memory.living.contradictions(user_id="ann")
+    memory.add_chunks(
+        [f"The API limit page {n} is long." for n in range(60)], url="x://", user_id="ann"
+    )
+    sign_in(client, memory, "ann")
+    for asked in ({}, {"q": "API limit"}, {"kind": "fact"}):
+        found = client.get("/memories", params={"contested": "1", **asked}).text
+        assert "is 100 requests" in found
+        assert "is 500 requests" in found
+        assert "is long" not in found
+    assert "is 100" not in client.get("/memories", params={"contested": "1", "kind": "page"}).text
 
 
 def test_care_comes_before_its_health_which_is_asked_for_then(
