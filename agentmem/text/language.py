@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from agentmem.base.lazy import compile_late
 from agentmem.data import read_json
@@ -43,6 +43,7 @@ def is_unspaced(word: str) -> bool:
     return bool(_KANA.search(word) or _HAN.search(word))
 
 
+@lru_cache(maxsize=32)  # one turn asks for the same question several times
 def find_language(text: str) -> str | None:
     """The language whose small words a short text uses most; None where it uses none."""
     if _KANA.search(text):
