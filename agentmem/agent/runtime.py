@@ -25,7 +25,7 @@ from agentmem.base.guards import TtlCache
 from agentmem.base.lazy import Lazy
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
-from agentmem.prompt.query import read_queries
+from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
 from agentmem.tokens.counter import Correction, Corrections, Tokenizer
 
 if TYPE_CHECKING:
@@ -223,6 +223,12 @@ class Runtime:
     def expect(self, text: str, scope: Scope, config: LoopConfig) -> Recalled:
         """What a turn that says `text` will recall; kept for it in the cache."""
         return self.recall(read_queries(({"role": "user", "content": text},)), scope, config)
+
+    def expect_question(self, message: Mapping[str, Any], config: LoopConfig) -> None:
+        """Have the vector of what is asked made while the turn listens to it."""
+        words = asked_text(message).split()
+        if config.recall.search_mode != "fulltext" and len(words) > FEW_WORDS:
+            self.memory.embedding.expect(" ".join(words))
 
     def profile(self, scope: Scope) -> tuple[Memory, ...]:
         """The user's preferences, needs of health and access first, then newest first."""

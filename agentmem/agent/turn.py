@@ -500,6 +500,8 @@ class Turn:
             self._context = Context(messages=given.copies())
             return
         if self.config.learn.preferences and not self.dry:
+            asked = self._asked
+            self._try("query", lambda: runtime.expect_question(asked, self.config))
             self._learn(runtime)
         wanted = self.config.budget.working
         ask = Ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 from collections import OrderedDict
@@ -398,6 +399,87 @@ class CallGuard:
             opened = self._breaker.state == "open" and before != "open"
             self.openings += opened
         return opened
+
+
+# ----------------------------------------------------------------------------
+# A second pair of hands for one search: compiled code that runs while the caller goes on.
+#
+# FAISS and onnxruntime let go of the interpreter, so a scan of many codes or the vector of a
+# question costs no time when something else is done meanwhile on another core.
+
+
+class Ahead:
+    """One thread that does one call at a time; a call that comes meanwhile is made at once."""
+
+    def __init__(self, *, cores: int | None = None) -> None:
+        self._alone = (_cores() if cores is None else cores) < 2
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = os.getpid()
+        self._free = threading.Semaphore(1)
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = (
+            queue.SimpleQueue()
+        )
+        self._started = False
+
+    def start(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Begin `call`; what is returned waits for its answer, or raises what it raised."""
+        begun = self.begin(call)
+        if begun is not None:
+            return begun
+        answer = call()
+        return lambda: answer
+
+    def begin(self, call: Callable[[], T]) -> Callable[[], T] | None:
+        """`start`, where the thread is free and there is a core for it; None otherwise."""
+        if os.getpid() != self._process:
+            self._reset()  # a forked child has none of its parent's threads
+        if self._alone or not self._free.acquire(blocking=False):
+            return None
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        try:
+            self._ensure_thread()
+        except RuntimeError:  # no more threads, or the interpreter is going down
+            self._free.release()
+            return None
+        self._jobs.put((call, answers))
+        process = self._process
+
+        def wait() -> T:
+            if os.getpid() != process:
+                return call()
+            value, error = answers.get()
+            if error is not None:
+                raise error
+            found: T = value
+            return found
+
+        return wait
+
+    def _ensure_thread(self) -> None:
+        if not self._started:
+            threading.Thread(target=self._work, name="agentmem-ahead", daemon=True).start()
+            self._started = True
+
+    def _work(self) -> None:
+        while True:
+            call, answers = self._jobs.get()
+            found: tuple[Any, BaseException | None]
+            try:
+                found = (call(), None)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is wanted
+                found = (None, error)
+            self._free.release()  # before the answer: who has it finds the thread free
+            answers.put(found)
+            del call, answers, found  # what they hold is not ours to keep
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
 
 
 # ----------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     asked = conversation.asked
     if asked is None:
         return ()
-    whole = _read(conversation[asked])
+    whole = asked_text(conversation[asked])
     if is_greeting(whole):
         return ()
     queries = [whole]
@@ -51,7 +51,7 @@ def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
         short = sum(map(len, telling)) < FEW_CHARACTERS
     if short or goes_on(whole):
         before = last_question(conversation[:asked])
-        earlier = _read(conversation[before]) if before is not None else ""
+        earlier = asked_text(conversation[before]) if before is not None else ""
         if earlier:
             queries.append(f"{earlier} {whole}")
             if not telling and not speaks_of_self(whole):
@@ -64,7 +64,8 @@ def read_queries(messages: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(queries))
 
 
-def _read(message: Mapping[str, Any]) -> str:
+def asked_text(message: Mapping[str, Any]) -> str:
+    """What a message asks: of a long one the beginning and the end."""
     text = strip(text_of(message)).strip()
     if len(text) <= READ_CHARACTERS:
         return text

@@ -13,9 +13,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentmem.base.errors import BadVector, EmbedderError, EmbedderFailed
+from agentmem.base.guards import Ahead
 from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.base.types import Memory
 from agentmem.data import read_lists
@@ -39,6 +41,7 @@ FITTED = frozenset({"wordllama", "minilm"})
 BATCH = 64
 ABOUT_ONE = 1e-3
 KEPT_QUERIES = 256
+_ahead = Ahead()
 
 Progress = Callable[[int, int], None]
 """Called with how many vectors were made and how many there were to make."""
@@ -74,6 +77,7 @@ class Embedding:
         self._complete = False
         self._chosen_at: int | None = None
         self._queries: OrderedDict[tuple[EmbedderId, str], NDArray[np.float32]] = OrderedDict()
+        self._coming: dict[tuple[EmbedderId, str], Callable[[], NDArray[np.float32]]] = {}
         self._backgrounds: dict[EmbedderId, tuple[float, float]] = {}
         self._worker: threading.Thread | None = None
         self._stop = threading.Event()
@@ -245,8 +249,9 @@ class Embedding:
             if key in self._queries:
                 self._queries.move_to_end(key)
                 return embedder.id, self._queries[key]
+            made = self._coming.pop(key, None)
         try:
-            vector = ask_query(embedder, text)
+            vector = ask_query(embedder, text) if made is None else made()
         except EmbedderError as error:
             self._warn(error)
             self._asked_in_vain = str(error)
@@ -260,6 +265,21 @@ class Embedding:
             if len(self._queries) > KEPT_QUERIES:
                 self._queries.popitem(last=False)
         return embedder.id, vector
+
+    def expect(self, text: str) -> None:
+        """Begin with what `query` will be asked, beside the caller; where it can be begun at once
+        and what was expected last was asked too."""
+        if not self._complete or self._serving is None:
+            return
+        embedder = self._serving
+        key = (embedder.id, text)
+        with self._lock:
+            if key in self._queries:
+                return
+            unasked, self._coming = bool(self._coming), {}
+            begun = None if unasked else _ahead.begin(partial(ask_query, embedder, text))
+            if begun is not None:
+                self._coming[key] = begun
 
     def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """MiniLM's vectors for models that were fitted on them; None from another embedder."""
@@ -365,6 +385,7 @@ class Embedding:
         """Drop the questions that were kept: they may quote what was erased."""
         with self._lock:
             self._queries.clear()
+            self._coming.clear()
 
     def close(self) -> None:
         self._stop.set()

@@ -1,4 +1,4 @@
-"""The thread that scans codes while the words are looked up."""
+"""The thread that scans codes while words are looked up, or embeds while a turn listens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import agentmem
+from agentmem.base.errors import EmbedderError
+from agentmem.base.guards import Ahead
+from agentmem.search import embedding
 from agentmem.search.indexes import vector
-from agentmem.search.indexes.vector import Ahead
+from agentmem.testing import HashEmbedder
 from tests.unit.test_indexes_vector import clustered, index_of
 
 
@@ -65,3 +70,82 @@ def test_scanning_ahead_finds_what_scanning_at_once_does(monkeypatch: pytest.Mon
         assert np.array_equal(rows, at_once[0])
         assert np.array_equal(cosines, at_once[1])
         monkeypatch.undo()
+
+
+def test_a_busy_thread_begins_nothing() -> None:
+    ahead = Ahead(cores=2)
+    gate = threading.Event()
+    first = ahead.begin(lambda: gate.wait(30))
+    assert first is not None
+    assert ahead.begin(threading.get_ident) is None
+    gate.set()
+    assert first()
+    assert Ahead(cores=1).begin(threading.get_ident) is None
+
+
+class Asked(HashEmbedder):
+    """Notes who asks for what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, bool]] = []
+        self.broken = False
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        self.asked.append((text, threading.current_thread() is threading.main_thread()))
+        if self.broken:
+            raise ValueError("out of order")
+        return super().embed_query(text)
+
+
+def test_the_vector_of_a_question_is_begun_beside_and_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedding, "_ahead", Ahead(cores=2))
+    embedder = Asked()
+    with agentmem.open(":memory:", embedder=embedder) as memory:
+        memory.embedding.expect("nothing is known of a store that nobody asked")
+        memory.add("The lamp is red.", user_id="ann")
+        memory.flush()
+        memory.search("lamp", user_id="ann")
+        del embedder.asked[:]
+        memory.embedding.expect("which lamp")
+        found = memory.embedding.query("which lamp")
+        assert found is not None
+        assert np.array_equal(found[1], HashEmbedder().embed_query("which lamp"))
+        memory.embedding.expect("which lamp")  # known by now
+        assert embedder.asked == [("which lamp", False)]
+        memory.embedding.expect("what nobody asks")
+        memory.embedding.expect("what is asked")  # what was expected last was not: not begun
+        memory.embedding.query("what is asked")
+        assert ("what is asked", True) in embedder.asked
+
+
+def test_a_vector_that_cannot_be_begun_is_told_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedding, "_ahead", Ahead(cores=2))
+    embedder = Asked()
+    with agentmem.open(":memory:", embedder=embedder) as memory:
+        memory.add("The lamp is red.", user_id="ann")
+        memory.flush()
+        memory.search("lamp", user_id="ann")
+        del embedder.asked[:]
+        embedder.broken = True
+        memory.embedding.expect("which lamp")
+        with pytest.raises(EmbedderError, match="out of order"):
+            memory.embedding.query("which lamp")
+        assert embedder.asked == [("which lamp", False)]
+
+
+def test_a_turn_asks_for_the_vector_of_its_question_once() -> None:
+    embedder = Asked()
+    with agentmem.open(":memory:", embedder=embedder) as memory:
+        memory.add("The lamp in the hall is red.", user_id="ann")
+        memory.flush()
+        memory.search("lamp", user_id="ann")
+        del embedder.asked[:]
+        said = [{"role": "user", "content": "What colour has the lamp in the hall?"}]
+        turn = memory.turn(said, user_id="ann")
+        assert not turn.degradations
+        assert [text for text, _ in embedder.asked] == [said[0]["content"]]
