@@ -18,6 +18,7 @@ from agentmem.prompt.block import parse_context
 from agentmem.prompt.cite import Citation, cited_numbers
 from agentmem.sources.web.answer import (
     Finding,
+    Prompting,
     SearchConflict,
     check_answer,
     focus,
@@ -113,13 +114,13 @@ def test_a_checked_answer_fetches_nothing_and_cites_what_exists(answer: str) -> 
     """E4 Checked answer. Whatever a model writes, what is shown holds no image, no html, no link but the exact addresses of its sources, and no number without a source."""
     checked = check_answer(answer, CITATIONS)
     allowed = {citation.url for citation in CITATIONS if citation.url}
-    assert not is_live(checked.text, allowed)
-    assert set(cited_numbers(checked.text)) <= {1, 2, 3}
-    assert {citation.index for citation in checked.cited} == set(cited_numbers(checked.text))
+    assert not is_live(checked.answer, allowed)
+    assert set(cited_numbers(checked.answer)) <= {1, 2, 3}
+    assert {citation.index for citation in checked.cited} == set(cited_numbers(checked.answer))
     for sentence in checked.uncited_sentences:
-        assert sentence in checked.text
-    safe = remove_live_markup(checked.text, allowed)
-    assert safe.text == checked.text
+        assert sentence in checked.answer
+    safe = remove_live_markup(checked.answer, allowed)
+    assert safe.text == checked.answer
 
 
 @given(
@@ -150,23 +151,19 @@ def test_sources_reach_the_model_inside_one_block(
     """E6 One block. Whatever pages and memories say, the model gets them in one sealed block whose numbers are those of the citations, and the question in a message of its own."""
     sources = merge_findings(question, memory, web)
     secret = b"s" * 32
-    request = request_answer(
-        question,
-        sources,
-        secret=secret,
-        count=estimate_tokens,
-        limit_tokens=4_000,
-        today=date(2026, 1, 1),
+    prompting = Prompting(
+        secret=secret, count=estimate_tokens, limit_tokens=4_000, today=date(2026, 1, 1)
     )
-    if request is None:
+    messages, offered = request_answer(question, sources, prompting)
+    if not messages:
         return
-    system, stub, reference, asked = request.messages
+    system, stub, reference, asked = messages
     assert asked == {"role": "user", "content": question}
     assert [m["role"] for m in (system, stub, reference)] == ["system", "user", "assistant"]
     block = parse_context(reference["content"], secret=secret)
     shown = [source.id for source in block.related_knowledge]
-    assert shown == [citation.memory_id for citation in request.offered]
-    assert [c.index for c in request.offered] == list(range(1, len(request.offered) + 1))
+    assert shown == [citation.memory_id for citation in offered]
+    assert [c.index for c in offered] == list(range(1, len(offered) + 1))
 
 
 @pytest.fixture(scope="module")

@@ -216,79 +216,90 @@ UNCITED_MARK = "[uncited]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRequest:
-    """What to send to a model, and the citations whose sources it is shown."""
+class Prompting:
+    """What requests to a model are built with."""
 
-    messages: tuple[dict[str, Any], ...]
-    offered: tuple[Citation, ...]
+    secret: bytes
+    count: TokenCounter
+    limit_tokens: int
+    today: date
+    timeout_seconds: float = 60.0
+
+    def request(
+        self, instructions: str, sources: Sequence[BlockSource], question: str
+    ) -> tuple[list[dict[str, Any]], int]:
+        """The messages that ask about `sources`, and how many of them are in the one block.
+
+        They stand in their order, and where they do not all fit the last ones
+        are left out; no messages when none fits.
+        """
+        candidates = [
+            OfferedSource(id=f"{at:06}", score=-float(at), source=source)
+            for at, source in enumerate(sources)
+        ]
+        built = build_block(
+            secret=self.secret,
+            limit_tokens=self.limit_tokens,
+            count=self.count,
+            candidates=candidates,
+        )
+        if built.text is None or built.block is None:
+            return [], 0
+        messages = [
+            {"role": "system", "content": instructions},
+            *reference_messages(built.text),
+            {"role": "user", "content": question},
+        ]
+        return messages, len(built.block.related_knowledge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedAnswer:
-    """A model's answer in which every number exists and nothing is fetched when it is shown.
+class Synthesis:
+    """An answer in which every number exists and nothing is fetched when it is shown.
 
     `removed_numbers` no source has; `removed_links` were images or led
     elsewhere; `uncited_sentences` have no number.
     """
 
-    text: str
+    answer: str = ""
+    found: bool = False
+    answered_by: str = ""
     cited: tuple[Citation, ...] = ()
+    quotes: tuple[tuple[int, str], ...] = ()
     removed_numbers: tuple[int, ...] = ()
     removed_links: tuple[str, ...] = ()
     uncited_sentences: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def request_answer(
-    question: str,
-    sources: Sequence[NumberedSource],
-    *,
-    secret: bytes,
-    count: TokenCounter,
-    limit_tokens: int,
-    today: date,
-) -> AnswerRequest | None:
-    """The messages that ask for an answer; `None` when no source fits `limit_tokens`.
+    question: str, sources: Sequence[NumberedSource], prompting: Prompting
+) -> tuple[list[dict[str, Any]], tuple[Citation, ...]]:
+    """The messages that ask for an answer, and the citations whose sources they show.
 
-    The numbers in the reference are those of the citations: sources are shown
-    in their order, and where they do not all fit the last ones are left out.
+    The numbers in the reference are those of the citations.
     """
     for at, source in enumerate(sources, start=1):
         if source.index != at:
             raise InvalidInput(
                 "sources", source.index, "leave a gap in their numbers", remedy="Number from 1."
             )
-    candidates = [
-        OfferedSource(
-            id=f"{at:06}",
-            score=-float(at),
-            source=BlockSource(
-                text=focus(question, source.text),
-                retrieved=_day(source.citation.date) or today,
-                url=source.citation.url,
-                title=source.citation.title,
-                origin=source.findings[0].origin if source.findings else "web",
-                id=source.citation.memory_id,
-            ),
+    offered = [
+        BlockSource(
+            text=focus(question, source.text),
+            retrieved=_day(source.citation.date) or prompting.today,
+            url=source.citation.url,
+            title=source.citation.title,
+            origin=source.findings[0].origin if source.findings else "web",
+            id=source.citation.memory_id,
         )
-        for at, source in enumerate(sources)
+        for source in sources
     ]
-    built = build_block(
-        secret=secret, limit_tokens=limit_tokens, count=count, candidates=candidates
-    )
-    if built.text is None or built.block is None:
-        return None
-    shown = len(built.block.related_knowledge)
-    return AnswerRequest(
-        messages=(
-            {"role": "system", "content": INSTRUCTIONS},
-            *reference_messages(built.text),
-            {"role": "user", "content": question},
-        ),
-        offered=tuple(source.citation for source in sources[:shown]),
-    )
+    messages, shown = prompting.request(INSTRUCTIONS, offered, question)
+    return messages, tuple(source.citation for source in sources[:shown])
 
 
-def check_answer(text: str, citations: Sequence[Citation]) -> CheckedAnswer:
+def check_answer(text: str, citations: Sequence[Citation]) -> Synthesis:
     """A model's answer made safe to show and checked against `citations`.
 
     Past `LONGEST_ANSWER` characters it is cut.
@@ -298,22 +309,18 @@ def check_answer(text: str, citations: Sequence[Citation]) -> CheckedAnswer:
     allowed = frozenset(citation.url for citation in citations if citation.url)
     safe = remove_live_markup(readable, allowed)
     resolved = resolve_citations(safe.text.strip(), citations)
+    missing = resolved.missing
     again = remove_live_markup(resolved.text, allowed)
     if again.text != resolved.text:  # taking out a number joined what stood around it
-        resolved_again = resolve_citations(again.text, citations)
-        missing = dict.fromkeys((*resolved.missing, *resolved_again.missing))
-        resolved = resolved_again
-    else:
-        missing = dict.fromkeys(resolved.missing)
-    return CheckedAnswer(
-        text=resolved.text,
+        resolved = resolve_citations(again.text, citations)
+        missing = (*missing, *resolved.missing)
+    links = dict.fromkeys((*safe.removed, *again.removed, *resolved.wrong_links))
+    return Synthesis(
+        answer=resolved.text,
+        found=bool(resolved.cited),
         cited=resolved.cited,
-        removed_numbers=tuple(missing),
-        removed_links=tuple(
-            link
-            for link in dict.fromkeys((*safe.removed, *again.removed, *resolved.wrong_links))
-            if link
-        ),
+        removed_numbers=tuple(dict.fromkeys(missing)),
+        removed_links=tuple(filter(None, links)),
         uncited_sentences=resolved.uncited_sentences,
     )
 
@@ -377,21 +384,17 @@ class SearchConflict:
 
     def to_dict(self) -> dict[str, Any]:
         """The conflict as JSON values."""
+
+        def side(name: Side) -> dict[str, Any]:
+            said = {part: getattr(self, f"{name}_{part}") for part in ("index", "quote", "value")}
+            day = getattr(self, f"{name}_date")
+            return {**said, "date": day.isoformat() if day else None}
+
         return {
             "subject": self.subject,
             "reason": self.reason,
-            "memory": {
-                "index": self.memory_index,
-                "quote": self.memory_quote,
-                "value": self.memory_value,
-                "date": self.memory_date.isoformat() if self.memory_date else None,
-            },
-            "web": {
-                "index": self.web_index,
-                "quote": self.web_quote,
-                "value": self.web_value,
-                "date": self.web_date.isoformat() if self.web_date else None,
-            },
+            "memory": side("memory"),
+            "web": side("web"),
             "confidence": self.confidence,
             "confirmed": self.confirmed,
         }
@@ -450,37 +453,6 @@ def write_disclaimer(conflicts: Sequence[SearchConflict]) -> str:
     return "\n".join(lines)
 
 
-def request_check(
-    conflicts: Sequence[SearchConflict],
-    *,
-    secret: bytes,
-    count: TokenCounter,
-    limit_tokens: int,
-    today: date,
-) -> tuple[dict[str, Any], ...]:
-    """The messages that ask a model whether the pairs really disagree; empty when none fit."""
-    candidates = [
-        OfferedSource(
-            id=f"{at:06}",
-            score=-float(at),
-            source=BlockSource(
-                text=f"A: {conflict.memory_quote}\nB: {conflict.web_quote}", retrieved=today
-            ),
-        )
-        for at, conflict in enumerate(conflicts)
-    ]
-    built = build_block(
-        secret=secret, limit_tokens=limit_tokens, count=count, candidates=candidates
-    )
-    if built.text is None:
-        return ()
-    return (
-        {"role": "system", "content": CHECK_INSTRUCTIONS},
-        *reference_messages(built.text),
-        {"role": "user", "content": "Which of the pairs contradict each other?"},
-    )
-
-
 def read_check(reply: str) -> Mapping[int, bool]:
     """What a model said of each pair by its number, counted from 1; the first word counts."""
     verdicts: dict[int, bool] = {}
@@ -523,32 +495,6 @@ EXTRACTIVE = "extractive"
 TOLD_NUMBERS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompting:
-    """What requests to a model are built with."""
-
-    secret: bytes
-    count: TokenCounter
-    limit_tokens: int
-    today: date
-    timeout_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synthesis:
-    """An answer with what was checked about it."""
-
-    answer: str = ""
-    found: bool = False
-    answered_by: str = ""
-    cited: tuple[Citation, ...] = ()
-    quotes: tuple[tuple[int, str], ...] = ()
-    removed_numbers: tuple[int, ...] = ()
-    removed_links: tuple[str, ...] = ()
-    uncited_sentences: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 def extract(question: str, sources: Sequence[NumberedSource], *, most_sentences: int) -> Synthesis:
     """The sources' own best sentences."""
     answer = extract_answer(
@@ -589,28 +535,20 @@ async def synthesize(
     extracted = extract(question, sources, most_sentences=most_sentences)
     if model is None or not sources:
         return extracted
-    request = request_answer(
-        question,
-        sources,
-        secret=prompting.secret,
-        count=prompting.count,
-        limit_tokens=prompting.limit_tokens,
-        today=prompting.today,
-    )
-    if request is None:
+    messages, offered = request_answer(question, sources, prompting)
+    if not messages:
         problem = f"no source fits into {prompting.limit_tokens:,} tokens"
         return replace(extracted, problems=(f"the model was not asked: {problem}",))
     try:
         async with asyncio.timeout(prompting.timeout_seconds):
-            reply = await model(list(request.messages))
-    except TimeoutError:
-        problem = f"no answer within {prompting.timeout_seconds:g} seconds"
-        return replace(extracted, problems=(f"the model failed: {problem}",))
+            reply = await model(messages)
     except Exception as error:  # noqa: BLE001 - a model may raise anything; the sources are there
         problem = f"{type(error).__name__}: {error}"
+        if isinstance(error, TimeoutError):
+            problem = f"no answer within {prompting.timeout_seconds:g} seconds"
         return replace(extracted, problems=(f"the model failed: {problem}",))
-    checked = check_answer(reply.text, request.offered)
-    if not checked.text:
+    checked = check_answer(reply.text, offered)
+    if not checked.answer:
         return replace(extracted, problems=("the model gave an empty answer",))
     problems = []
     if checked.removed_numbers:
@@ -618,34 +556,24 @@ async def synthesize(
         if more := len(checked.removed_numbers) - TOLD_NUMBERS:
             numbers += f" and {more} more" if more > 0 else ""
         problems.append(f"the model cited sources that do not exist: {numbers}")
-    return Synthesis(
-        answer=checked.text,
-        found=bool(checked.cited),
-        answered_by=model.name or "model",
-        cited=checked.cited,
-        removed_numbers=checked.removed_numbers,
-        removed_links=checked.removed_links,
-        uncited_sentences=checked.uncited_sentences,
-        problems=tuple(problems),
-    )
+    return replace(checked, answered_by=model.name or "model", problems=tuple(problems))
 
 
 async def confirm(
     conflicts: Sequence[SearchConflict], *, model: Model, prompting: Prompting
 ) -> tuple[tuple[SearchConflict, ...], str]:
     """The conflicts with what the model thinks of each, and what went wrong."""
-    messages = request_check(
-        conflicts,
-        secret=prompting.secret,
-        count=prompting.count,
-        limit_tokens=prompting.limit_tokens,
-        today=prompting.today,
-    )
+    pairs = [
+        BlockSource(text=f"A: {one.memory_quote}\nB: {one.web_quote}", retrieved=prompting.today)
+        for one in conflicts
+    ]
+    asked = "Which of the pairs contradict each other?"
+    messages, _ = prompting.request(CHECK_INSTRUCTIONS, pairs, asked)
     if not messages:
         return tuple(conflicts), ""
     try:
         async with asyncio.timeout(prompting.timeout_seconds):
-            reply = await model(list(messages))
+            reply = await model(messages)
     except Exception as error:  # noqa: BLE001 - unchecked conflicts are still shown
         return tuple(conflicts), f"the conflicts were not checked: {type(error).__name__}: {error}"
     verdicts = read_check(reply.text)
