@@ -1019,7 +1019,14 @@ class _Pair:
                     our_rest = self.ours - {our_word, sort}
                     their_rest = self.theirs - {their_word, sort}
                     most = 3 if ours.change != theirs.change else 1
-                    return not (our_rest and their_rest) and len(our_rest | their_rest) <= most
+                    return (
+                        not (our_rest and their_rest)
+                        and len(our_rest | their_rest) <= most
+                        and _in_value_place(ours, {our_word})
+                        and _in_value_place(theirs, {their_word})
+                        and not _other_thing(our_rest, ours)
+                        and not _other_thing(their_rest, theirs)
+                    )
         return False
 
     def _one_thing(self) -> bool:

@@ -40,6 +40,11 @@ CONTRADICTIONS = [
 ]
 
 COMPATIBLE = [
+    ("I have 3 cats.", "I'm 34."),
+    ("I run 5 km.", "I'm 182 cm tall."),
+    ("Postgres runs on port 5432.", "We moved to MySQL."),
+    ("We cache sessions in Valkey.", "We no longer use Redis."),
+    ("Let's use SQLite for tests, because it starts instantly.", "We moved to MySQL."),
     ("Table 5 ordered 2 coffees.", "Table 6 ordered 3 coffees."),
     ("Note 0: pallets of tea are in aisle 0.", "Note 1: pallets of tea are in aisle 1."),
     ("The upload limit is 900 seconds.", "The upload limit is 15 minutes."),
