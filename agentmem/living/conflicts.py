@@ -348,7 +348,6 @@ class JudgedClause:
     names: set[str] = field(default_factory=set)
     particles: set[str] = field(default_factory=set)
     values: list[Value] = field(default_factory=list)
-    since: list[Value] = field(default_factory=list)
     sorts: dict[str, str] = field(default_factory=dict)
     """Word → the sort of thing it names."""
     topics: set[str] = field(default_factory=set)
@@ -446,7 +445,8 @@ class _ClauseReader:
         began = before in ("since", "starting", "effective", "from") or (
             (self._at(index - 2), before) in (("as", "of"), ("starting", "on"), ("effective", "on"))
         )
-        (self.into.since if began else self.into.values).append(value)
+        if not began:
+            self.into.values.append(value)
 
     def _date_word(self, index: int, token: Token, lower: str) -> bool:
         """Whether a word is a date or a time by itself: a month, a weekday, noon."""
@@ -586,9 +586,8 @@ class _ClauseReader:
         changes = any(word in WORDS.change_verbs or word in ("went", "gone") for word in lowers)
         if "from" in lowers and changes:
             start = lowers.index("from")
-            for end in range(start + 2, min(start + 8, len(lowers))):
-                if lowers[end] == "to":
-                    return range(start, end + 1)
+            if "to" in lowers[start + 2 : start + 8]:
+                return range(start, lowers.index("to", start + 2) + 1)
         return range(-1, -1)
 
     def _word(self, index: int, token: Token) -> int:
@@ -781,7 +780,7 @@ def _read_sentence(sentence: str, corrects: bool) -> Iterator[JudgedClause]:
         piece = " ".join(token.text for token in tokens)
         clause = JudgedClause(asserted, corrects or P.change.search(piece) is not None)
         _ClauseReader(tokens, clause, first=place == 0).read()
-        if clause.order or clause.values or clause.since:
+        if clause.order or clause.values:
             yield clause
 
 
