@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "agentmem"
 MOST_FILES_IN_A_FOLDER = 16
 MOST_FILES = 240
+MOST_LINES_OF_AN_ADAPTER = 200
 
 # Everything in `text/` and `prompt/`, and these: they read no clock and do no I/O.
 PURE_FILES = sorted(
@@ -88,6 +90,13 @@ def test_no_folder_is_too_full_to_be_read_at_a_glance() -> None:
     folders = collections.Counter(path.parent for path in files)
     assert {f: n for f, n in folders.items() if n > MOST_FILES_IN_A_FOLDER} == {}
     assert len(files) <= MOST_FILES
+
+
+def test_an_adapter_is_thin() -> None:
+    """With more to say, the seam it stands on is wrong (agent/adapters/turn.py, compat/records.py)."""
+    count = runpy.run_path(str(ROOT / "benchmarks" / "size.py"))["lines_of_code"]
+    sizes = {short(p): count(p.read_text("utf-8")) for p in (PACKAGE / "compat").glob("*.py")}
+    assert {p: n for p, n in sizes.items() if n > MOST_LINES_OF_AN_ADAPTER} == {}
 
 
 def test_every_room_says_what_it_is_for() -> None:
