@@ -1,6 +1,7 @@
 """Fit the models that tell what a clause says about its author; held-out figures by source.
 
-    pip download --no-deps -d wheels evals==3.0.1.post1 inspect-evals==0.26.0
+    pip download --no-deps -d wheels evals==3.0.1.post1 inspect-evals==0.26.0 \\
+        chatterbot-corpus==1.3.3
     python benchmarks/fit_statements.py --shared ../shared/bench/data --wheels wheels
 
 fits the shipped weights, agentmem/data/statements.npz; `--check` prints figures for sources of
@@ -9,7 +10,7 @@ sentences that were held out instead, `--without NAME` leaves a source of prompt
 The sentences are in benchmarks/data/statements, one file a source. Prompts in which nothing is a
 statement are read from public sets that are no part of the project: `--shared` names the folder
 with ordinary/dev.jsonl (Arena-Hard), prefs/dev.jsonl (PrefEval), everyday/dev.jsonl and
-retrieval/*/queries.jsonl, `--wheels` one with two packages of the registry that hold prompts.
+retrieval/*/queries.jsonl, `--wheels` one with three packages of the registry that hold prompts.
 Needs scipy, and MiniLM for the second model.
 """
 
@@ -37,6 +38,7 @@ from scipy.special import softmax
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from agentmem.text.detect import in_first_person  # noqa: E402
 from agentmem.text.statements import (  # noqa: E402
     BLANK,
     BUCKETS,
@@ -52,6 +54,7 @@ from agentmem.text.statements import (  # noqa: E402
 DATA = ROOT / "benchmarks" / "data" / "statements"
 WEIGHTS = ROOT / "agentmem" / "data" / "statements.npz"
 CACHE = ROOT / ".bench" / "statement_vectors.npz"
+SPOKEN = ("german", "spanish", "french", "portuguese", "italian", "japanese", "chinese")
 KEPT = ("like", "dislike", "instruct", "avoid", "identity")
 MOST_OF_A_PROMPT = 10
 LONGEST_PROMPT = 20_000
@@ -75,6 +78,10 @@ def read_examples(*, seed: int = 7) -> list[Example]:
             if "text" in row:
                 message = clauses(row["text"])
                 found += [(source, one, message, "other", 1.0) for one in message]
+                continue
+            if "marked" in row:
+                found += [(source, *one, 1.0) for one in _marked(row["marked"])]
+                single += [(source, text.strip(), label) for text, label in row["marked"]]
                 continue
             texts = [(one["text"], one["label"]) for one in row["clauses"]]
             message = _message([text for text, _ in texts])
@@ -129,7 +136,7 @@ def shared_prompts(folder: Path) -> dict[str, list[str]]:
 
 
 def wheel_prompts(folder: Path, *, of_each: int = 3) -> dict[str, list[str]]:
-    """What the task sets in two packages ask; `of_each` of the hundreds of sets in one of them."""
+    """What three packages ask; `of_each` of the hundreds of task sets in one of them."""
     rng = random.Random(2)
     sets: dict[str, list[str]] = {}
     with zipfile.ZipFile(next(folder.glob("evals-*.whl"))) as wheel:
@@ -144,7 +151,28 @@ def wheel_prompts(folder: Path, *, of_each: int = 3) -> dict[str, list[str]]:
         tasks = json.loads(
             wheel.read("inspect_evals/mind2web_sc/data/seeact/sample_labeled_all.json")
         )
-    return {"evals": asked, "mind2web": sorted(set(_named(tasks, "confirmed_task")))}
+    return {
+        "evals": asked,
+        "mind2web": sorted(set(_named(tasks, "confirmed_task"))),
+        "chatter": _chatter(next(folder.glob("chatterbot_corpus-*.whl"))),
+    }
+
+
+def _chatter(path: Path) -> list[str]:
+    """Lines said to a bot in other languages, of every other topic; who speaks of themselves is
+    left out, and so are the other topics, by which the threshold can be judged."""
+    found: list[str] = []
+    with zipfile.ZipFile(path) as wheel:
+        for name in sorted(wheel.namelist())[::2]:
+            if name.endswith(".yml") and Path(name).parent.name in SPOKEN:
+                lines = wheel.read(name).decode("utf-8", "replace").splitlines()
+                found += [line[4:].strip(" '\"") for line in lines if line.startswith("- - ")]
+    own = ("我", "私", "僕")
+    return [
+        line
+        for line in dict.fromkeys(found)
+        if line and not line.startswith(own) and not in_first_person(line)
+    ]
 
 
 def _asked(lines: Iterable[bytes]) -> Iterator[str]:
@@ -165,6 +193,23 @@ def _named(value: Any, key: str) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _named(inner, key)
+
+
+def _marked(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[Clause, tuple[Clause, ...], str]]:
+    """The clauses of a message written as labelled pieces, each with the label of its most.
+
+    One or two words of a longer piece say nothing by themselves ("Correction, …").
+    """
+    message = clauses("".join(text for text, _ in pieces))
+    for clause in message:
+        most, of, kind = 0, 0, "other"
+        end = 0
+        for text, label in pieces:
+            start, end = end, end + len(text)
+            share = min(end, clause.end) - max(start, clause.start)
+            most, of, kind = max((most, of, kind), (share, len(text), label))
+        scrap = len(clause.words.split()) <= 2 and clause.words.isascii() and 2 * most < of
+        yield clause, message, "other" if scrap else kind
 
 
 def _message(texts: Sequence[str]) -> tuple[Clause, ...]:
@@ -232,11 +277,13 @@ def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) 
         (np.array(values, dtype=np.float32), columns, pointers), shape=(len(found), BUCKETS)
     )
     plain = [plain_features(clause, message) for clause, message in found]
-    dense = np.array(plain, dtype=np.float32) * np.float32(PLAIN_SCALE)
-    if vectors:
-        made = vectors_of([shown(clause.words) for clause, _ in found])
-        dense = np.hstack([dense, made * np.float32(VECTOR_SCALE)])
-    return Rows(grams, dense)
+    rows = Rows(grams, np.array(plain, dtype=np.float32) * np.float32(PLAIN_SCALE))
+    return with_vectors(rows, [clause for clause, _ in found]) if vectors else rows
+
+
+def with_vectors(rows: Rows, found: Sequence[Clause]) -> Rows:
+    made = vectors_of([shown(clause.words) for clause in found])
+    return Rows(rows.grams, np.hstack([rows.dense, made * np.float32(VECTOR_SCALE)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +299,7 @@ class Fitted:
         return np.asarray(softmax(scores, axis=1))
 
 
-def fit(rows: Rows, kinds: Sequence[str], weights: Sequence[float], strength: float) -> Fitted:
+def fit(rows: Rows, kinds: Iterable[str], weights: Any, strength: float) -> Fitted:
     """The multinomial logistic regression of `kinds`, with a quadratic penalty."""
     size = BUCKETS + rows.dense.shape[1]
     truly = np.array([[kind == one for one in KINDS] for kind in kinds], dtype=np.float32)
@@ -275,11 +322,6 @@ def fit(rows: Rows, kinds: Sequence[str], weights: Sequence[float], strength: fl
     best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS}).x
     made = best.astype(np.float32).reshape(len(KINDS), size + 1)
     return Fitted(made[:, :size], made[:, size])
-
-
-def fit_on(examples: Sequence[Example], *, vectors: bool, strength: float) -> Fitted:
-    rows = rows_of([one[1:3] for one in examples], vectors=vectors)
-    return fit(rows, [one[3] for one in examples], [one[4] for one in examples], strength)
 
 
 def held_out(
@@ -344,7 +386,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--strength", type=float, default=6.0, help="inverse of the penalty")
     parser.add_argument("--shared", type=Path, help="folder of public sets")
-    parser.add_argument("--wheels", type=Path, help="folder of two packages with prompts")
+    parser.add_argument("--wheels", type=Path, help="folder of three packages with prompts")
     parser.add_argument("--without", action="append", default=[], help="a source to leave out")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="where the weights go")
     parser.add_argument("--check", action="store_true", help="hold out only, save nothing")
@@ -362,17 +404,16 @@ def main() -> None:
             print("vectors" if vectors else "letters")
             held_out(examples, vectors=vectors, strength=options.strength, folds=options.folds)
         return
-    letters = fit_on(examples, vectors=False, strength=options.strength)
-    chances = letters.chances(rows_of([one[1:3] for one in examples], vectors=False))
-    close = [
-        one
-        for one, chance in zip(examples, chances, strict=True)
-        if one[3] != "other" or chance[-1] < CERTAINLY_NOTHING
-    ]
+    rows = rows_of([one[1:3] for one in examples], vectors=False)
+    kinds = np.array([one[3] for one in examples])
+    weights = np.array([one[4] for one in examples])
+    letters = fit(rows, kinds, weights, options.strength)
+    close = np.flatnonzero((kinds != "other") | (letters.chances(rows)[:, -1] < CERTAINLY_NOTHING))
     print(f"{len(close):,} of them are seen by the model with vectors")
+    seen = with_vectors(rows[close], [examples[at][1] for at in close])
     models = {
         "letters": letters,
-        "vectors": fit_on(close, vectors=True, strength=options.strength),
+        "vectors": fit(seen, kinds[close], weights[close], options.strength),
     }
     save(models, options.out)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, get_args
+from typing import Any, Protocol, Unpack, cast, get_args
 
 from agentmem.base.checks import require_choice, require_messages, require_text
 from agentmem.base.errors import InvalidInput, RecordNotFound
@@ -24,17 +24,29 @@ from agentmem.base.types import (
     quoted,
 )
 from agentmem.data import patterns_of
+from agentmem.prompt.strip import strip
 from agentmem.search.intake import Maker, prepare, scope_of
 from agentmem.search.parts import Calls, Parts
 from agentmem.stores.derived import HEARD_IN
 from agentmem.stores.values import Entry, Link
 from agentmem.text.clean import clean_line
-from agentmem.text.detect import DetectedPreference, is_need, of_project
+from agentmem.text.detect import (
+    CHANGE,
+    DetectedPreference,
+    Heard,
+    Polarity,
+    PreferenceType,
+    Retraction,
+    correction,
+    detect_preferences,
+    hear_messages,
+    is_need,
+    matching,
+    of_project,
+    settled,
+    stems,
+)
 from agentmem.text.messages import text_of
-
-if TYPE_CHECKING:
-    from agentmem.text.detect import Heard, Polarity, PreferenceType, Retraction
-
 
 _USED = LazyPattern(r"\AI (?:always |usually |only |mostly )?(?:use|take|want|choose|go with) ")
 MOST = 200
@@ -140,8 +152,6 @@ class PreferenceStore:
         Its type and what it is about are read from the text where it can be
         understood; otherwise it is `custom` and about itself.
         """
-        from agentmem.prompt.strip import strip
-
         require_text(text, "text")
         said = " ".join(strip(text).split())
         if not said:
@@ -171,9 +181,6 @@ class PreferenceStore:
         "the rent is 950 from July". What is said of a project ("we use pnpm here")
         holds in that project, if one is named.
         """
-        from agentmem.prompt.strip import strip
-        from agentmem.text.detect import hear_messages
-
         scope = scope_of(whose)
         scope = Scope(user_id=scope.user_id, project_id=scope.project_id)
         kept: list[Preference] = []
@@ -181,17 +188,20 @@ class PreferenceStore:
         by: list[str] = []
         said = messages if isinstance(messages, Mapping | str) else require_messages(messages)
         states = False
-        for heard in hear_messages(
-            said, embed=self._memory.embedding.sentence_vectors, strip=strip
-        ):
-            stated = [*self._settled(heard, scope)]
+        embed = self._memory.embedding.sentence_vectors
+        for said_so in hear_messages(said, embed=embed, strip=strip):
+            heard, corrected = self._corrected(said_so, scope)
+            kept += corrected
+            stated = [*heard.stated]
             for retraction in heard.retracted:
                 record, old = self._take_back(retraction, scope)
                 by += record
                 ended += old
-                if retraction.otherwise and not old:
+                # What ends another value of its slot is the newer one: "Dutch after all".
+                if retraction.otherwise and not any(stems(o.text) & retraction.stems for o in old):
                     stated.append(retraction.otherwise)
-            states = states or bool(stated)
+            stated.sort(key=lambda one: one.start)
+            states = states or bool(stated or corrected)
             kept += self._keep(stated, scope)
             kept += self._renew(heard.text, kept, scope)
         if states:
@@ -205,9 +215,6 @@ class PreferenceStore:
 
         They are erased with it when no other message states them.
         """
-        from agentmem.prompt.strip import strip
-        from agentmem.text.detect import detect_preferences
-
         said = strip(text_of(message)) if message.get("role") == "user" else ""
         keys = {subject_key(one) for one in detect_preferences(said)}
         if not (keys or new):
@@ -380,7 +387,9 @@ class PreferenceStore:
         for tries in range(TRIES, 0, -1):
             # The last time it is added beside whatever is there; `_settle` sees to the rest.
             mine = [m for m in self._own(scope) if m.scope == scope] if tries > 1 else []
-            known = [KnownPreference(id=m.id, key=_key(m), content=m.text) for m in mine]
+            known = [
+                KnownPreference(id=m.id, key=_key_beside(m, left), content=m.text) for m in mine
+            ]
             plan = merge_preferences(known, left)
             kept += [self._add_one(new, scope) for new in plan.add]
             overtaken = []
@@ -398,8 +407,6 @@ class PreferenceStore:
 
     def _alike(self, retraction: Retraction, mine: Sequence[Memory]) -> tuple[str, ...]:
         """The statement that means nearly the same; in English only, elsewhere vectors misfire."""
-        from agentmem.text.detect import CHANGE, is_need
-
         mine = [one for one in mine if not is_need(one.text)]  # these are ended by name only
         texts = [retraction.text, *(memory.text for memory in mine)]
         if not mine or not all(map(str.isascii, texts)):
@@ -412,29 +419,35 @@ class PreferenceStore:
         enough = ALIKE_CHANGED if retraction.slot == CHANGE else ALIKE
         return (mine[best].id,) if near[best] > enough else ()
 
-    def _settled(self, heard: Heard, scope: Scope) -> Sequence[DetectedPreference]:
-        """What was stated, with a corrected name known as one by what was said just before."""
-        from agentmem.text.detect import corrected_name, settled
-
-        newest = self._own(scope)[:1]
-        if not newest:
-            return heard.stated
-        said = newest[0].text
-        if name := corrected_name(heard.text, said):
-            return [name]
-        return [settled(new, said) for new in heard.stated]
+    def _corrected(self, heard: Heard, scope: Scope) -> tuple[Heard, tuple[Preference, ...]]:
+        """What is left of a message that corrects what was said just before, and the correction."""
+        for newest in self._own(scope)[:1]:
+            found = correction(heard.text, newest.text)
+            if found is None:
+                return replace(
+                    heard, stated=tuple(settled(p, newest.text) for p in heard.stated)
+                ), ()
+            before = _preference(newest)
+            slot = newest.metadata.get("slot", "")
+            right = DetectedPreference(
+                type=before.type, content=found.content, subject=found.content,
+                polarity=before.polarity, slot=slot if isinstance(slot, str) else "",
+            )  # fmt: skip
+            with self._keeping, suppress(InvalidInput, RecordNotFound):  # ended meanwhile
+                kept = self._replace_with(right, [newest.id], newest.scope)
+                after = [one for one in heard.stated if one.start >= found.end]
+                return Heard(stated=tuple(after), text=heard.text), (kept,)
+        return heard, ()
 
     def _take_back(
         self, retraction: Retraction, scope: Scope
     ) -> tuple[Sequence[str], Sequence[Preference]]:
         """End what `retraction` speaks of; gives the id of its record and what it ended, if any."""
-        from agentmem.text.detect import matching
-
         with self._keeping:
             mine = self._own(scope)
             if retraction.former:
                 turned = retraction.former == "against"
-                mine = tuple(m for m in mine if turned == (_polarity(m) == "against"))
+                mine = tuple(m for m in mine if _may_end(m, turned))
             now = self._memory.clock.now()
             recent = sum(now - m.created_at <= RECENT for m in mine)
             meant = matching(retraction, [(m.id, m.text) for m in mine], recent=recent)
@@ -513,6 +526,12 @@ class PreferenceStore:
         return prepare(memory, vector)
 
 
+def _may_end(memory: Memory, turned: bool) -> bool:
+    """Whether "I eat meat again" (`turned`) or "I used to eat meat" can speak of a statement."""
+    against = _polarity(memory) == "against"
+    return against or is_need(memory.text) if turned else not against
+
+
 def _everywhere(scope: Scope) -> Scope:
     """Whose statements hold in every project, agent and run."""
     return Scope(user_id=scope.user_id)
@@ -520,8 +539,6 @@ def _everywhere(scope: Scope) -> Scope:
 
 def _require_type(kind: PreferenceType | None) -> None:
     if kind is not None:
-        from agentmem.text.detect import PreferenceType
-
         require_choice(kind, get_args(PreferenceType), "type")
 
 
@@ -536,7 +553,6 @@ def is_told(stated: DetectedPreference) -> bool:
 
 
 def _metadata(stated: DetectedPreference, old_ids: Sequence[str]) -> Mapping[str, Any]:
-
     fields: dict[str, Any] = {
         "type": stated.type,
         "key": subject_key(stated),
@@ -557,14 +573,21 @@ def _key(memory: Memory) -> str:
     key = memory.metadata.get("key")
     if isinstance(key, str) and key:
         return key
-
     return subject_key(_read(memory.text))
+
+
+def _key_beside(memory: Memory, stated: Sequence[DetectedPreference]) -> str:
+    """The key of a stored preference; that of a new one which says the opposite of the same."""
+    stood, about = _polarity(memory), stems(memory.text)
+    for new in stated:
+        turned = {stood, new.polarity} == {"for", "against"}
+        if turned and about and about == stems(new.content):
+            return subject_key(new)
+    return _key(memory)
 
 
 def _read(said: str) -> DetectedPreference:
     """One statement of a user, who means it as a preference however it is worded."""
-    from agentmem.text.detect import DetectedPreference, detect_preferences
-
     for worded in (said, _USED.compiled().sub("I prefer ", said), f"I prefer {said}"):
         found = detect_preferences(worded)
         if len(found) == 1:
@@ -573,8 +596,6 @@ def _read(said: str) -> DetectedPreference:
 
 
 def _preference(memory: Memory) -> Preference:
-    from agentmem.text.detect import PreferenceType
-
     kind = memory.metadata.get("type")
     return Preference(
         id=memory.id,
@@ -587,8 +608,6 @@ def _preference(memory: Memory) -> Preference:
 
 
 def _polarity(memory: Memory) -> Polarity:
-    from agentmem.text.detect import Polarity
-
     found = memory.metadata.get("polarity")
     return cast(Polarity, found) if found in get_args(Polarity) else "neutral"
 

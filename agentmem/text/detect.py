@@ -28,7 +28,10 @@ from agentmem.text.statements import (
     Embed,
     Kind,
     Told,
+    any_of,
     clauses,
+    marked,
+    orders,
     own_words,
     split,
     tell,
@@ -113,7 +116,7 @@ def places(sentence: Sentence) -> Iterator[Place]:
         contrast = bool(P.contrast.match(text, start)) or text[lead : lead + 1] == ";"
         if P.supposed.search(before + " " + text[lead:start]) or P.supposed.match(text, start):
             blocked = True
-        elif before and P.reported.search(before) and not P.reported_by_me.search(before):
+        elif before and P.reported.search(before):
             blocked = not contrast
         elif contrast and not P.supposed.search(text[:lead]):
             blocked = False
@@ -167,9 +170,8 @@ def _sentence(words: str, start: int, end: int, asks: bool, pretended: bool) -> 
 # ----------------------------------------------------------------------------
 # What a rule for a statement about oneself is, and when its match counts.
 #
-# The rules themselves are in `preference_attitudes` and `preference_identity`
-# (what follows "I"), `preference_subjects` ("My favourite …", "… is not for me")
-# and `preference_instructions` (what is said to the assistant).
+# The rules are data: `attitudes` and `identities` (what follows "I"), `my` and `other_subjects`
+# ("My favourite …", "… is not for me"), `instructions` (what is said to the assistant).
 
 
 PreferenceType = Literal["expertise", "style", "domain", "custom"]
@@ -254,7 +256,7 @@ def _trim_role(about: str) -> str | None:
 
 def is_role(about: str) -> bool:
     """Whether `about` names what a person can be, so that "as a …" introduces its author."""
-    return bool(P.expert.match(about) or P.not_expert.match(about) or P.lasting.match(about))
+    return bool(P.expert.match(about) or P.not_expert.match(about))
 
 
 def role_type(about: str) -> PreferenceType:
@@ -331,28 +333,28 @@ def state(
     `shared` when its "I" was left out, `plural` when its subject is "we", which
     says nothing of what one person knows or studies.
     """
-    for known in (*rules_of("attitudes"), *rules_of("identities")):
-        if (shared and not known.shared) or (plural and known.slot in ("field", "level", "job")):
-            continue
-        match = known.pattern.match(text, start, end)
-        if match and (found := checked(known, match)):
-            return found
-    return None
+    fitting = (
+        known
+        for known in (*rules_of("attitudes"), *rules_of("identities"))
+        if (known.shared or not shared) and not (plural and known.slot in ("field", "level", "job"))
+    )
+    return _first_of(fitting, text, start, end)
 
 
 def describe(text: str, start: int, end: int) -> RecognisedStatement | None:
     """What a clause with a subject other than "I" says of its speaker."""
-    if text.startswith(("my ", "nothing ", "there's ", "there is ", "what i "), start):
-        for known in (*rules_of("my"), *rules_of("extremes")):
-            match = known.pattern.match(text, start, end)
-            if match and (found := checked(known, match)):
-                return found
-        return None
-    if " me" in text[start:end] or " my " in text[start:end]:
-        for known in rules_of("other_subjects"):
-            match = known.pattern.match(text, start, end)
-            if match and (found := checked(known, match)):
-                return found
+    mine = text.startswith("my ", start)
+    if mine or " me" in text[start:end] or " my " in text[start:end]:
+        return _first_of(rules_of("my" if mine else "other_subjects"), text, start, end)
+    return None
+
+
+def _first_of(rules: Iterable[Rule], text: str, start: int, end: int) -> RecognisedStatement | None:
+    """What the first of `rules` that fits says."""
+    for known in rules:
+        match = known.pattern.match(text, start, end)
+        if match and (found := checked(known, match)):
+            return found
     return None
 
 
@@ -565,7 +567,7 @@ def _one_line(text: str) -> str:
 
 KEPT: tuple[Kind, ...] = ("like", "dislike", "instruct", "avoid", "identity")
 AGAINST: tuple[Kind, ...] = ("dislike", "avoid")
-SURE, SURE_IN_LONG = 0.6, 0.93
+SURE, SURE_IN_LONG = 0.53, 0.93
 """So likely must a clause be a statement to be kept, in a short message and in a long one."""
 LONGEST_TEXT = 30_000
 """The models read no further: what is longer is material."""
@@ -582,8 +584,10 @@ VETO, VETO_OF_ROLES, VETO_IN_LONG = 0.02, 0.1, 0.5
 """What the rules find is not kept when the models think it less likely than this; what one
 is ("I am a Java developer") often opens a task."""
 TAKEN_BACK = 0.4
-MAY_BE_STATED = 0.25
+MAY_BE_STATED = 0.17
 """From this chance on a taking back of nothing that stands is a statement itself."""
+ENDS_TOO = 0.2
+"""From this chance on a statement also ends what it shares words with: "I quit logistics"."""
 ONCE = 0.4
 CHANGE = "change"
 """The slot of a statement that says it is a change, but not of what."""
@@ -641,7 +645,11 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             continue
         long = LONG_FOR_A_ROLE if found.slot == "role" else HEARING_LONG
         veto = VETO_OF_ROLES if found.slot == "role" else VETO
-        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if len(text) >= long else veto)
+        heads = told[:1] if found.type == "style" else over[:1]
+        tasked = any(orders(one.clause.words) for one in heads)  # "Write a poem. Keep it short."
+        lasting = any(marked("lasting", one.clause.words) for one in over)
+        doubted = len(text) >= long or (tasked and not lasting)
+        kept = _unless_vetoed(text, found, over, VETO_IN_LONG if doubted else veto)
         if kept is not None:
             stated.append(kept)
             used |= {one.clause.at for one in over if one.clause.start < kept.end}
@@ -649,6 +657,7 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
         clause = one.clause
         if clause.at in passing or clause.at in used:
             continue
+        retracted += _resumed(text, one, told)
         if former := _former(text, clause):
             retracted.append(former)
             if one.kind != "dislike" or former.former == "against":
@@ -666,8 +675,12 @@ def hear(text: str, embed: Embed | None = None) -> Heard:
             continue
         needed = SURE_IN_LONG if P.formula.search(clause.words) else sure
         needed = min(needed, SURE_OF_NEEDS) if is_need(clause.words) else needed
-        if one.kind in KEPT and one.chance(*KEPT) > needed and not _only_asks(one):
+        nothing = one.chance("other", "once")
+        if one.kind in KEPT and 1 - nothing > needed and not _is_not_theirs(one):
             stated.append(_stated(text, _with_object(one, told)))
+            if one.chance("retract") > ENDS_TOO:
+                ended = _retraction(text, clause)
+                retracted += [replace(ended, latest=False, slot="")] if ended.stems else []
     stated.sort(key=lambda one: (one.start, one.end))
     stated, retracted = _within(stated, retracted)
     for new in stated:
@@ -724,6 +737,7 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
             pretended
             or ironic
             or once
+            or _heads_a_task(text, one)
             or others
             or said
             or hedged
@@ -733,10 +747,18 @@ def _passing(text: str, told: Sequence[Told]) -> set[int]:
     return found
 
 
+def _heads_a_task(text: str, one: Told) -> bool:
+    """Whether a wish is for what stands after its colon: "Yes or no only: is a whale a fish?"."""
+    wish = one.kind in ("instruct", "avoid") or one.chance("once") > ONCE / 2
+    after = text[one.clause.end : one.clause.end + 1] in (":", "：")
+    return wish and after and not marked("lasting", one.clause.words)
+
+
 def _hearing_speaks_for_another(text: str, clause: Clause) -> bool:
     """Whether a clause is the "Anna" of a pasted line "Anna: I love tea"."""
     label = text[clause.start : clause.end]
-    if len(label.split()) > 2 or not label[:1].isupper():
+    named = [word[:1].isupper() for word in label.split()]  # "Quick thing: …" is nobody
+    if len(named) > 2 or not all(named):
         return False
     follows = text[clause.end : clause.end + 2]
     before = text[: clause.start].rstrip(" \t")
@@ -752,12 +774,17 @@ def _unled(words: str) -> str:
     return (words[lead.end() :] if lead else words).removeprefix("please ")
 
 
-def _only_asks(one: Told) -> bool:
-    """Whether what is taken for a statement is worded as a question, or says what one is not."""
-    asked = one.clause.asks or bool(P.question.match(one.clause.words))
-    if one.kind == "identity" and _pattern("denied").match(one.clause.words):
+def _is_not_theirs(one: Told) -> bool:
+    """Whether what is taken for a statement is a question, a denial, or what somebody of the
+    family likes, wants or needs."""
+    words = _unled(one.clause.words)
+    wish = one.kind in ("instruct", "avoid")
+    if one.kind == "identity" and _pattern("denied").match(words):
         return True
-    return asked and one.kind not in ("instruct", "avoid")
+    kin = _pattern("marks/kin").match(words)
+    if kin and not marked("me", words[kin.end() :]) and (one.kind != "identity" or is_need(words)):
+        return True
+    return not wish and (one.clause.asks or bool(P.question.match(words)))
 
 
 def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
@@ -773,6 +800,16 @@ def _given_up(new: DetectedPreference) -> Iterator[Retraction]:
         yield Retraction(text=new.content, stems=frozenset(), slot="job", start=new.start)
     elif changed and not new.slot:
         yield Retraction(text=new.content, stems=frozenset(), slot=CHANGE, start=new.start)
+
+
+def _resumed(text: str, one: Told, told: Sequence[Told]) -> Iterator[Retraction]:
+    """What "I eat meat again" ends, if something against it stands."""
+    if one.chance("other", "once") < 0.5 and _pattern("resumed").search(one.clause.words):
+        same = [other.clause for other in told if other.clause.first == one.clause.first]
+        said = " ".join(text[one.clause.start : same[-1].end].split())
+        yield Retraction(
+            text=said, stems=stems(one.clause.words), start=one.clause.start, former="against"
+        )
 
 
 def _former(text: str, clause: Clause) -> Retraction | None:
@@ -810,19 +847,31 @@ def of_project(text: str) -> bool:
     return _pattern("project").search(text.lower()) is not None
 
 
-def corrected_name(text: str, newest: str) -> DetectedPreference | None:
-    """The name in "typo, Leo" or "no, it's Leo" when the `newest` statement was a name."""
+@dataclass(frozen=True, slots=True)
+class MendedStatement:
+    """What a statement should have said; the message says so up to `end`."""
+
+    content: str
+    end: int
+
+
+def correction(text: str, newest: str) -> MendedStatement | None:
+    """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln"."""
     slot = slot_of(newest.lower())
-    if slot not in ("name", "surname"):
-        return None
-    match = _corrected().search(text)
-    name = (match["name"] or match["other"]) if match else ""
-    if match is None or name.lower() in _empty():
-        return None
-    return DetectedPreference(
-        type="custom", content=f"My {slot} is {name}", subject=name,
-        quote=match[0], start=match.start(), end=match.end(), slot=f"one {slot}",
-    )  # fmt: skip
+    if slot in ("name", "surname") and (match := _corrected().search(text)):
+        name = next(filter(None, match.groups()), "")
+        if name.lower() not in _empty():
+            return MendedStatement(f"My {slot} is {name}", match.end())
+    if match := _swapped().match(text):
+        old = re.compile(rf"(?<!\w){re.escape(match['old'] or match['older'])}(?!\w)", re.I)
+        new = match["new"] or match["newer"]
+        named = match["new"] or match["older"][0].isupper()  # not "not bad, thanks"
+        if named and old.search(newest) and new.lower() not in _empty():
+            return MendedStatement(old.sub(lambda _: new, newest, count=1), match.end())
+    match = _instead().match(text)
+    if match and len(newest.split()) <= 10 and match["new"].lower() not in _empty():
+        return MendedStatement(f"{newest.rsplit(' ', 1)[0]} {match['new']}", match.end())
+    return None
 
 
 def settled(new: DetectedPreference, newest: str) -> DetectedPreference:
@@ -877,14 +926,18 @@ def matching(
         if not named or not said.isdisjoint(named)
     }
     most = max(shared.values(), default=0)
-    if retraction.former and 2 * most <= len(retraction.stems):
-        return ()
-    if most:
+    if most and (not retraction.former or 2 * most > len(retraction.stems)):
         return tuple(id_ for id_, count in shared.items() if count == most)
+    again = not retraction.former or _pattern("resumed").search(retraction.text.lower())
+    kindred = _kindred(retraction.text) if again else frozenset()
+    same = tuple(id_ for id_, text in standing if _is_ban(text) and kindred & _kindred(text))
+    if same or retraction.former:
+        return same
     if retraction.latest:
         return latest
     if retraction.slot == "job":
-        return tuple(id_ for id_, text in standing if _pattern("job").search(text.lower()))[:1]
+        told = [(id_, text.lower()) for id_, text in standing if not is_need(text)]
+        return tuple(id_ for id_, text in told if _pattern("job").search(text))[:1]
     if retraction.slot:
         return tuple(id_ for id_, text in standing if slot_of(text.lower()) == retraction.slot)
     return ()
@@ -901,6 +954,19 @@ def stems(text: str) -> frozenset[str]:
     for run in P.wide.findall(lowered):
         found |= {run[at : at + 2] for at in range(len(run) - 1)} - _empty()
     return frozenset(found)
+
+
+def _kindred(text: str) -> frozenset[int]:
+    """Which families of words `text` speaks of: who eats meat again is no longer vegan."""
+    said = text.lower()
+    found = (
+        at for at in range(len(word_lists()["kindred"])) if _pattern(f"kindred/{at}").search(said)
+    )
+    return frozenset(found)
+
+
+def _is_ban(text: str) -> bool:
+    return is_need(text) or _pattern("against").search(text.lower()) is not None
 
 
 def slot_of(words: str) -> str:
@@ -938,8 +1004,8 @@ def _unless_vetoed(
     ill = found.polarity == "neutral" and _pattern("unwell").search(found.content.lower())
     if ill:
         found = replace(found, polarity="against")
-    if not found.slot and best.kind == "identity" and (slot := slot_of(best.clause.words)):
-        found = replace(found, slot=f"one {slot}")
+    if not found.slot and best.kind in ("identity", "instruct"):
+        found = replace(found, slot=_one_slot(best))
     return found
 
 
@@ -957,14 +1023,12 @@ def _stated(text: str, one: Told) -> DetectedPreference:
         or _pattern("rather").match(words)
         or _pattern("banned").search(words)
     )
-    if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(words)):
+    said = words.split(", not ")[0]  # "we use pnpm here, not npm"
+    if kind in AGAINST or banned or (kind == "identity" and _pattern("against").search(said)):
         polarity = "against"
     elif kind != "identity":
         polarity = "for"
     type_: PreferenceType = "style" if kind in ("instruct", "avoid") else "custom"
-    slot = slot_of(clause.words) if kind not in AGAINST else ""
-    if slot in ("diet", "name", "location") and kind in ("like", "instruct") and slot != "name":
-        slot = ""  # "I love vegan food" is no diet
     return DetectedPreference(
         type=type_,
         content=content,
@@ -974,8 +1038,15 @@ def _stated(text: str, one: Told) -> DetectedPreference:
         start=clause.start,
         end=clause.end,
         confidence=min(1.0, one.chance(*KEPT)),
-        slot=f"one {slot}" if slot else "",
+        slot=_one_slot(one),
     )
+
+
+def _one_slot(one: Told) -> str:
+    slot = slot_of(one.clause.words) if one.kind not in AGAINST else ""
+    if slot in ("diet", "location") and one.kind in ("like", "instruct"):
+        slot = ""  # "I love vegan food" is no diet
+    return f"one {slot}" if slot else ""
 
 
 def _retraction(text: str, clause: Clause) -> Retraction:
@@ -994,17 +1065,54 @@ def _empty() -> frozenset[str]:
     return frozenset(word_lists()["empty"])
 
 
+_IT_IS = (
+    r"(?:it's|its|it is|i meant|make (?:it|that)|i prefer|c'est|je préfère|es|prefiero|é|prefiro"
+    r"|è|preferisco|ist|das ist|lieber)"
+)
+
+
 @lru_cache(maxsize=1)
 def _corrected() -> re.Pattern[str]:
-    lead = word_lists()["corrected name"]
-    it_is = r"(?:it's|its|it is|i meant|c'est|es|é|è|ist|das ist)"
+    """A name that takes another's place: "typo, Leo", "…, make it Leo", "不是…，是…"."""
+    lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{word_lists()['corrected name']})"
     name = r"[A-Z\u00c0-\u00de][\w'-]+"
-    lead = rf"(?:(?:oh|ah|uh|hey)\W+)?(?:{lead})"
+    wide = r"[\u3040-\u30ff\u4e00-\u9fff]{1,8}?"
     return re.compile(
-        rf"\A\W*(?i:(?:{lead}[\s,.!:;-]+){{1,3}})(?i:{it_is}\s+)?(?P<name>{name})"  # "typo, Leo"
-        r"(?i:\s+(?:actually|heiß\w* ich|is right))?\s*[.!]*\Z"
-        rf"|\A\W*(?i:{lead}[\s,.!]+(?:{it_is}\s+)?|{it_is}\s+)(?P<other>{name}),?\s+"
+        rf"\A\W*(?i:(?:{lead}[\s,.!:;-]+){{1,3}})(?i:{_IT_IS}\s+)?(?P<name>{name})"  # "typo, Leo"
+        r"(?i:\s+(?:actually|heiß\w* ich|is right)|,?\s+(?:with|mit|con|avec|com)\b[^.!?]*)?"
+        r"\s*(?:[.!]|\Z)"
+        rf"|\A\W*(?i:{lead}[\s,.!]+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)(?P<other>{name}),?\s+"
         r"(?i:(?:and\s+|und\s+)?(?:not|nicht|no|pas|não|non))\s+[\w'-]+\s*[.!]*\Z"  # "…, not Teo"
+        r"|,\s*(?i:make (?:it|that)|mejor|plutôt|lieber|melhor|meglio)\s+"
+        rf"(?P<rather>{name})\s*[.!]*\Z"
+        rf"|(?:不是|不对)\w*?[，,]?\s*(?:应该)?是(?P<wide>{wide})(?:[，。！]|\Z)"
+        rf"|(?:じゃなくて|ではなく)、?(?P<kana>{wide})(?:です|だよ)?[。！]?\Z"
+    )
+
+
+@lru_cache(maxsize=1)
+def _swapped() -> re.Pattern[str]:
+    """A whole message that says one thing instead of another: "it's Bonn, not Köln"."""
+    sorry = rf"(?:{word_lists()['corrected name']}|actually)[\s,.!:;-]+"
+    some = r"[^\s,.!?]+(?: [^\s,.!?]+){0,2}?"
+    no = "(?:not|nicht|no|pas|não|non)"
+    return re.compile(
+        rf"\W*(?:(?:{sorry})+(?:{_IT_IS}\s+)?|{_IT_IS}\s+)"
+        rf"(?P<new>{some})(?:,| and| und)? {no} (?P<old>{some})[\s.!]*\Z"
+        rf"|\W*(?:{sorry})*{no} (?P<older>{some})(?:,| but| sondern) (?:{_IT_IS}\s+)?"
+        rf"(?P<newer>{some})[\s.!]*\Z",
+        re.I,
+    )
+
+
+@lru_cache(maxsize=1)
+def _instead() -> re.Pattern[str]:
+    """A word or two that take the place of what was said last: "no wait, euros"."""
+    lead = "wait no|no wait|scratch that|correction|i meant|make that|typo|oops|tippfehler|errata"
+    return re.compile(
+        rf"\W*(?:{lead})[\s,:.!]+(?:{_IT_IS}\s+)?(?P<new>[^\s,.!?]+(?: [^\s,.!?]+)?)"
+        r"\s*(?:[,.!]|\Z)",
+        re.I,
     )
 
 
@@ -1012,12 +1120,5 @@ def _corrected() -> re.Pattern[str]:
 def _pattern(name: str) -> re.Pattern[str]:
     words: Any = word_lists()
     for part in name.split("/"):
-        words = words[part]
-    letter = r"[a-zà-ÿ0-9_'’]"
-    return re.compile(rf"(?<!{letter})(?:{words})(?!{letter})|(?:{_wide_only(words)})")
-
-
-def _wide_only(words: str) -> str:
-    """The alternatives of East Asian scripts, which have no spaces around words."""
-    wide = [part for part in words.split("|") if P.wide.match(part)]
-    return "|".join(wide) or r"(?!)"
+        words = words[int(part) if isinstance(words, list) else part]
+    return any_of(words)

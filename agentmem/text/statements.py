@@ -105,7 +105,7 @@ def own_text(text: str) -> str:
 def _handed_over(plain: str) -> Iterator[tuple[int, int]]:
     """What follows "Translate this:" to the end of the paragraph, or of the message if the
     text begins on the next line."""
-    for colon in re.finditer(r"[:：](?=\s)", plain):
+    for colon in re.finditer(r":(?=\s)|：", plain):
         begin = max(0, colon.start() - 200)
         head = re.split(r"[\n.!?]", plain[begin : colon.start()])[-1]
         if not _HANDED_OVER.search(head):
@@ -131,6 +131,8 @@ def clauses(text: str) -> tuple[Clause, ...]:
         for cut in zip([start, *cuts], cuts, strict=False):
             begin, until = _trimmed(plain, *cut)
             if begin < until and len(found) < MOST_CLAUSES:
+                if cut[0] > start and found and _tails().fullmatch(plain, begin, until):
+                    begin = found.pop().start  # "British spelling, always"
                 words = " ".join(plain[begin:until].split())[:LONGEST_CLAUSE]
                 is_last = cut[1] == end
                 found.append(Clause(begin, until, words, asks and is_last, len(found), first))
@@ -186,9 +188,9 @@ def _trimmed(plain: str, start: int, end: int) -> tuple[int, int]:
     while bullet and bullet.end() < end:
         start = bullet.end()
         bullet = _BULLET.match(plain, start, end)
-    while start < end and plain[start] in " \t\n,;:()-–—，、.!?":
+    while start < end and plain[start] in " \t\n,;:：()-–—，、.!?":
         start += 1
-    while start < end and plain[end - 1] in " \t\n,;:(-–—，、":
+    while start < end and plain[end - 1] in " \t\n,;:：(-–—，、":
         end -= 1
     return start, end
 
@@ -211,7 +213,7 @@ def _boundary() -> re.Pattern[str]:
     added = "esp|especially|particularly|mostly|mainly|like|such|etc|max|not"
     return re.compile(
         rf",(?= (?!(?:{added})\b)(?:[^\s,]+ ){{3}}[^\s,])"  # ", feels way better than before"
-        r"|[;:](?=\s)| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
+        r"|[;:](?=\s)|：| (?=(?:lol|haha|jaja|mdr|rsrs)\b)|[()]| [-–—]+ |，"
         r"|(?<=[でてがしらば])、|(?<=(?:けど|ので|から|たら))、"
         rf"|,(?= (?:{starts})(?![\w'])| ¿| \w+ing\b| j'"
         rf"| [\w-]+ (?:{being})\b)"  # ", jest is banned"
@@ -221,17 +223,31 @@ def _boundary() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
+def _tails() -> re.Pattern[str]:
+    """What is said of the clause before it: "always", "not npm"."""
+    return re.compile(word_lists()["tails"])
+
+
+@lru_cache(maxsize=1)
 def _marks() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple(
-        (name, re.compile(rf"(?<![\w])(?:{words})(?![a-zß-ÿ])"))
-        for name, words in word_lists()["marks"].items()
-    )
+    return tuple((name, any_of(words)) for name, words in word_lists()["marks"].items())
+
+
+def any_of(words: str) -> re.Pattern[str]:
+    """A pattern of whole words; those of East Asian scripts, which have no spaces, anywhere."""
+    letter = r"[a-zà-ÿ0-9_'’]"
+    wide = "|".join(word for word in words.split("|") if _WIDE.match(word)) or "(?!)"
+    return re.compile(rf"(?<!{letter})(?:{words})(?!{letter})|(?:{wide})")
 
 
 def orders(sentence: str) -> bool:
     """Whether a sentence begins by giving a task: "Write …", "please explain …"."""
-    words = sentence.lower().removeprefix("please ")
-    return any(name == "task" and pattern.match(words) for name, pattern in _marks())
+    return dict(_marks())["task"].match(sentence.lower().removeprefix("please ")) is not None
+
+
+def marked(name: str, words: str) -> bool:
+    """Whether `words` hold one of the marks of that name: "always" is `lasting`."""
+    return dict(_marks())[name].search(words) is not None
 
 
 def plain_features(clause: Clause, message: Sequence[Clause]) -> list[float]:
@@ -245,13 +261,13 @@ def plain_features(clause: Clause, message: Sequence[Clause]) -> list[float]:
     lead = [
         float(bool(pattern.search(whole)))
         for name, pattern in _marks()
-        if name in ("task", "if", "once", "kin")
+        if name in ("task", "if", "once", "kin", "fiction")
     ]
     before = message[clause.at - 1].words if clause.at else ""
     previous = [
         float(bool(pattern.search(before)))
         for name, pattern in _marks()
-        if name in ("once", "if", "kin", "task", "else", "ended")
+        if name in ("once", "if", "kin", "task", "else", "ended", "another")
     ]
     return [
         *found, *starts, *lead, *previous,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentmem.text.detect import Retraction, hear, matching, stems
+from agentmem.text.detect import Retraction, correction, hear, matching, stems
 from agentmem.text.statements import clauses, tell
 
 
@@ -27,6 +27,9 @@ from agentmem.text.statements import clauses, tell
         ("Fix this:\n```\n# always use tabs\n```\nthanks", ["Fix this", "thanks"]),
         ("translate to german: I hate mondays", ["translate to german"]),
         ("> I love ideas\nis that rude", ["is that rude"]),
+        ("British spelling, always. Now go", ["British spelling, always", "Now go"]),
+        ("we're on Bun here, not Node", ["we're on Bun here, not Node"]),
+        ("只回答是或否：鲸鱼是鱼吗？", ["只回答是或否", "鲸鱼是鱼吗"]),
     ],
 )
 def test_a_message_is_cut_into_the_authors_own_clauses(text: str, parts: list[str]) -> None:
@@ -79,6 +82,9 @@ def test_what_a_message_takes_back_itself_does_not_stand() -> None:
         "Расскажи историю. Я люблю чай.",
         "my therapist says 'i should avoid alcohol' is a thought not a rule",
         "just this once give me the long version",
+        "Answer with yes or no only: is a whale a fish?",
+        "Speak to me like I'm five: why is the sky blue?",
+        "Anna: I love tea",
     ],
 )
 def test_tasks_roles_and_others_words_leave_nothing(text: str) -> None:
@@ -105,3 +111,44 @@ def test_what_may_be_a_taking_back_or_a_statement_is_heard_as_both() -> None:
     assert taken.otherwise.content == "I'm done with caffeine"
     (denied,) = hear("I have no allergies").retracted
     assert denied.otherwise is None
+
+
+@pytest.mark.parametrize(
+    ("newest", "text", "right"),
+    [
+        ("call me Bea", "It's Beatrice, not Bea", "My name is Beatrice"),
+        ("i go by Theo", "nobody calls me that, make it Teddy", "My name is Teddy"),
+        ("Ich heiße Annegret", "Quatsch, Annegrit, mit i.", "My name is Annegrit"),
+        ("叫我小林就行", "不对，是晓琳", "My name is 晓琳"),
+        ("we moved to Leeds", "not Leeds, Bradford", "we moved to Bradford"),
+        ("vivo en Zaragoza", "es Huesca, no Zaragoza", "vivo en Huesca"),
+        ("I budget in yen", "wait no, euros", "I budget in euros"),
+    ],
+)
+def test_a_correction_says_what_the_newest_statement_should_have_said(
+    newest: str, text: str, right: str
+) -> None:
+    found = correction(text, newest)
+    assert found is not None
+    assert found.content == right
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no thanks", "not bad, thanks", "scratch that", "use tabs, not spaces", "no, it's fine"],
+)
+def test_what_corrects_nothing_leaves_the_newest_statement(text: str) -> None:
+    assert correction(text, "I live in Rome") is None
+    assert correction(text, "I'm not bad with spaces") is None
+
+
+def test_a_label_of_small_letters_is_nobody_who_speaks() -> None:
+    assert [p.content for p in hear("Quick thing: British spelling, always.").stated] == [
+        "British spelling, always"
+    ]
+
+
+def test_a_thing_of_the_same_family_ends_what_stands_against_it() -> None:
+    standing = [("diet", "I'm vegan"), ("taste", "I love steak")]
+    again = Retraction(text="I eat meat again", stems=stems("meat"), former="against")
+    assert matching(again, standing, recent=2) == ("diet",)

@@ -484,3 +484,17 @@ def test_undoing_what_was_learned_takes_the_profile_back_too(
     assert only_heard.heard
     memory.living.undo(only_heard.journal_id, user_id="ana")
     assert texts(memory.preferences) == ["I live in Rome"]
+
+
+def test_a_correction_and_an_opposite_take_the_place_of_what_was_said(
+    memory: agentmem.MemoryManager,
+) -> None:
+    prefs = memory.preferences
+    said = (("I budget in yen", "I hate olives"), ("wait no, euros", "jk i love olives"))
+    for before, after in zip(*said, strict=True):
+        (old,) = prefs.listen([{"role": "user", "content": before}], user_id="ana").kept
+        (new,) = prefs.listen([{"role": "user", "content": after}], user_id="ana").kept
+        assert new.replaced == (old.id,)
+        prefs.undo(new.id, user_id="ana")
+        assert texts(prefs)[0] == old.text
+        prefs.clear(user_id="ana")
