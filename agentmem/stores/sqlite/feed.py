@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,6 @@ from agentmem.stores.sqlite.reading import (
     find_embedder,
     integers,
     intern_embedder,
-    rows_by_id,
 )
 from agentmem.stores.sqlite.schema import (
     CHANGES,
@@ -254,8 +254,9 @@ class SqliteFeed:
 
     def taken(self, ids: Collection[str], /) -> set[str]:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""
+        listed = "SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(?))"
         with self._database.read() as read:
-            return set(rows_by_id(read, ids))
+            return {found for (found,) in read.execute(listed, (json.dumps([*ids]),))}
 
     def cold_count(self) -> int:
         """How many memories were put away."""
