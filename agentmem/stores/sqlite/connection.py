@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentmem.base.errors import (
     InvalidInput,
@@ -20,6 +20,9 @@ from agentmem.base.errors import (
 )
 from agentmem.stores.sqlite.schema import CHANGES, EMBEDDER_SHIFT, EMBEDDINGS, MEMORIES, Table
 from agentmem.stores.values import Operation
+
+if TYPE_CHECKING:
+    from agentmem.stores.sqlite.reading import NameCache
 
 # ----------------------------------------------------------------------------
 # How damage is noticed: a checksum in every row, and the sum of them in one place.
@@ -239,9 +242,15 @@ class Read:
     """One state of the store, to be read."""
 
     def __init__(
-        self, connection: Connection, ledger: str, *, parsed: Ledger | None = None
+        self,
+        connection: Connection,
+        ledger: str,
+        names: NameCache,
+        *,
+        parsed: Ledger | None = None,
     ) -> None:
         self.connection = connection
+        self.names = names
         self._written_ledger = ledger
         self._ledger = parsed
 
@@ -294,11 +303,12 @@ class Write(Read):
         self,
         connection: Connection,
         ledger: str,
+        names: NameCache,
         *,
         parsed: Ledger | None = None,
         numbers: Numbers | None = None,
     ) -> None:
-        super().__init__(connection, ledger, parsed=parsed)
+        super().__init__(connection, ledger, names, parsed=parsed)
         self._numbers = Numbers() if numbers is None else numbers
         self._touched: set[str] = set()
 

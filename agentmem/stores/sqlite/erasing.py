@@ -21,7 +21,6 @@ from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     INTEGERS,
-    NameCache,
     integers,
     read_memories,
     rows_by_key,
@@ -63,17 +62,16 @@ _REFERENCES = """
 
 
 def with_derived(
-    read: Read, names: NameCache, found: Sequence[tuple[Row, Memory]], reader: Scope
+    read: Read, found: Sequence[tuple[Row, Memory]], reader: Scope
 ) -> list[tuple[Row, Memory]]:
     """`found`, and after it what goes with it."""
-    origins = _Origins(read, names, found)
+    origins = _Origins(read, found)
     more = derived_rows(origins, [row[0] for row, _ in found], reader)
     return [*found, *(origins.found[row] for row in more)]
 
 
 def erase_rows(
     write: Write,
-    names: NameCache,
     found: Sequence[tuple[Row, Memory]],
     *,
     at: datetime,
@@ -87,7 +85,7 @@ def erase_rows(
     """
     named = len(found)
     if reader is not None:
-        found = with_derived(write, names, found, reader)
+        found = with_derived(write, found, reader)
     rows = [row[0] for row, _ in found]
     ids = [memory.id for _, memory in found]
     moved = followers(write, [place(row) for row, _ in found])
@@ -102,7 +100,7 @@ def erase_rows(
         write.delete(JOURNAL_ITEMS, _keys(write, JOURNAL_ITEMS, column, rows))
     for table in (USAGE, INDEXED, COLD, MEMORIES):
         write.delete(table, rows)
-    _forget_references(write, names, ids)
+    _forget_references(write, ids)
     own = set() if all_of is None else _private_owners(write, all_of)
     owners |= own
     runs = [row[0] for row in write.delete(JOURNAL, _keys(write, JOURNAL, "owner", own))]
@@ -267,12 +265,12 @@ def _count(table: Table, gone: Sequence[Row]) -> int:
     return sum(table is not SNAPSHOTS or not row[1].startswith(TEXT_PREFIX) for row in gone)
 
 
-def _forget_references(write: Write, names: NameCache, ids: Sequence[str]) -> None:
+def _forget_references(write: Write, ids: Sequence[str]) -> None:
     """Put a constant where other memories name an erased one."""
     gone = set(ids)
     for memory_id in ids:
         for row in write.rows(MEMORIES, _REFERENCES, (memory_id,)):
-            (memory,) = read_memories(write, names, [row])
+            (memory,) = read_memories(write, [row])
             changes: dict[str, Any] = {
                 name: ERASED
                 for name in ("supersedes", "superseded_by")
@@ -321,9 +319,8 @@ def _has(write: Write, table: Table, owner: int) -> bool:
 class _Origins:
     """`Origins` over the file, in one transaction."""
 
-    def __init__(self, read: Read, names: NameCache, found: Sequence[tuple[Row, Memory]]) -> None:
+    def __init__(self, read: Read, found: Sequence[tuple[Row, Memory]]) -> None:
         self._read = read
-        self._names = names
         self.found = {row[0]: (row, memory) for row, memory in found}
         self._made: dict[int, list[tuple[int, str]]] = {}
         self._sources: dict[int, list[tuple[int, str]]] = {}
@@ -352,5 +349,5 @@ class _Origins:
         return self._sources.get(row, ())
 
     def _add(self, rows: Sequence[Row]) -> None:
-        memories = read_memories(self._read, self._names, rows)
+        memories = read_memories(self._read, rows)
         self.found |= {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}

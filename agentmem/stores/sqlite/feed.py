@@ -25,7 +25,6 @@ from agentmem.stores.sqlite.connection import (
 from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     INTEGERS,
-    NameCache,
     all_embedders,
     by_rows,
     find_embedder,
@@ -79,9 +78,8 @@ _VECTORS_AT_ONCE = 4096
 class SqliteFeed:
     """`Feed` over the file."""
 
-    def __init__(self, database: Database, names: NameCache) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._names = names
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
@@ -233,7 +231,7 @@ class SqliteFeed:
     def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of these rows, whoever owns them: for embedding, never for showing."""
         with self._database.read() as read:
-            return by_rows(read, self._names, list(rows))
+            return by_rows(read, list(rows))
 
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories that can be read, and what is wrong with the others."""

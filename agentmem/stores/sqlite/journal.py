@@ -162,7 +162,7 @@ class SqliteJournal(Owned):
                 raise ChangedMeanwhile(before.id)
         rows = [found[before.id] for before, _, _ in planned]
         edges: list[tuple[str, str]] = []
-        current = read_memories(write, self._names, rows)
+        current = read_memories(write, rows)
         for row, memory, (before, after, item) in zip(rows, current, planned, strict=True):
             if not visible(memory, scope):
                 raise ChangedMeanwhile(memory.id)
@@ -177,7 +177,7 @@ class SqliteJournal(Owned):
     ) -> tuple[int, int, list[str]]:
         known = {item[2]: json.loads(item[5]) for item in items}
         rows = rows_by_key(write, known)
-        memories = read_memories(write, self._names, rows)
+        memories = read_memories(write, rows)
         found = {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}
         plan = plan_undo({key: memory for key, (_, memory) in found.items()}, known, scope)
         for key, new in plan.changed.items():
@@ -192,7 +192,7 @@ class SqliteJournal(Owned):
     def _relate(self, write: Write, scope: Scope, relations: Sequence[Relation]) -> list[Row]:
         ids = [i for r in relations for i in (r.link.first_id, r.link.second_id)]
         rows = rows_by_id(write, ids)
-        memories = read_memories(write, self._names, list(rows.values()))
+        memories = read_memories(write, list(rows.values()))
         seen = {memory.id for memory in memories if visible(memory, scope)}
         items: list[Row] = []
         for relation in relations:

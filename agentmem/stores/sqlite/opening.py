@@ -57,6 +57,7 @@ from agentmem.stores.sqlite.connection import (
     is_busy,
     typed,
 )
+from agentmem.stores.sqlite.reading import NameCache
 from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
 from agentmem.stores.values import Durability
 
@@ -465,6 +466,7 @@ class OpenFile:
         self._last_ledger: tuple[str, Ledger] | None = None
         self._read_ledger: tuple[int, Ledger] | None = None
         self._numbers = Numbers()
+        self.names = NameCache()
         self._opened: OpenStore | None = None
         self._log: stores_open_files.Key | None = None
         self._given_back = threading.Condition(self._lock)
@@ -582,7 +584,7 @@ class OpenFile:
             for statement in step:
                 connection.execute(statement)
             if number == 1:
-                first = Write(connection, Ledger().write())
+                first = Write(connection, Ledger().write(), self.names)
                 connection.execute(
                     "INSERT INTO ledger (one, data) VALUES (1, ?)", (first.ledger.write(),)
                 )

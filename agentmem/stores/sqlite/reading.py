@@ -259,13 +259,15 @@ COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
 _OWNER, _STRAND, _TEXT = COLUMN["owner"], COLUMN["strand"], COLUMN["text"]
 
 
-def read_memories(read: Read, names: NameCache, rows: Sequence[Row]) -> list[Memory]:
+def read_memories(read: Read, rows: Sequence[Row]) -> list[Memory]:
     """The memories of tested rows of the memories table, in their order."""
     if not rows:
         return []
     keys = [row[0] for row in rows]
-    owners = names.owners(read, [row[_OWNER] for row in rows])
-    strands = names.strands(read, [strand for row in rows if (strand := row[_STRAND]) is not None])
+    owners = read.names.owners(read, [row[_OWNER] for row in rows])
+    strands = read.names.strands(
+        read, [strand for row in rows if (strand := row[_STRAND]) is not None]
+    )
     marks, numbers = among(keys)
     usage = {row[0]: usage_of(row) for row in read.rows(USAGE, f"WHERE row IN {marks}", numbers)}
     cold = cold_texts(read, [row[0] for row in rows if not row[_TEXT]])
@@ -337,9 +339,9 @@ def pack_text(key: int, text: str) -> Row:
     return key, seal(key, zlib.compress(text.encode("utf-8"), 9))
 
 
-def seen_rows(read: Read, names: NameCache, rows: Sequence[Row], reader: Scope) -> list[Row]:
+def seen_rows(read: Read, rows: Sequence[Row], reader: Scope) -> list[Row]:
     """Those of tested rows of the memories table that `reader` may see."""
-    owners = names.owners(read, [row[_OWNER] for row in rows])
+    owners = read.names.owners(read, [row[_OWNER] for row in rows])
     seen = {number for number, owner in owners.items() if may_see(reader, *owner)}
     return [row for row in rows if row[_OWNER] in seen]
 
@@ -379,40 +381,36 @@ _NOT_FORGOTTEN = (
 )
 
 
-def get(
-    read: Read, names: NameCache, scope: Scope, memory_id: str, *, deleted: bool
-) -> tuple[int, Memory]:
+def get(read: Read, scope: Scope, memory_id: str, *, deleted: bool) -> tuple[int, Memory]:
     """The row and memory of an id, as far as the reader may see it."""
     found = rows_by_id(read, [memory_id])
     if memory_id in found:
         row = found[memory_id]
-        (memory,) = read_memories(read, names, [row])
+        (memory,) = read_memories(read, [row])
         if visible(memory, scope) and (deleted or memory.deleted_at is None):
             return row[0], memory
     raise RecordNotFound(memory_id)
 
 
-def get_many(read: Read, names: NameCache, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+def get_many(read: Read, scope: Scope, ids: Sequence[str]) -> list[Memory]:
     """The memories of those ids that are there and visible, in the order of `ids`."""
     rows = rows_by_id(read, ids)
     wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in rows]
     return [
         memory
-        for memory in read_memories(read, names, wanted)
+        for memory in read_memories(read, wanted)
         if visible(memory, scope) and memory.deleted_at is None
     ]
 
 
-def by_rows(
-    read: Read, names: NameCache, keys: Sequence[int], *, reader: Scope | None = None
-) -> dict[int, Memory]:
+def by_rows(read: Read, keys: Sequence[int], *, reader: Scope | None = None) -> dict[int, Memory]:
     """The memories of these rows, whoever owns them, or those that `reader` may see."""
     found: dict[int, Memory] = {}
     for start in range(0, len(keys), 1000):
         rows = rows_by_key(read, keys[start : start + 1000])
         if reader is not None:
-            rows = seen_rows(read, names, rows, reader)
-        memories = read_memories(read, names, rows)
+            rows = seen_rows(read, rows, reader)
+        memories = read_memories(read, rows)
         found.update((row[0], memory) for row, memory in zip(rows, memories, strict=True))
     return found
 
@@ -432,7 +430,7 @@ MOST_ROWS = 2**62
 
 
 def select_rows(
-    read: Read, names: NameCache, selection: Selection, *, order: str = "m.row", limit: int = -1
+    read: Read, selection: Selection, *, order: str = "m.row", limit: int = -1
 ) -> list[int]:
     """The rows `core.filters.selected` would choose, found inside SQL (P24).
 
@@ -459,7 +457,7 @@ def select_rows(
         for row in rows.fetchall():
             if len(chosen) == limit:
                 break
-            if holds(selection.where, _reader(read, names, columns, row)):
+            if holds(selection.where, _reader(read, columns, row)):
                 chosen.append(row[0])
     except ValueError as error:
         raise corrupt(f"a row cannot be read ({error})") from error
@@ -469,10 +467,10 @@ def select_rows(
 _IN_MEMORIES = MEMORY_FIELDS - SCOPE_FIELDS - {"visibility", "source_url", "session"}
 
 
-def count(read: Read, names: NameCache, selection: Selection) -> int:
+def count(read: Read, selection: Selection) -> int:
     """How many rows a selection chooses."""
     if selection.where != ALWAYS:
-        return len(select_rows(read, names, selection))
+        return len(select_rows(read, selection))
     clauses, values = _conditions(read, selection)
     ((found,),) = read.execute(
         f"SELECT count(*) FROM memories AS m WHERE {' AND '.join(clauses)}",  # noqa: S608 # our own names
@@ -567,7 +565,7 @@ def _necessary(where: Filter) -> tuple[str, list[Any]]:
     return "".join(sql), values
 
 
-def _reader(read: Read, names: NameCache, columns: Sequence[str], row: Row) -> Callable[[str], Any]:
+def _reader(read: Read, columns: Sequence[str], row: Row) -> Callable[[str], Any]:
     _, owner, strand, *rest = row
     values = dict(zip(columns, rest, strict=True))
 
@@ -579,11 +577,11 @@ def _reader(read: Read, names: NameCache, columns: Sequence[str], row: Row) -> C
         if name in ("source_url", "session"):
             if strand is None:
                 return ""
-            return names.strands(read, [strand])[strand][1 if name == "source_url" else 2]
+            return read.names.strands(read, [strand])[strand][1 if name == "source_url" else 2]
         if name == "visibility":
-            return names.owners(read, [owner])[owner][0]
+            return read.names.owners(read, [owner])[owner][0]
         if name in SCOPE_FIELDS:
-            value = getattr(names.owners(read, [owner])[owner][1], name)
+            value = getattr(read.names.owners(read, [owner])[owner][1], name)
             return MISSING if value is None else value
         written = values["metadata"]
         return MISSING if written == "{}" else metadata_field(json.loads(written), name)

@@ -19,7 +19,6 @@ from agentmem.stores.sqlite.connection import Read, Row, Write, corrupt
 from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     INTEGERS,
-    NameCache,
     integers,
     intern_owner,
     read_memories,
@@ -235,9 +234,8 @@ class Owned:
     what = "memory"
     seen_with = "list"
 
-    def __init__(self, database: Database, names: NameCache) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._names = names
 
     def _find(self, read: Read, scope: Scope, record_id: str) -> Row:
         owners = visible_owners(read, scope)
@@ -255,7 +253,7 @@ class Owned:
         )
 
     def _scope(self, read: Read, row: Row) -> Scope:
-        return self._names.owners(read, [row[2]])[row[2]][1]
+        return read.names.owners(read, [row[2]])[row[2]][1]
 
 
 class SqliteArtifacts(Owned):
@@ -318,9 +316,8 @@ class SqliteArtifacts(Owned):
 class SqliteLinks:
     """`Links` over the file; contradictions are a family of their own."""
 
-    def __init__(self, database: Database, names: NameCache, *, family: str) -> None:
+    def __init__(self, database: Database, *, family: str) -> None:
         self._database = database
-        self._names = names
         self._family = family
 
     def put(self, scope: Scope, link: Link, /) -> None:
@@ -351,7 +348,7 @@ class SqliteLinks:
         """The relations of one memory."""
         with self._database.read() as read:
             row = rows_by_id(read, [memory_id]).get(memory_id)
-            if row is None or not visible(read_memories(read, self._names, [row])[0], scope):
+            if row is None or not visible(read_memories(read, [row])[0], scope):
                 raise RecordNotFound(memory_id)
             found = read.rows(
                 LINKS,
@@ -412,7 +409,7 @@ class SqliteLinks:
 
     def _ends(self, write: Write, scope: Scope, link: Link) -> tuple[int, int]:
         rows = rows_by_id(write, [link.first_id, link.second_id])
-        memories = read_memories(write, self._names, list(rows.values()))
+        memories = read_memories(write, list(rows.values()))
         seen = {memory.id for memory in memories if visible(memory, scope)}
         for memory_id in (link.first_id, link.second_id):
             if memory_id not in seen:
@@ -421,7 +418,7 @@ class SqliteLinks:
 
     def _seen(self, read: Read, scope: Scope, found: list[Row]) -> tuple[Link, ...]:
         rows = rows_by_key(read, {end for row in found for end in row[2:4]})
-        memories = read_memories(read, self._names, rows)
+        memories = read_memories(read, rows)
         ids = {
             row[0]: memory.id
             for row, memory in zip(rows, memories, strict=True)

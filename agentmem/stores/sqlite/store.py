@@ -31,7 +31,6 @@ from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
 from agentmem.stores.sqlite.reading import (
     FEW,
-    NameCache,
     by_rows,
     count,
     few_memories,
@@ -112,7 +111,6 @@ class SqliteStore:
         self.path = Path(IN_MEMORY) if in_memory else Path(require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
         require_number(busy_seconds, "busy_seconds", low=0)
-        self._names = NameCache()
         require_count(checked_below_bytes, "checked_below_bytes")
         self._database = (MemoryDatabase if in_memory else Database)(
             self.path,
@@ -123,15 +121,15 @@ class SqliteStore:
             migrations=migrations,
             prepare=partial(_prepare, checked_below_bytes),
         )
-        self.feed = SqliteFeed(self._database, self._names)
-        self.upkeep = SqliteUpkeep(self._database, self._names)
+        self.feed = SqliteFeed(self._database)
+        self.upkeep = SqliteUpkeep(self._database)
         self.settings = SqliteSettings(self._database)
         self.jobs = SqliteJobs(self._database)
-        self.snapshots = SqliteSnapshots(self._database, self._names)
-        self.artifacts = SqliteArtifacts(self._database, self._names)
-        self.links = SqliteLinks(self._database, self._names, family="link")
-        self.contradictions = SqliteLinks(self._database, self._names, family="contradiction")
-        self.journal = SqliteJournal(self._database, self._names)
+        self.snapshots = SqliteSnapshots(self._database)
+        self.artifacts = SqliteArtifacts(self._database)
+        self.links = SqliteLinks(self._database, family="link")
+        self.contradictions = SqliteLinks(self._database, family="contradiction")
+        self.journal = SqliteJournal(self._database)
         self._closed = False
 
     @property
@@ -166,7 +164,7 @@ class SqliteStore:
         if not batch:
             return ()
         with self._database.write() as write:
-            known = of_same_content(write, self._names, batch)
+            known = of_same_content(write, batch)
             fresh, ids = split_new(batch, known, same)
             write.abandoned = not fresh
             sqlite_writing.add(write, fresh)
@@ -203,7 +201,7 @@ class SqliteStore:
         check_source_entries(source, entries)
         require_instant(at, "at")
         with self._database.write() as write:
-            return replace_source(write, self._names, source, entries, at=at)
+            return replace_source(write, source, entries, at=at)
 
     def update(
         self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
@@ -217,25 +215,25 @@ class SqliteStore:
         check_entries([entry])
         require_instant(at, "at")
         with self._database.write() as write:
-            return update(write, self._names, scope, entry, at=at, was=was)
+            return update(write, scope, entry, at=at, was=was)
 
     def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
         """Add a memory that stands for `old_id` from `at` on."""
         check_entries([entry])
         require_instant(at, "at")
         with self._database.write() as write:
-            return supersede(write, self._names, scope, old_id, entry, at=at)
+            return supersede(write, scope, old_id, entry, at=at)
 
     def mark_superseded(self, scope: Scope, old_id: str, new_id: str, *, at: datetime) -> Memory:
         """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
         require_instant(at, "at")
         with self._database.write() as write:
-            return mark_superseded(write, self._names, scope, old_id, new_id, at=at)
+            return mark_superseded(write, scope, old_id, new_id, at=at)
 
     def unsupersede(self, scope: Scope, old_id: str, /) -> Memory:
         """Make a superseded memory current again."""
         with self._database.write() as write:
-            return unsupersede(write, self._names, scope, old_id)
+            return unsupersede(write, scope, old_id)
 
     def delete(
         self, scope: Scope, ids: Sequence[str], *, at: datetime, artifacts: bool = False
@@ -246,7 +244,7 @@ class SqliteStore:
         """
         require_instant(at, "at")
         with self._database.write() as write:
-            found = find(write, self._names, scope, require_ids(ids), deleted=False)
+            found = find(write, scope, require_ids(ids), deleted=False)
             if artifacts:
                 self.artifacts.take_out(write, scope, ids)
             return hide(write, found, at)
@@ -254,7 +252,7 @@ class SqliteStore:
     def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
         """Bring deleted memories back, all or none."""
         with self._database.write() as write:
-            found = find(write, self._names, scope, require_ids(ids), deleted=True)
+            found = find(write, scope, require_ids(ids), deleted=True)
             return hide(write, found, None)
 
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
@@ -263,12 +261,10 @@ class SqliteStore:
         if not self._database.exists():
             return 0
         with self._database.write() as write:
-            rows = select_rows(
-                write, self._names, replace(selection, deleted=False, forgotten=True)
-            )
+            rows = select_rows(write, replace(selection, deleted=False, forgotten=True))
             stored = rows_by_key(write, rows)
             write.abandoned = not stored
-            memories = read_memories(write, self._names, stored)
+            memories = read_memories(write, stored)
             return hide(write, list(zip(stored, memories, strict=True)), at)
 
     def remove_by_source_url(
@@ -283,8 +279,8 @@ class SqliteStore:
     def to_erase(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
         """What `erase` would remove: the memories with these ids, and what was made of them."""
         with self._database.read() as read:
-            found = find(read, self._names, scope, require_ids(ids), deleted=None)
-            return tuple(m for _, m in with_derived(read, self._names, found, scope))
+            found = find(read, scope, require_ids(ids), deleted=None)
+            return tuple(m for _, m in with_derived(read, found, scope))
 
     def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
         """What `erase_all` would remove."""
@@ -293,7 +289,7 @@ class SqliteStore:
         with self._database.read() as read:
             found = self._selected_to_erase(read, selection)
             reader = selection.reader
-            return tuple(m for _, m in with_derived(read, self._names, found, reader))
+            return tuple(m for _, m in with_derived(read, found, reader))
 
     def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
         """Remove memories for good, all or none: no file of the store holds them after (P26).
@@ -303,8 +299,8 @@ class SqliteStore:
         """
         require_instant(at, "at")
         with self._database.write() as write:
-            found = find(write, self._names, scope, require_ids(ids), deleted=None)
-            receipt = erase_rows(write, self._names, found, at=at, reader=scope)
+            found = find(write, scope, require_ids(ids), deleted=None)
+            receipt = erase_rows(write, found, at=at, reader=scope)
         return self._finish_erasure(receipt)
 
     def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
@@ -320,7 +316,6 @@ class SqliteStore:
         with self._database.write() as write:
             receipt = erase_rows(
                 write,
-                self._names,
                 self._selected_to_erase(write, selection),
                 at=at,
                 reader=selection.reader,
@@ -330,12 +325,12 @@ class SqliteStore:
 
     def _selected_to_erase(self, read: Read, selection: Selection) -> list[tuple[Row, Memory]]:
         everything = replace(selection, deleted=True, superseded=True, forgotten=True)
-        stored = rows_by_key(read, select_rows(read, self._names, everything))
-        memories = read_memories(read, self._names, stored)
+        stored = rows_by_key(read, select_rows(read, everything))
+        memories = read_memories(read, stored)
         return list(zip(stored, memories, strict=True))
 
     def _finish_erasure(self, receipt: Receipt) -> Receipt:
-        self._names.clear()
+        self._database.names.clear()
         wait = self._database.busy_seconds
         return replace(receipt, complete=clean_files(self._database, wait_seconds=wait))
 
@@ -355,9 +350,9 @@ class SqliteStore:
         for name, value in added.items():
             require_count(value, name)
         with self._database.write() as write:
-            known = {m.id for m in get_many(write, self._names, scope, require_ids(ids))}
+            known = {m.id for m in get_many(write, scope, require_ids(ids))}
             write.abandoned = not known
-            found = find(write, self._names, scope, sorted(known), deleted=False)
+            found = find(write, scope, sorted(known), deleted=False)
             return record_usage(write, found, at=at, **added)
 
     # Reading
@@ -366,35 +361,35 @@ class SqliteStore:
         """The memory with this id; superseded ones too, deleted ones only when asked for."""
         require_text(memory_id, "id")
         with self._database.read() as read:
-            return sqlite_reading.get(read, self._names, scope, memory_id, deleted=deleted)[1]
+            return sqlite_reading.get(read, scope, memory_id, deleted=deleted)[1]
 
     def row_of(self, scope: Scope, memory_id: str, /) -> int:
         """The row of an id, as indexes know it."""
         require_text(memory_id, "id")
         with self._database.read() as read:
-            return sqlite_reading.get(read, self._names, scope, memory_id, deleted=True)[0]
+            return sqlite_reading.get(read, scope, memory_id, deleted=True)[0]
 
     def get_many(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
         """The memories among `ids` that are there, visible and not deleted, in that order."""
         wanted = require_ids(ids)
         with self._database.read() as read:
-            return tuple(get_many(read, self._names, scope, wanted))
+            return tuple(get_many(read, scope, wanted))
 
     def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
         """The memories of those rows the reader may see, deleted ones included."""
         keys = [int(row) for row in rows]
         if len(keys) <= FEW:
-            found = few_memories(self._database.ask, self._names, keys, scope)
+            found = few_memories(self._database.ask, self._database.names, keys, scope)
             if found is not None:
                 return found
         with self._database.read() as read:
-            return by_rows(read, self._names, keys, reader=scope)
+            return by_rows(read, keys, reader=scope)
 
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
         """What the memory was before each update, oldest first."""
         require_text(memory_id, "id")
         with self._database.read() as read:
-            row, _ = sqlite_reading.get(read, self._names, scope, memory_id, deleted=True)
+            row, _ = sqlite_reading.get(read, scope, memory_id, deleted=True)
             return history(read, scope, row)
 
     def scan(self, selection: Selection, /) -> Iterator[Memory]:
@@ -404,7 +399,7 @@ class SqliteStore:
         left out if it was deleted or erased by then.
         """
         with self._database.read() as read:
-            rows = select_rows(read, self._names, selection)
+            rows = select_rows(read, selection)
         for start in range(0, len(rows), 500):
             found = self.get_rows(selection.reader, rows[start : start + 500])
             for row in rows[start : start + 500]:
@@ -417,29 +412,27 @@ class SqliteStore:
         import numpy as np
 
         with self._database.read() as read:
-            return np.asarray(select_rows(read, self._names, selection), dtype=np.int64)
+            return np.asarray(select_rows(read, selection), dtype=np.int64)
 
     def count(self, selection: Selection, /) -> int:
         """How many memories are selected."""
         with self._database.read() as read:
-            return count(read, self._names, selection)
+            return count(read, selection)
 
     def recent(self, selection: Selection, *, limit: int) -> tuple[Memory, ...]:
         """The newest selected memories, newest first; of equal age, the later row first."""
         require_count(limit, "limit")
         with self._database.read() as read:
-            rows = select_rows(
-                read, self._names, selection, order="m.created_at DESC, m.row DESC", limit=limit
-            )
-            found = by_rows(read, self._names, rows)
+            rows = select_rows(read, selection, order="m.created_at DESC, m.row DESC", limit=limit)
+            found = by_rows(read, rows)
         return tuple(found[row] for row in rows)
 
     def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
         """The current chunks of a source, in their order."""
         selection = Selection(reader=scope, source_url=url)
         with self._database.read() as read:
-            rows = select_rows(read, self._names, selection)
-            found = by_rows(read, self._names, rows).values()
+            rows = select_rows(read, selection)
+            found = by_rows(read, rows).values()
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
@@ -447,10 +440,10 @@ class SqliteStore:
         import numpy as np
 
         tally = tuple(self._database.ledger().tally(OWNERS.name))
-        found = self._names.visible(scope, tally)
+        found = self._database.names.visible(scope, tally)
         if found is None:
             with self._database.read() as read:
-                found = self._names.keep_visible(scope, tally, visible_owners(read, scope))
+                found = self._database.names.keep_visible(scope, tally, visible_owners(read, scope))
         return np.asarray(found, dtype=np.int32)
 
     # Closing

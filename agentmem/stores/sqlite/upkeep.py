@@ -35,7 +35,6 @@ from agentmem.stores.sqlite.opening import beside, index_files, require_our_sche
 from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     COLUMN,
-    NameCache,
     all_embedders,
     read_memories,
     rows_by_key,
@@ -267,9 +266,8 @@ _MOST_PROBLEMS = 10_000
 class SqliteUpkeep:
     """`Upkeep` over the file."""
 
-    def __init__(self, database: Database, names: NameCache) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._names = names
 
     def stats(self, scope: Scope | None = None) -> StoreStats:
         """Sizes and counts, of what `scope` can see; without one, of the whole store."""
@@ -312,7 +310,7 @@ class SqliteUpkeep:
             found = [
                 row for row in read.rows(SOURCES, "ORDER BY source") if _within(row[1], owners)
             ]
-            owner_of = self._names.owners(read, [row[1] for row in found])
+            owner_of = read.names.owners(read, [row[1] for row in found])
             return tuple(
                 Source(
                     url=url,
@@ -334,7 +332,7 @@ class SqliteUpkeep:
                 wanted = require_text(memory_id, "id")
                 rows = read.execute("SELECT owner FROM memories WHERE id = ?", (wanted,))
             found = [owner for (owner,) in rows]
-            named = self._names.owners(read, found)
+            named = read.names.owners(read, found)
             return tuple(dict.fromkeys(named[owner][1] for owner in found))
 
     def users(self) -> dict[str | None, int]:
@@ -345,7 +343,7 @@ class SqliteUpkeep:
                 "WHERE deleted_at IS NULL AND superseded_by IS NULL GROUP BY owner"
             )
             counts: dict[int, int] = dict(found)
-            named = self._names.owners(read, list(counts))
+            named = read.names.owners(read, list(counts))
         users: Counter[str | None] = Counter()
         for owner, number in counts.items():
             users[named[owner][1].user_id] += number
@@ -411,14 +409,13 @@ class SqliteUpkeep:
             if not rows:
                 write.abandoned = True
                 return 0
-            memories = read_memories(write, self._names, rows)
+            memories = read_memories(write, rows)
             erase_rows(
                 write,
-                self._names,
                 list(zip(rows, memories, strict=True)),
                 at=deleted_before,
             )
-        self._names.clear()
+        self._database.names.clear()
         clean_files(self._database, wait_seconds=self._database.busy_seconds)
         return len(rows)
 

@@ -34,7 +34,6 @@ from agentmem.stores.sqlite.connection import (
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     INTEGERS,
-    NameCache,
     all_embedders,
     find_owner,
     integers,
@@ -133,14 +132,14 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
     return tuple(rows)
 
 
-def of_same_content(write: Write, names: NameCache, entries: Sequence[Entry]) -> list[Memory]:
+def of_same_content(write: Write, entries: Sequence[Entry]) -> list[Memory]:
     """What the owners of `entries` have with the content of one of them, deleted ones left out."""
     condition = _SAME_CONTENT
     if all(entry.memory.kind != "page" for entry in entries):
         condition += " AND kind <> 'page'"  # so that the index, which leaves them out, will do
     hashes = json.dumps(list({entry.memory.content_hash for entry in entries}))
     owners = integers(set(_owners_of(write, entries)))
-    return read_memories(write, names, write.rows(MEMORIES, condition, (hashes, owners)))
+    return read_memories(write, write.rows(MEMORIES, condition, (hashes, owners)))
 
 
 def place_text(write: Write, row: int, memory: Memory, *, old: Row | None = None) -> Row:
@@ -258,7 +257,7 @@ def newer_than(write: Write, memory_id: str) -> list[str]:
 
 
 def find(
-    read: Read, names: NameCache, scope: Scope, ids: Sequence[str], *, deleted: bool | None
+    read: Read, scope: Scope, ids: Sequence[str], *, deleted: bool | None
 ) -> list[tuple[Row, Memory]]:
     """The rows of `ids` the reader may see; `deleted` asks for those only, or (None) for all."""
     rows = rows_by_id(read, ids)
@@ -266,7 +265,7 @@ def find(
         if memory_id not in rows:
             raise RecordNotFound(memory_id)
     wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids)]
-    found = list(zip(wanted, read_memories(read, names, wanted), strict=True))
+    found = list(zip(wanted, read_memories(read, wanted), strict=True))
     for _, memory in found:
         hidden = deleted is not None and (memory.deleted_at is not None) != deleted
         if hidden or not visible(memory, scope):
@@ -306,7 +305,6 @@ def rewrite(
 
 def update(
     write: Write,
-    names: NameCache,
     scope: Scope,
     entry: Entry,
     *,
@@ -314,7 +312,7 @@ def update(
     was: Memory | None = None,
 ) -> Memory:
     """Replace a memory, keeping what it was as a version."""
-    ((row, old),) = find(write, names, scope, [entry.memory.id], deleted=False)
+    ((row, old),) = find(write, scope, [entry.memory.id], deleted=False)
     new = updated(old, entry.memory, scope, was=was)
     keep_version(write, row[0], old, at)
     rewrite(write, row, new, entry=entry)
@@ -336,11 +334,9 @@ def keep_version(write: Write, row: int, old: Memory, at: datetime) -> None:
     write.insert(HISTORY, [(version, row, to_microseconds(at, "at"), data)])
 
 
-def supersede(
-    write: Write, names: NameCache, scope: Scope, old_id: str, entry: Entry, *, at: datetime
-) -> Memory:
+def supersede(write: Write, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
     """Add a memory that stands for an older one from now on."""
-    ((row, old),) = find(write, names, scope, [old_id], deleted=False)
+    ((row, old),) = find(write, scope, [old_id], deleted=False)
     ended, new = superseding(old, entry.memory, at)
     add(write, [replace(entry, memory=new)])
     rewrite(write, row, ended)
@@ -349,11 +345,11 @@ def supersede(
 
 
 def mark_superseded(
-    write: Write, names: NameCache, scope: Scope, old_id: str, new_id: str, *, at: datetime
+    write: Write, scope: Scope, old_id: str, new_id: str, *, at: datetime
 ) -> Memory:
     """Let a memory that is there already stand for an older one."""
     refuse_cycles([(old_id, new_id)], lambda memory_id: newer_than(write, memory_id))
-    (old_row, old), (new_row, new) = find(write, names, scope, [old_id, new_id], deleted=False)
+    (old_row, old), (new_row, new) = find(write, scope, [old_id, new_id], deleted=False)
     ended, standing = superseding(old, replace(new, supersedes=None), at)
     rewrite(write, old_row, ended)
     if new.supersedes is None:  # it may stand for several; it names the first
@@ -362,14 +358,14 @@ def mark_superseded(
     return ended
 
 
-def unsupersede(write: Write, names: NameCache, scope: Scope, old_id: str) -> Memory:
+def unsupersede(write: Write, scope: Scope, old_id: str) -> Memory:
     """Make a superseded memory current again."""
-    ((row, old),) = find(write, names, scope, [old_id], deleted=False)
+    ((row, old),) = find(write, scope, [old_id], deleted=False)
     again = current_again(old)
     newer = rows_by_id(write, [str(old.superseded_by)])
     rewrite(write, row, again)
     for newer_row in newer.values():
-        (memory,) = read_memories(write, names, [newer_row])
+        (memory,) = read_memories(write, [newer_row])
         if memory.supersedes == old_id:
             rewrite(write, newer_row, replace(memory, supersedes=None))
             write.log("update", [newer_row[0]])
@@ -419,7 +415,7 @@ def has_source(read: Read, source: Source) -> bool:
 
 
 def replace_source(
-    write: Write, names: NameCache, source: Source, entries: Sequence[Entry], *, at: datetime
+    write: Write, source: Source, entries: Sequence[Entry], *, at: datetime
 ) -> SourceReport:
     """Make `entries` the only chunks of a source; nothing when its content is the same (P6)."""
     owner = intern_owner(write, (source.visibility, source.scope))
@@ -431,7 +427,7 @@ def replace_source(
     before = write.rows(STRANDS, "WHERE url = ? AND owner = ?", (source.url, owner))
     old = _chunks_in(write, owner, [strand for strand, *_ in before]) if before else []
     if old:
-        hide(write, list(zip(old, read_memories(write, names, old), strict=True)), at)
+        hide(write, list(zip(old, read_memories(write, old), strict=True)), at)
         known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
     add(write, entries, new_source=not before)
     write.delete(SOURCES, [row[0] for row in known])
