@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from agentmem.base.errors import InvalidInput, RecordNotFound, StoreCorrupt
+from agentmem.base.errors import InvalidInput, StoreCorrupt
 from agentmem.base.filters import (
     ALL_VISIBILITIES,
     ALWAYS,
@@ -123,32 +123,6 @@ def by_rows(
     wanted = [int(row) for row in rows]
     found = find_where(transaction, condition, lock=lock, last=last, rows=wanted)
     return {one.row: one for one in found if reader is None or visible(one.memory, reader)}
-
-
-def find(
-    transaction: Transaction,
-    scope: Scope,
-    ids: Sequence[str],
-    *,
-    deleted: bool | None,
-    lock: bool = False,
-) -> list[StoredRow]:
-    """What the reader may see of `ids`, all or an error; `deleted` asks for those only, or all."""
-    found = by_ids(transaction, ids, lock=lock)
-    for memory_id in ids:
-        one = found.get(memory_id)
-        if one is None or not visible(one.memory, scope):
-            raise RecordNotFound(memory_id)
-        if deleted is not None and (one.memory.deleted_at is not None) != deleted:
-            raise RecordNotFound(memory_id)
-    return [found[memory_id] for memory_id in dict.fromkeys(ids)]
-
-
-def get_many(transaction: Transaction, scope: Scope, ids: Sequence[str]) -> list[StoredRow]:
-    """What is there of `ids`, visible and not deleted, in their order."""
-    found = by_ids(transaction, ids)
-    wanted = [found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found]
-    return [s for s in wanted if visible(s.memory, scope) and s.memory.deleted_at is None]
 
 
 def versions(transaction: Transaction, scope: Scope, row: int) -> tuple[Version, ...]:

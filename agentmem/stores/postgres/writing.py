@@ -9,13 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import UNUSED, Memory, Scope, Usage, memory_to_fields
+from agentmem.base.types import UNUSED, Memory, Usage, memory_to_fields
 from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json, digest
 from agentmem.stores.postgres.reading import (
     COLUMNS,
     StoredRow,
-    by_ids,
-    find,
     find_owner,
     find_where,
     owner_key,
@@ -23,11 +21,8 @@ from agentmem.stores.postgres.reading import (
 from agentmem.stores.rows import Owner, memory_values, owned_by, scope_values, usage_values
 from agentmem.stores.rules import (
     Edge,
-    current_again,
     refuse_cycles,
-    superseding,
     supersession_edges,
-    updated,
 )
 from agentmem.stores.values import (
     COUNT_LIMIT,
@@ -504,22 +499,16 @@ def rewrite(
     return values
 
 
-def update(
-    transaction: Transaction, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
-) -> Memory:
-    """Replace a memory, keeping what it was as a version."""
-    (old,) = find(transaction, scope, [entry.memory.id], deleted=False, lock=True)
-    new = updated(old.memory, entry.memory, scope, was=was)
-    keep_version(transaction, old.row, old.memory, at)
-    if new.text != old.memory.text:
-        remove_vectors(transaction, [old.row])
-    else:
-        spaces = [embedder_number(embedder) for embedder, _ in entry.vectors]
-        remove_vectors(transaction, [old.row], spaces)
-    stored = rewrite(transaction, old, new, entry=entry)
-    add_vectors(transaction, [(stored, new.visibility, entry.vectors)])
-    transaction.log("update", [old.row])
-    return new
+def renew(transaction: Transaction, old: StoredRow, memory: Memory, entry: Entry) -> None:
+    """Store `memory` in the place of `old` with an entry's terms and vectors.
+
+    When the text changes, vectors that are not given anew are removed.
+    """
+    spaces = [embedder_number(embedder) for embedder, _ in entry.vectors]
+    same = memory.text == old.memory.text
+    remove_vectors(transaction, [old.row], spaces if same else None)
+    stored = rewrite(transaction, old, memory, entry=entry)
+    add_vectors(transaction, [(stored, memory.visibility, entry.vectors)])
 
 
 def keep_version(transaction: Transaction, row: int, old: Memory, at: datetime) -> None:
@@ -531,46 +520,6 @@ def keep_version(transaction: Transaction, row: int, old: Memory, at: datetime) 
         at=to_microseconds(at, "at"),
         data=write_json(memory_to_fields(old), "memory"),
     )
-
-
-def supersede(
-    transaction: Transaction, scope: Scope, old_id: str, entry: Entry, *, at: datetime
-) -> Memory:
-    """Add a memory that stands for an older one from now on."""
-    (old,) = find(transaction, scope, [old_id], deleted=False, lock=True)
-    ended, new = superseding(old.memory, entry.memory, at)
-    add(transaction, [replace(entry, memory=new)])
-    rewrite(transaction, old, ended)
-    transaction.log("update", [old.row])
-    return new
-
-
-def mark_superseded(
-    transaction: Transaction, scope: Scope, old_id: str, new_id: str, *, at: datetime
-) -> Memory:
-    """Let a memory that is there already stand for an older one."""
-    refuse_circles(transaction, [(old_id, new_id)])
-    old, new = find(transaction, scope, [old_id, new_id], deleted=False, lock=True)
-    ended, standing = superseding(old.memory, replace(new.memory, supersedes=None), at)
-    rewrite(transaction, old, ended)
-    if new.memory.supersedes is None:  # it may stand for several; it names the first
-        rewrite(transaction, new, standing)
-    transaction.log("update", [old.row, new.row])
-    return ended
-
-
-def unsupersede(transaction: Transaction, scope: Scope, old_id: str) -> Memory:
-    """Make a superseded memory current again."""
-    (old,) = find(transaction, scope, [old_id], deleted=False, lock=True)
-    again = current_again(old.memory)
-    newer = by_ids(transaction, [str(old.memory.superseded_by)], lock=True)
-    rewrite(transaction, old, again)
-    for one in newer.values():
-        if one.memory.supersedes == old_id:
-            rewrite(transaction, one, replace(one.memory, supersedes=None))
-            transaction.log("update", [one.row])
-    transaction.log("update", [old.row])
-    return again
 
 
 def hide(transaction: Transaction, found: Sequence[StoredRow], at: datetime | None) -> int:
@@ -591,20 +540,24 @@ def set_usage(transaction: Transaction, row: int, usage: Usage) -> None:
     """Write the counts of a row over those that stand there."""
     transaction.run("DELETE FROM usage WHERE tenant = %(tenant)s AND row = %(row)s", row=row)
     if usage != UNUSED:
-        retrieved, cited, ignored, last = usage_values(usage)
-        count_usage(transaction, [row], retrieved=retrieved, cited=cited, ignored=ignored, at=last)
+        _add_usage(transaction, [row], usage_values(usage))
 
 
 def count_usage(
     transaction: Transaction,
-    rows: Sequence[int],
+    found: Sequence[StoredRow],
     *,
     retrieved: int,
     cited: int,
     ignored: int,
-    at: int | None,
+    at: int,
 ) -> None:
     """Add to the counts, in one statement; the moment never goes back."""
+    _add_usage(transaction, [one.row for one in found], (retrieved, cited, ignored, at))
+
+
+def _add_usage(transaction: Transaction, rows: list[int], usage: tuple[Any, ...]) -> None:
+    retrieved, cited, ignored, at = usage
     transaction.run(
         """INSERT INTO usage AS u (tenant, row, retrieved, cited, ignored, last_used_at)
         SELECT %(tenant)s, row, %(retrieved)s, %(cited)s, %(ignored)s, %(at)s
@@ -613,7 +566,7 @@ def count_usage(
             retrieved = u.retrieved + excluded.retrieved, cited = u.cited + excluded.cited,
             ignored = u.ignored + excluded.ignored,
             last_used_at = greatest(u.last_used_at, excluded.last_used_at)""",
-        rows=list(rows),
+        rows=rows,
         retrieved=retrieved,
         cited=cited,
         ignored=ignored,

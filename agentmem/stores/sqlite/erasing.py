@@ -21,8 +21,9 @@ from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     INTEGERS,
+    Found,
+    found_in,
     integers,
-    read_memories,
     rows_by_key,
     visible_owners,
 )
@@ -61,9 +62,7 @@ _REFERENCES = """
 """
 
 
-def with_derived(
-    read: Read, found: Sequence[tuple[Row, Memory]], reader: Scope
-) -> list[tuple[Row, Memory]]:
+def with_derived(read: Read, found: Sequence[Found], reader: Scope) -> list[Found]:
     """`found`, and after it what goes with it."""
     origins = _Origins(read, found)
     more = derived_rows(origins, [row[0] for row, _ in found], reader)
@@ -72,7 +71,7 @@ def with_derived(
 
 def erase_rows(
     write: Write,
-    found: Sequence[tuple[Row, Memory]],
+    found: Sequence[Found],
     *,
     at: datetime,
     reader: Scope | None = None,
@@ -202,7 +201,7 @@ def _keys(write: Write, table: Table, column: str, rows: Collection[int]) -> lis
     return [key for (key,) in found]
 
 
-def _texts(read: Read, found: Sequence[tuple[Row, Memory]]) -> Iterator[str]:
+def _texts(read: Read, found: Sequence[Found]) -> Iterator[str]:
     """What to look for inside other records: the texts of memories, and what they said before."""
     for _, memory in found:
         for text in (memory.text, memory.summary, memory.compressed, memory.index):
@@ -219,7 +218,7 @@ def _texts(read: Read, found: Sequence[tuple[Row, Memory]]) -> Iterator[str]:
                 yield kept[name]
 
 
-def _readers(write: Write, found: Sequence[tuple[Row, Memory]]) -> set[int]:
+def _readers(write: Write, found: Sequence[Found]) -> set[int]:
     """The owners whose records may quote these memories: the same user, or anybody if shared."""
     users = {memory.scope.user_id for _, memory in found}
     shared = any(memory.visibility != "private" for _, memory in found)
@@ -269,15 +268,14 @@ def _forget_references(write: Write, ids: Sequence[str]) -> None:
     """Put a constant where other memories name an erased one."""
     gone = set(ids)
     for memory_id in ids:
-        for row in write.rows(MEMORIES, _REFERENCES, (memory_id,)):
-            (memory,) = read_memories(write, [row])
+        for one in found_in(write, write.rows(MEMORIES, _REFERENCES, (memory_id,))):
             changes: dict[str, Any] = {
                 name: ERASED
                 for name in ("supersedes", "superseded_by")
-                if getattr(memory, name) in gone
+                if getattr(one.memory, name) in gone
             }
-            rewrite(write, row, replace(memory, **changes))
-            write.log("update", [row[0]])
+            rewrite(write, one, replace(one.memory, **changes))
+            write.log("update", [one.row])
     for row in write.rows(HISTORY, ""):
         data = json.loads(row[3])
         named = [n for n in ("supersedes", "superseded_by") if data.get(n) in gone]
@@ -319,9 +317,9 @@ def _has(write: Write, table: Table, owner: int) -> bool:
 class _Origins:
     """`Origins` over the file, in one transaction."""
 
-    def __init__(self, read: Read, found: Sequence[tuple[Row, Memory]]) -> None:
+    def __init__(self, read: Read, found: Sequence[Found]) -> None:
         self._read = read
-        self.found = {row[0]: (row, memory) for row, memory in found}
+        self.found = {one.row: one for one in found}
         self._made: dict[int, list[tuple[int, str]]] = {}
         self._sources: dict[int, list[tuple[int, str]]] = {}
         for link in read.rows(
@@ -335,7 +333,7 @@ class _Origins:
         if row not in self.found:
             self._add(rows_by_key(self._read, [row]))
         kept = self.found.get(row)
-        return None if kept is None else kept[1]
+        return None if kept is None else kept.memory
 
     def merged_into(self, survivor: Memory, /) -> Iterable[int]:
         rows = self._read.rows(MEMORIES, "WHERE superseded_by = ?", (survivor.id,))
@@ -349,5 +347,4 @@ class _Origins:
         return self._sources.get(row, ())
 
     def _add(self, rows: Sequence[Row]) -> None:
-        memories = read_memories(self._read, rows)
-        self.found |= {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}
+        self.found |= {one.row: one for one in found_in(self._read, rows)}

@@ -24,13 +24,13 @@ from agentmem.stores.rules import (
     plan_relation,
     plan_undo,
     planned_changes,
-    refuse_cycles,
     require_revision,
     revised,
 )
 from agentmem.stores.sqlite.connection import Read, Row, Write, opened, seal
 from agentmem.stores.sqlite.reading import (
     COLUMN,
+    found_in,
     intern_owner,
     read_memories,
     rows_by_id,
@@ -46,7 +46,7 @@ from agentmem.stores.sqlite.schema import (
     USAGE,
 )
 from agentmem.stores.sqlite.side import Owned, set_value
-from agentmem.stores.sqlite.writing import add, hide, newer_than, place_text
+from agentmem.stores.sqlite.writing import add, hide, place_text, refuse_circles
 from agentmem.stores.values import (
     Entry,
     Link,
@@ -169,17 +169,15 @@ class SqliteJournal(Owned):
             if "superseded_by" in item.get("fields", ()) and after.superseded_by is not None:
                 edges.append((memory.id, after.superseded_by))
             rewrite_fields(write, row, memory, revised(memory, before, after, item))
-        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
+        refuse_circles(write, edges)
         return [row[0] for row in rows]
 
     def _restore(
         self, write: Write, scope: Scope, items: Sequence[Row], *, at: datetime
     ) -> tuple[int, int, list[str]]:
         known = {item[2]: json.loads(item[5]) for item in items}
-        rows = rows_by_key(write, known)
-        memories = read_memories(write, rows)
-        found = {row[0]: (row, memory) for row, memory in zip(rows, memories, strict=True)}
-        plan = plan_undo({key: memory for key, (_, memory) in found.items()}, known, scope)
+        found = {one.row: one for one in found_in(write, rows_by_key(write, known))}
+        plan = plan_undo({key: one.memory for key, one in found.items()}, known, scope)
         for key, new in plan.changed.items():
             rewrite_fields(write, *found[key], new)
         write.log("update", list(plan.changed))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from agentmem.base.errors import InvalidInput, RecordNotFound
+from agentmem.base.errors import InvalidInput
 from agentmem.base.filters import (
     ALWAYS,
     MEMORY_FIELDS,
@@ -381,26 +381,27 @@ _NOT_FORGOTTEN = (
 )
 
 
-def get(read: Read, scope: Scope, memory_id: str, *, deleted: bool) -> tuple[int, Memory]:
-    """The row and memory of an id, as far as the reader may see it."""
-    found = rows_by_id(read, [memory_id])
-    if memory_id in found:
-        row = found[memory_id]
-        (memory,) = read_memories(read, [row])
-        if visible(memory, scope) and (deleted or memory.deleted_at is None):
-            return row[0], memory
-    raise RecordNotFound(memory_id)
+class Found(NamedTuple):
+    """A tested row of the memories table, and the memory it holds."""
+
+    columns: Row
+    memory: Memory
+
+    @property
+    def row(self) -> int:
+        return int(self.columns[0])
 
 
-def get_many(read: Read, scope: Scope, ids: Sequence[str]) -> list[Memory]:
-    """The memories of those ids that are there and visible, in the order of `ids`."""
-    rows = rows_by_id(read, ids)
-    wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in rows]
-    return [
-        memory
-        for memory in read_memories(read, wanted)
-        if visible(memory, scope) and memory.deleted_at is None
-    ]
+def found_in(read: Read, rows: Sequence[Row]) -> list[Found]:
+    """Tested rows of the memories table with their memories, in their order."""
+    return list(map(Found, rows, read_memories(read, rows)))
+
+
+def by_ids(
+    read: Read, ids: Sequence[str], *, lock: bool = False, last: bool = False
+) -> dict[str, Found]:
+    """What these ids stand for, whoever owns it; who writes has the whole file locked."""
+    return {one.memory.id: one for one in found_in(read, list(rows_by_id(read, ids).values()))}
 
 
 def by_rows(read: Read, keys: Sequence[int], *, reader: Scope | None = None) -> dict[int, Memory]:
@@ -415,14 +416,14 @@ def by_rows(read: Read, keys: Sequence[int], *, reader: Scope | None = None) -> 
     return found
 
 
-def history(read: Read, scope: Scope, row: int) -> tuple[Version, ...]:
+def versions(read: Read, scope: Scope, row: int) -> tuple[Version, ...]:
     """The earlier versions of a row the reader could have seen, oldest first."""
     found = read.rows(HISTORY, "WHERE row = ? ORDER BY version", (row,))
-    versions = [
+    kept = [
         Version(memory=memory_from_fields(json.loads(data)), replaced_at=from_microseconds(at))
         for _, _, at, data in found
     ]
-    return tuple(version for version in versions if visible(version.memory, scope))
+    return tuple(version for version in kept if visible(version.memory, scope))
 
 
 MOST_ROWS = 2**62
@@ -462,6 +463,24 @@ def select_rows(
     except ValueError as error:
         raise corrupt(f"a row cannot be read ({error})") from error
     return chosen
+
+
+def select(
+    read: Read,
+    selection: Selection,
+    *,
+    order: str = "m.row",
+    limit: int | None = None,
+    lock: bool = False,
+    last: bool = False,
+) -> list[Found]:
+    """The memories of a selection; who writes has the whole file locked."""
+    rows = select_rows(read, selection, order=order, limit=-1 if limit is None else limit)
+    found: dict[int, Found] = {}
+    for start in range(0, len(rows), 1000):
+        part = rows_by_key(read, rows[start : start + 1000])
+        found |= {one.row: one for one in found_in(read, part)}
+    return [found[row] for row in rows]
 
 
 _IN_MEMORIES = MEMORY_FIELDS - SCOPE_FIELDS - {"visibility", "source_url", "session"}

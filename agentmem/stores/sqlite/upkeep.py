@@ -36,7 +36,7 @@ from agentmem.stores.sqlite.pool import Database
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     all_embedders,
-    read_memories,
+    found_in,
     rows_by_key,
     visible_owners,
 )
@@ -409,12 +409,7 @@ class SqliteUpkeep:
             if not rows:
                 write.abandoned = True
                 return 0
-            memories = read_memories(write, rows)
-            erase_rows(
-                write,
-                list(zip(rows, memories, strict=True)),
-                at=deleted_before,
-            )
+            erase_rows(write, found_in(write, rows), at=deleted_before)
         self._database.names.clear()
         clean_files(self._database, wait_seconds=self._database.busy_seconds)
         return len(rows)

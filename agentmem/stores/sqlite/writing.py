@@ -8,17 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from agentmem.base.errors import DuplicateRecord, RecordNotFound
+from agentmem.base.errors import DuplicateRecord
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import UNUSED, Memory, Scope, Usage, is_cold, memory_to_fields, visible
+from agentmem.base.types import UNUSED, Memory, is_cold, memory_to_fields
 from agentmem.stores.rows import Owner, memory_values, owned_by, usage_values
-from agentmem.stores.rules import (
-    current_again,
-    refuse_cycles,
-    superseding,
-    supersession_edges,
-    updated,
-)
+from agentmem.stores.rules import Edge, refuse_cycles, supersession_edges
 from agentmem.stores.sqlite.connection import (
     CONSTRAINT,
     Read,
@@ -34,8 +28,10 @@ from agentmem.stores.sqlite.connection import (
 from agentmem.stores.sqlite.reading import (
     COLUMN,
     INTEGERS,
+    Found,
     all_embedders,
     find_owner,
+    found_in,
     integers,
     intern_embedder,
     intern_owner,
@@ -98,8 +94,7 @@ def add(write: Write, entries: Sequence[Entry], *, new_source: bool = False) -> 
         if entry.memory.supersedes is not None or entry.memory.superseded_by is not None
         for edge in supersession_edges(entry.memory)
     ]
-    if edges:
-        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
+    refuse_circles(write, edges)
     owners = _owners_of(write, entries)
     strands = _strands_of(
         write,
@@ -256,30 +251,20 @@ def newer_than(write: Write, memory_id: str) -> list[str]:
     return [newer for (newer,) in write.execute(_NEWER, (memory_id,))]
 
 
-def find(
-    read: Read, scope: Scope, ids: Sequence[str], *, deleted: bool | None
-) -> list[tuple[Row, Memory]]:
-    """The rows of `ids` the reader may see; `deleted` asks for those only, or (None) for all."""
-    rows = rows_by_id(read, ids)
-    for memory_id in ids:
-        if memory_id not in rows:
-            raise RecordNotFound(memory_id)
-    wanted = [rows[memory_id] for memory_id in dict.fromkeys(ids)]
-    found = list(zip(wanted, read_memories(read, wanted), strict=True))
-    for _, memory in found:
-        hidden = deleted is not None and (memory.deleted_at is not None) != deleted
-        if hidden or not visible(memory, scope):
-            raise RecordNotFound(memory.id)
-    return found
+def refuse_circles(write: Write, edges: Sequence[Edge]) -> None:
+    """Refuse edges that close a circle (P38)."""
+    if edges:
+        refuse_cycles(edges, lambda memory_id: newer_than(write, memory_id))
 
 
 def rewrite(
-    write: Write, row: Row, memory: Memory, *, entry: Entry | None = None, relink: bool = True
-) -> Row:
-    """Store `memory` in the place of `row`; with an entry, its terms too.
+    write: Write, old: Found, memory: Memory, *, entry: Entry | None = None, relink: bool = True
+) -> None:
+    """Store `memory` in the place of `old`; with an entry, its terms too.
 
     With `relink`, the rows that follow its old and new place are logged.
     """
+    row = old.columns
     owner = intern_owner(write, owned_by(memory))
     (strand,) = _strands_of(write, [(owner, memory)]).numbers
     columns = place_text(write, row[0], memory, old=row)
@@ -288,7 +273,7 @@ def rewrite(
     moved = len(places) > 1 or (memory.deleted_at is None) != (row[COLUMN["deleted_at"]] is None)
     after = followers(write, places) if moved and relink else set()
     changed = dict(zip(MEMORIES.columns, values, strict=True))
-    written = write.change(MEMORIES, row, **changed)
+    write.change(MEMORIES, row, **changed)
     found = write.rows(INDEXED, "WHERE row = ?", (row[0],))
     if not found:
         raise corrupt(f"the terms of row {row[0]} are missing")
@@ -300,31 +285,21 @@ def rewrite(
         packed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
     write.change(INDEXED, blob, data=seal(row[0], packed))
     write.log("update", after - {row[0]})
-    return written
 
 
-def update(
-    write: Write,
-    scope: Scope,
-    entry: Entry,
-    *,
-    at: datetime,
-    was: Memory | None = None,
-) -> Memory:
-    """Replace a memory, keeping what it was as a version."""
-    ((row, old),) = find(write, scope, [entry.memory.id], deleted=False)
-    new = updated(old, entry.memory, scope, was=was)
-    keep_version(write, row[0], old, at)
-    rewrite(write, row, new, entry=entry)
-    if new.text != old.text:
-        remove_vectors(write, [row[0]])
+def renew(write: Write, old: Found, memory: Memory, entry: Entry) -> None:
+    """Store `memory` in the place of `old` with an entry's terms and vectors.
+
+    When the text changes, vectors that are not given anew are removed.
+    """
+    rewrite(write, old, memory, entry=entry)
+    if memory.text != old.memory.text:
+        remove_vectors(write, [old.row])
     else:
         given = {intern_embedder(write, embedder) for embedder, _ in entry.vectors}
         for number in given:
-            write.delete(EMBEDDINGS, [vector_key(number, row[0])], tally=vectors_tally(number))
-    _add_vectors(write, [row[0]], [entry])
-    write.log("update", [row[0]])
-    return new
+            write.delete(EMBEDDINGS, [vector_key(number, old.row)], tally=vectors_tally(number))
+    _add_vectors(write, [old.row], [entry])
 
 
 def keep_version(write: Write, row: int, old: Memory, at: datetime) -> None:
@@ -334,53 +309,16 @@ def keep_version(write: Write, row: int, old: Memory, at: datetime) -> None:
     write.insert(HISTORY, [(version, row, to_microseconds(at, "at"), data)])
 
 
-def supersede(write: Write, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
-    """Add a memory that stands for an older one from now on."""
-    ((row, old),) = find(write, scope, [old_id], deleted=False)
-    ended, new = superseding(old, entry.memory, at)
-    add(write, [replace(entry, memory=new)])
-    rewrite(write, row, ended)
-    write.log("update", [row[0]])
-    return new
-
-
-def mark_superseded(
-    write: Write, scope: Scope, old_id: str, new_id: str, *, at: datetime
-) -> Memory:
-    """Let a memory that is there already stand for an older one."""
-    refuse_cycles([(old_id, new_id)], lambda memory_id: newer_than(write, memory_id))
-    (old_row, old), (new_row, new) = find(write, scope, [old_id, new_id], deleted=False)
-    ended, standing = superseding(old, replace(new, supersedes=None), at)
-    rewrite(write, old_row, ended)
-    if new.supersedes is None:  # it may stand for several; it names the first
-        rewrite(write, new_row, standing)
-    write.log("update", [old_row[0], new_row[0]])
-    return ended
-
-
-def unsupersede(write: Write, scope: Scope, old_id: str) -> Memory:
-    """Make a superseded memory current again."""
-    ((row, old),) = find(write, scope, [old_id], deleted=False)
-    again = current_again(old)
-    newer = rows_by_id(write, [str(old.superseded_by)])
-    rewrite(write, row, again)
-    for newer_row in newer.values():
-        (memory,) = read_memories(write, [newer_row])
-        if memory.supersedes == old_id:
-            rewrite(write, newer_row, replace(memory, supersedes=None))
-            write.log("update", [newer_row[0]])
-    write.log("update", [row[0]])
-    return again
-
-
-def hide(write: Write, found: Sequence[tuple[Row, Memory]], at: datetime | None) -> int:
+def hide(write: Write, found: Sequence[Found], at: datetime | None) -> int:
     """Mark rows as deleted at `at`, or as there again (None)."""
+    write.abandoned = not found
     # Before anything is marked: a row that is hidden next has its follower close by.
     moved = followers(write, [place(row) for row, _ in found])
-    for row, memory in found:
-        rewrite(write, row, replace(memory, deleted_at=at), relink=False)
-    write.log("delete" if at is not None else "update", [row[0] for row, _ in found])
-    write.log("update", moved - {row[0] for row, _ in found})
+    for one in found:
+        rewrite(write, one, replace(one.memory, deleted_at=at), relink=False)
+    rows = [one.row for one in found]
+    write.log("delete" if at is not None else "update", rows)
+    write.log("update", moved - set(rows))
     if at is not None:
         forget_empty_sources(write, {row[COLUMN["strand"]] for row, _ in found} - {None})
     return len(found)
@@ -427,7 +365,7 @@ def replace_source(
     before = write.rows(STRANDS, "WHERE url = ? AND owner = ?", (source.url, owner))
     old = _chunks_in(write, owner, [strand for strand, *_ in before]) if before else []
     if old:
-        hide(write, list(zip(old, read_memories(write, old), strict=True)), at)
+        hide(write, found_in(write, old), at)
         known = write.rows(SOURCES, "WHERE url = ? AND owner = ?", (source.url, owner))
     add(write, entries, new_source=not before)
     write.delete(SOURCES, [row[0] for row in known])
@@ -457,25 +395,14 @@ def note_source(write: Write, source: Source) -> None:
         _insert_source(write, source, owner, moment)
 
 
-def record_usage(
-    write: Write,
-    found: Sequence[tuple[Row, Memory]],
-    *,
-    at: datetime,
-    retrieved: int,
-    cited: int,
-    ignored: int,
-) -> int:
+def count_usage(
+    write: Write, found: Sequence[Found], *, retrieved: int, cited: int, ignored: int, at: int
+) -> None:
     """Add to the counts; the moment never goes back."""
+    write.abandoned = not found
     for row, memory in found:
-        usage = memory.usage
-        last = at if usage.last_used_at is None else max(at, usage.last_used_at)
-        new = Usage(
-            retrieved=usage.retrieved + retrieved,
-            cited=usage.cited + cited,
-            ignored=usage.ignored + ignored,
-            last_used_at=last,
-        )
+        before = usage_values(memory.usage)
+        last = at if before[3] is None else max(at, before[3])
+        counts = (before[0] + retrieved, before[1] + cited, before[2] + ignored)
         write.delete(USAGE, [row[0]])
-        write.insert(USAGE, [(row[0], *usage_values(new))])
-    return len(found)
+        write.insert(USAGE, [(row[0], *counts, last)])

@@ -1,0 +1,479 @@
+"""What every store does the same way: checks, the order of the steps, what is told.
+
+A back end brings modules that read, write and erase inside one of its transactions
+(`Reads`, `Writes`, `Erases`); what they do is SQL, what they are called for stands here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from agentmem.base.checks import require_count, require_text
+from agentmem.base.errors import RecordNotFound
+from agentmem.base.filters import Selection
+from agentmem.base.types import Memory, Scope, require_instant, visible
+from agentmem.stores.rules import (
+    Edge,
+    check_source_entries,
+    current_again,
+    superseding,
+    updated,
+    wipes_owner,
+)
+from agentmem.stores.values import (
+    Entry,
+    Operation,
+    Receipt,
+    Source,
+    SourceReport,
+    Version,
+    check_entries,
+    require_ids,
+    to_microseconds,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+AT_ONCE = 500
+NEWEST = "m.created_at DESC, m.row DESC"
+
+
+class StoredMemory(Protocol):
+    """A memory that a back end found, and its row."""
+
+    @property
+    def row(self) -> int: ...
+    @property
+    def memory(self) -> Memory: ...
+
+
+class Logged(Protocol):
+    """A transaction that writes."""
+
+    def log(self, operation: Operation, rows: Collection[int]) -> None: ...
+
+
+R_contra = TypeVar("R_contra", contravariant=True)
+W_contra = TypeVar("W_contra", contravariant=True)
+R = TypeVar("R")
+W = TypeVar("W", bound=Logged)
+K = TypeVar("K", bound=StoredMemory)
+K_contra = TypeVar("K_contra", bound=StoredMemory, contravariant=True)
+T = TypeVar("T")
+
+
+class Reads(Protocol[R_contra, K]):
+    """Find memories; with `lock` nobody else changes them until the transaction ends.
+
+    After what is asked with `last` nothing more is asked in the transaction.
+    """
+
+    def by_ids(
+        self, read: R_contra, ids: Sequence[str], /, *, lock: bool = False, last: bool = False
+    ) -> dict[str, K]: ...
+    def select(
+        self,
+        read: R_contra,
+        selection: Selection,
+        /,
+        *,
+        order: str = "m.row",
+        limit: int | None = None,
+        lock: bool = False,
+        last: bool = False,
+    ) -> list[K]: ...
+    def select_rows(self, read: R_contra, selection: Selection, /) -> list[int]: ...
+    def count(self, read: R_contra, selection: Selection, /) -> int: ...
+    def versions(self, read: R_contra, scope: Scope, row: int, /) -> tuple[Version, ...]: ...
+
+
+class Writes(Protocol[R_contra, W_contra, K_contra]):
+    """Change what is kept, inside a transaction."""
+
+    def add(self, write: W_contra, entries: Sequence[Entry], /) -> tuple[int, ...]: ...
+    def rewrite(self, write: W_contra, old: K_contra, memory: Memory, /) -> Any: ...
+    def renew(self, write: W_contra, old: K_contra, memory: Memory, entry: Entry, /) -> None: ...
+    def keep_version(self, write: W_contra, row: int, old: Memory, at: datetime, /) -> None: ...
+    def refuse_circles(self, write: W_contra, edges: Sequence[Edge], /) -> None: ...
+    def hide(self, write: W_contra, found: Sequence[K_contra], at: datetime | None, /) -> int: ...
+    def has_source(self, read: R_contra, source: Source, /) -> bool: ...
+    def replace_source(
+        self, write: W_contra, source: Source, entries: Sequence[Entry], /, *, at: datetime
+    ) -> SourceReport: ...
+    def count_usage(
+        self,
+        write: W_contra,
+        found: Sequence[K_contra],
+        /,
+        *,
+        retrieved: int,
+        cited: int,
+        ignored: int,
+        at: int,
+    ) -> None: ...
+
+
+class Erases(Protocol[R_contra, W_contra, K]):
+    """Remove memories for good, inside a transaction."""
+
+    def with_derived(self, read: R_contra, found: Sequence[K], reader: Scope, /) -> list[K]: ...
+    def erase_rows(
+        self,
+        write: W_contra,
+        found: Sequence[K],
+        /,
+        *,
+        at: datetime,
+        reader: Scope | None = None,
+        all_of: Scope | None = None,
+    ) -> Receipt: ...
+
+
+def find(found: Mapping[str, K], scope: Scope, ids: Sequence[str], deleted: bool | None) -> list[K]:
+    """What the reader may see of `ids`, all or an error; `deleted` asks for those only, or all."""
+    for memory_id in ids:
+        one = found.get(memory_id)
+        if one is None or not visible(one.memory, scope):
+            raise RecordNotFound(memory_id)
+        if deleted is not None and (one.memory.deleted_at is not None) != deleted:
+            raise RecordNotFound(memory_id)
+    return [found[memory_id] for memory_id in dict.fromkeys(ids)]
+
+
+def there_of(found: Mapping[str, K], scope: Scope, ids: Sequence[str]) -> list[K]:
+    """What is there of `ids`, visible and not deleted, in their order."""
+    wanted = [found[memory_id] for memory_id in dict.fromkeys(ids) if memory_id in found]
+    return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
+
+
+class BaseStore(ABC, Generic[R, W, K]):
+    """The part of a `Store` that asks no back end how it keeps things."""
+
+    _reading: Reads[R, K]
+    _holding: Reads[W, K]
+    """The same, inside a transaction that writes."""
+    _writing: Writes[R, W, K]
+    _erasing: Erases[R, W, K]
+
+    @abstractmethod
+    def _read(self, call: Callable[[R], T], /) -> T:
+        """What `call` gives of one state of the store."""
+
+    @abstractmethod
+    def _write(self, call: Callable[[W], T], /) -> T:
+        """What `call` gives, all of it written or nothing; it may be called more than once."""
+
+    @abstractmethod
+    def _remove_artifacts(self, write: W, scope: Scope, ids: Collection[str], /) -> None:
+        """Remove those of `ids` that are there and the reader's."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+
+    @abstractmethod
+    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
+        """The memories of those rows the reader may see, deleted ones included."""
+
+    def _cleaned(self, receipt: Receipt) -> Receipt:
+        """What is left to do once an erasure is committed, and what the receipt says then."""
+        return receipt
+
+    def _held(
+        self, write: W, scope: Scope, ids: Sequence[str], *, deleted: bool | None = False
+    ) -> list[K]:
+        return find(self._holding.by_ids(write, ids, lock=True), scope, ids, deleted)
+
+    # Writing
+
+    def has_source(self, source: Source, /) -> bool:
+        """Whether the owner's page with this url has this very content."""
+        return self._read(lambda read: self._writing.has_source(read, source))
+
+    def replace_source(
+        self, source: Source, entries: Sequence[Entry], *, at: datetime
+    ) -> SourceReport:
+        """Make `entries` the chunks of a source; its old ones are deleted at `at` (P6).
+
+        When the source has this content hash already, nothing happens, however
+        many threads, processes and machines say so at once.
+        """
+        check_entries(entries)
+        check_source_entries(source, entries)
+        require_instant(at, "at")
+        to_microseconds(at, "at")
+        return self._write(lambda w: self._writing.replace_source(w, source, entries, at=at))
+
+    def update(
+        self, scope: Scope, entry: Entry, *, at: datetime, was: Memory | None = None
+    ) -> Memory:
+        """Replace the memory that has the entry's id; what it was goes to its history.
+
+        Usage, supersession and deletion stay as they are. When the text changes,
+        vectors that are not given anew are removed. `ChangedMeanwhile` if it is
+        no longer what it `was` when the entry was made of it.
+        """
+        check_entries([entry])
+        require_instant(at, "at")
+
+        def apply(write: W) -> Memory:
+            (old,) = self._held(write, scope, [entry.memory.id])
+            new = updated(old.memory, entry.memory, scope, was=was)
+            self._writing.keep_version(write, old.row, old.memory, at)
+            self._writing.renew(write, old, new, entry)
+            write.log("update", [old.row])
+            return new
+
+        return self._write(apply)
+
+    def supersede(self, scope: Scope, old_id: str, entry: Entry, *, at: datetime) -> Memory:
+        """Add a memory that stands for `old_id` from `at` on."""
+        check_entries([entry])
+        require_instant(at, "at")
+
+        def apply(write: W) -> Memory:
+            (old,) = self._held(write, scope, [old_id])
+            ended, new = superseding(old.memory, entry.memory, at)
+            self._writing.add(write, [replace(entry, memory=new)])
+            self._writing.rewrite(write, old, ended)
+            write.log("update", [old.row])
+            return new
+
+        return self._write(apply)
+
+    def mark_superseded(self, scope: Scope, old_id: str, new_id: str, *, at: datetime) -> Memory:
+        """Let `new_id` stand for `old_id` from `at` on; gives the old memory as it is now."""
+        require_instant(at, "at")
+
+        def apply(write: W) -> Memory:
+            self._writing.refuse_circles(write, [(old_id, new_id)])
+            old, new = self._held(write, scope, [old_id, new_id])
+            ended, standing = superseding(old.memory, replace(new.memory, supersedes=None), at)
+            self._writing.rewrite(write, old, ended)
+            if new.memory.supersedes is None:  # it may stand for several; it names the first
+                self._writing.rewrite(write, new, standing)
+            write.log("update", [old.row, new.row])
+            return ended
+
+        return self._write(apply)
+
+    def unsupersede(self, scope: Scope, old_id: str, /) -> Memory:
+        """Make a superseded memory current again."""
+
+        def apply(write: W) -> Memory:
+            (old,) = self._held(write, scope, [old_id])
+            again = current_again(old.memory)
+            newer = self._holding.by_ids(write, [str(old.memory.superseded_by)], lock=True)
+            self._writing.rewrite(write, old, again)
+            for one in newer.values():
+                if one.memory.supersedes == old_id:
+                    self._writing.rewrite(write, one, replace(one.memory, supersedes=None))
+                    write.log("update", [one.row])
+            write.log("update", [old.row])
+            return again
+
+        return self._write(apply)
+
+    def delete(
+        self, scope: Scope, ids: Sequence[str], *, at: datetime, artifacts: bool = False
+    ) -> int:
+        """Hide memories, all or none; `restore` brings them back.
+
+        With `artifacts` the bytes under the same ids are removed, for good.
+        """
+        require_instant(at, "at")
+        wanted = require_ids(ids)
+
+        def apply(write: W) -> int:
+            found = self._held(write, scope, wanted)
+            if artifacts:
+                self._remove_artifacts(write, scope, wanted)
+            return self._writing.hide(write, found, at)
+
+        return self._write(apply)
+
+    def restore(self, scope: Scope, ids: Sequence[str], /) -> int:
+        """Bring deleted memories back, all or none."""
+        wanted = require_ids(ids)
+        return self._write(
+            lambda w: self._writing.hide(w, self._held(w, scope, wanted, deleted=True), None)
+        )
+
+    def delete_all(self, selection: Selection, *, at: datetime) -> int:
+        """Hide everything selected; gives how many."""
+        require_instant(at, "at")
+        chosen = replace(selection, deleted=False, forgotten=True)
+        return self._write(
+            lambda w: self._writing.hide(w, self._holding.select(w, chosen, lock=True), at)
+        )
+
+    def remove_by_source_url(
+        self, scope: Scope, url: str, *, at: datetime, visibilities: tuple[str, ...] = ("private",)
+    ) -> int:
+        """Hide every chunk of a source, so that it can be added again."""
+        selection = Selection(
+            reader=scope, source_url=url, superseded=True, visibilities=visibilities
+        )
+        return self.delete_all(selection, at=at)
+
+    def to_erase(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
+        """What `erase` would remove: the memories with these ids, and what was made of them."""
+        wanted = require_ids(ids)
+
+        def apply(read: R) -> list[K]:
+            found = find(self._reading.by_ids(read, wanted), scope, wanted, None)
+            return self._erasing.with_derived(read, found, scope)
+
+        return tuple(one.memory for one in self._read(apply))
+
+    def to_erase_all(self, selection: Selection, /) -> tuple[Memory, ...]:
+        """What `erase_all` would remove."""
+
+        def apply(read: R) -> list[K]:
+            found = self._reading.select(read, _with_hidden(selection))
+            return self._erasing.with_derived(read, found, selection.reader)
+
+        return tuple(one.memory for one in self._read(apply))
+
+    def erase(self, scope: Scope, ids: Sequence[str], *, at: datetime) -> Receipt:
+        """Remove memories for good, all or none: nothing of the store holds them after (P26).
+
+        Their merged duplicates and what was learned from nothing else go with
+        them; so does every trace and job that quotes one of them. The receipt
+        says what is still to be done on disk.
+        """
+        require_instant(at, "at")
+        wanted = require_ids(ids)
+
+        def apply(write: W) -> Receipt:
+            found = self._held(write, scope, wanted, deleted=None)
+            return self._erasing.erase_rows(write, found, at=at, reader=scope)
+
+        return self._cleaned(self._write(apply))
+
+    def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
+        """Remove everything selected for good, deleted and superseded memories included.
+
+        What goes with a memory goes here too. When nothing narrows the
+        selection, the reader's snapshots, artifacts and jobs go as well: nothing
+        of that user is left.
+        """
+        require_instant(at, "at")
+
+        def apply(write: W) -> Receipt:
+            return self._erasing.erase_rows(
+                write,
+                self._holding.select(write, _with_hidden(selection), lock=True),
+                at=at,
+                reader=selection.reader,
+                all_of=selection.reader if wipes_owner(selection) else None,
+            )
+
+        return self._cleaned(self._write(apply))
+
+    def record_usage(
+        self,
+        scope: Scope,
+        ids: Collection[str],
+        *,
+        at: datetime,
+        retrieved: int = 0,
+        cited: int = 0,
+        ignored: int = 0,
+    ) -> int:
+        """Add to the counts of those `ids` that are there and visible; gives how many."""
+        require_instant(at, "at")
+        moment = to_microseconds(at, "at")
+        added = {"retrieved": retrieved, "cited": cited, "ignored": ignored}
+        for name, value in added.items():
+            require_count(value, name)
+        wanted = require_ids(ids)
+
+        def apply(write: W) -> int:
+            found = there_of(self._holding.by_ids(write, wanted), scope, wanted)
+            self._writing.count_usage(write, found, at=moment, **added)
+            return len(found)
+
+        return self._write(apply)
+
+    # Reading
+
+    def _get(self, scope: Scope, memory_id: str, *, deleted: bool) -> K:
+        require_text(memory_id, "id")
+        found = self._read(lambda r: self._reading.by_ids(r, [memory_id], last=True))
+        return find(found, scope, [memory_id], None if deleted else False)[0]
+
+    def get(self, scope: Scope, memory_id: str, *, deleted: bool = False) -> Memory:
+        """The memory with this id; superseded ones too, deleted ones only when asked for."""
+        return self._get(scope, memory_id, deleted=deleted).memory
+
+    def row_of(self, scope: Scope, memory_id: str, /) -> int:
+        """The row of an id, as indexes know it."""
+        return self._get(scope, memory_id, deleted=True).row
+
+    def get_many(self, scope: Scope, ids: Sequence[str], /) -> tuple[Memory, ...]:
+        """The memories among `ids` that are there, visible and not deleted, in that order."""
+        wanted = require_ids(ids)
+        found = self._read(lambda r: self._reading.by_ids(r, wanted, last=True))
+        return tuple(one.memory for one in there_of(found, scope, wanted))
+
+    def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
+        """What the memory was before each update, oldest first."""
+        row = self.row_of(scope, memory_id)
+        return self._read(lambda r: self._reading.versions(r, scope, row))
+
+    def scan(self, selection: Selection, /) -> Iterator[Memory]:
+        """The selected memories, oldest row first.
+
+        Which ones is decided at once; each is read when its turn comes, and
+        left out if it was deleted or erased by then.
+        """
+        rows = self._read(lambda r: self._reading.select_rows(r, selection))
+        for start in range(0, len(rows), AT_ONCE):
+            found = self.get_rows(selection.reader, rows[start : start + AT_ONCE])
+            for row in rows[start : start + AT_ONCE]:
+                memory = found.get(row)
+                if memory is not None and (memory.deleted_at is None or selection.deleted):
+                    yield memory
+
+    def select_rows(self, selection: Selection, /) -> NDArray[np.int64]:
+        """The selected rows, ascending."""
+        import numpy as np
+
+        found = self._read(lambda r: self._reading.select_rows(r, selection))
+        return np.asarray(found, dtype=np.int64)
+
+    def count(self, selection: Selection, /) -> int:
+        """How many memories are selected."""
+        return self._read(lambda r: self._reading.count(r, selection))
+
+    def recent(self, selection: Selection, *, limit: int) -> tuple[Memory, ...]:
+        """The newest selected memories, newest first; of equal age, the later row first."""
+        require_count(limit, "limit")
+        found = self._read(
+            lambda r: self._reading.select(r, selection, order=NEWEST, limit=limit, last=True)
+        )
+        return tuple(one.memory for one in found)
+
+    def search_by_source_url(self, scope: Scope, url: str, /) -> tuple[Memory, ...]:
+        """The current chunks of a source, in their order."""
+        selection = Selection(reader=scope, source_url=url)
+        kept = self._read(lambda r: self._reading.select(r, selection, last=True))
+        found = [one.memory for one in kept]
+        return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _with_hidden(selection: Selection) -> Selection:
+    return replace(selection, deleted=True, superseded=True, forgotten=True)
