@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,18 +25,15 @@ from agentmem.base.protocols import Embedder, EmbedderId
 from agentmem.base.types import Scope
 from agentmem.memory.manager import MemoryManager
 from agentmem.prompt.query import read_queries
-from agentmem.search.gate import (
-    GRAMS,
-    gram_places,
-    gram_scale,
-    memory_features,
-    word_features,
-)
+from agentmem.search.gate import memory_features, word_features
 from agentmem.search.retriever import Request
 from agentmem.text.language import UNSPACED, detect_language
 
-NEAR = 8
-"""Of so many people who speak its language a question is asked; those nearest to it are kept."""
+STRANGER_EVERY = 3
+"""Each so many of a conversation's questions is asked of another one, which knows nothing of it."""
+NEAREST, OTHERS = 2, 2
+"""Of how many people who speak its language a question is asked: of those whose memories lie
+nearest, where a question about the world is mistaken, and of some drawn from the rest."""
 
 
 @dataclass
@@ -51,7 +48,6 @@ class Example:
     own: bool
     words: NDArray[np.float32]
     memory: NDArray[np.float32]
-    grams: NDArray[np.float32]
     vector: NDArray[np.float32]
 
 
@@ -153,8 +149,6 @@ class Asker:
             return None
         asked = found.asked.vector
         language = detect_language(text)
-        grams = np.zeros(GRAMS, dtype=np.float32)
-        grams[gram_places(text)] = gram_scale(text)
         return Example(
             user=user_id,
             language=language,
@@ -163,7 +157,6 @@ class Asker:
             memory=memory_features(
                 found.asked.question, found.evidence, unspaced=language in UNSPACED
             ),
-            grams=grams,
             vector=np.zeros(0, dtype=np.float32) if asked is None else asked[1],
             **about,
         )
@@ -187,6 +180,7 @@ def gather(
             questions=questions,
             prompts=prompts,
             conversations=conversations,
+            embedder=embedder,
             draw=random.Random(seed),
         )
         return list(found)
@@ -199,16 +193,20 @@ def _gather(
     questions: Sequence[Path],
     prompts: Sequence[Path],
     conversations: Sequence[Path],
+    embedder: Embedder | None,
     draw: random.Random,
 ) -> Iterator[Example]:
     asker = Asker(memory)
     users: dict[str, str] = {}
+    told: dict[str, list[str]] = {}
     for path in people:
         crowd = f"{path.parent.name}-{path.stem}"
         persons = read_lines(path)
         for person in persons:
             user = f"{crowd}-{person['id']}"
             users[user] = person["lang"]
+            told[user] = [one["text"] for one in person["memories"]]
+            told.setdefault(crowd, []).extend(told[user])
             add_person(memory, person, user)
             add_person(memory, person, crowd)
         users[crowd] = "all"
@@ -227,10 +225,9 @@ def _gather(
         mine = add_conversations(memory, folder)
         queries = [q for q in read_lines(folder / "queries.jsonl") if q.get("category") != 5]
         for number, query in enumerate(queries):
-            if number % 3 == 0:
-                yield from _some([asker.ask(query["text"], query["group"], source=folder.name,
-                                            kind="conversation", own=True)])  # fmt: skip
-            if number % 9 == 0:
+            yield from _some([asker.ask(query["text"], query["group"], source=folder.name,
+                                        kind="conversation", own=True)])  # fmt: skip
+            if number % STRANGER_EVERY == 0:
                 other = draw.choice([g for g in mine if g != query["group"]])
                 yield from _some([asker.ask(query["text"], other, source=folder.name,
                                             kind="stranger", own=False)])  # fmt: skip
@@ -240,12 +237,9 @@ def _gather(
         for line in read_lines(path):
             own = line["about"] == "own"
             same = [u for u, language in users.items() if language in (line["lang"], "all")]
-            chosen = draw.sample(same, min(NEAR, len(same)))
             about = {"source": path.stem, "kind": line["about"], "own": own}
-            asked = list(_some(asker.ask(line["q"], user, **about) for user in chosen))
-            # Whose memories lie nearest is where a question about the world is mistaken.
-            asked.sort(key=lambda one: -float(one.memory[0]))
-            yield from (*asked[:2], *draw.sample(asked[2:], min(2, len(asked[2:]))))
+            chosen = _listeners(line["q"], same, told, embedder, draw)
+            yield from _some(asker.ask(line["q"], user, **about) for user in chosen)
             if not own:
                 yield from _some([asker.ask(line["q"], draw.choice(places), **about)])
     for path in prompts:
@@ -253,6 +247,23 @@ def _gather(
             yield from _some([asker.ask(line["text"][:4000], draw.choice(places),
                                         source=f"prompts-{path.parent.name}",
                                         kind="prompt", own=False)])  # fmt: skip
+
+
+def _listeners(
+    text: str,
+    users: Sequence[str],
+    told: Mapping[str, Sequence[str]],
+    embedder: Embedder | None,
+    draw: random.Random,
+) -> list[str]:
+    """Whom a question is asked of."""
+    mixed = draw.sample(users, len(users))
+    if embedder is not None:
+        asked = embedder.embed_query(text)
+        near = {user: float((embedder.embed_documents(told[user]) @ asked).max()) for user in mixed}
+        mixed.sort(key=lambda user: -near[user])
+        mixed[NEAREST:] = draw.sample(mixed[NEAREST:], len(mixed[NEAREST:]))
+    return mixed[: NEAREST + OTHERS]
 
 
 def _some(found: Iterable[Example | None]) -> Iterator[Example]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from math import exp, log1p
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
@@ -44,13 +45,16 @@ if TYPE_CHECKING:
 WORD_FEATURES = (
     "own", "i", "me", "first_person", "kin", "now", "recall", "task", "howto", "general",
     "greeting", "ending", "howto_own", "long", "length", "lines", "digits", "few_words",
+    "indefinite", "definite", "plural", "people", "usual", "why", "they", "past",
     *LANGUAGES,
 )  # fmt: skip
+FORMS = ("indefinite", "definite", "plural", "people", "usual", "why", "they", "past")
+"""How a question speaks of things: of a cat, the cat, cats, what people do, what is usual, …"""
 MEMORY_FEATURES = (
     "best", "third", "tenth", "contrast", "covered", "names_missing", "row_share", "rows",
     "named", "covered_unspaced",
 )  # fmt: skip
-GRAMS = 2_048
+GRAMS = 8_192
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
 SHUT, OPEN = 0.15, 0.55
 """Up to the one the gate is shut, from the other on it is open; between them it depends on how near
@@ -162,11 +166,12 @@ def word_features(text: str) -> NDArray[np.float32]:
     language = detect_language(read)
     sorts = question_words()[language]
     said = words_of(read)
+    parts = {*said, *(part for word in said for part in word.replace("-", "'").split("'"))}
     unspaced = language in UNSPACED
 
     def has(sort: str) -> bool:
         listed = sorts.get(sort, frozenset())
-        return any(word in read for word in listed) if unspaced else not listed.isdisjoint(said)
+        return any(word in read for word in listed) if unspaced else not listed.isdisjoint(parts)
 
     own, mine = has("own"), has("me")
     first = has("i") or (language == "fr" and any(word.startswith("j'") for word in said))
@@ -196,6 +201,7 @@ def word_features(text: str) -> NDArray[np.float32]:
         "lines": "\n" in text.strip(),
         "digits": any(character.isdigit() for character in read),
         "few_words": len(said) <= 3 and not unspaced,
+        **{sort: has(sort) for sort in FORMS},
         language: 1.0,
     }
     return np.array([values.get(name, 0.0) for name in WORD_FEATURES], dtype=np.float32)
@@ -232,17 +238,24 @@ def memory_features(
 
 
 def gram_places(text: str) -> NDArray[np.intp]:
-    """Where the distinct n-grams of a message are among GRAMS: words, and two or three letters."""
+    """Where the distinct n-grams of a message are among GRAMS.
+
+    Words, neighbouring words, those it begins with and pieces of three or four
+    letters; of scripts without spaces one to three characters and its ends.
+    """
     import numpy as np
 
-    read = text.strip()[:READ_CHARACTERS].casefold()
-    found: set[str] = set()
-    for word in words_of(read):
-        found.add(f" {word} ")
+    read = text.strip()[:READ_CHARACTERS].casefold().replace("’", "'")
+    words = words_of(read)
+    spaced = [word for word in words if not is_unspaced(word)]
+    found = {f"{one} {other}" for one, other in pairwise(spaced)}
+    found.update("^" + " ".join(spaced[:size]) for size in (1, 2) if len(spaced) >= size)
+    for word in words:
         if is_unspaced(word):
-            found.update(word)
-            found.update(word[at : at + 2] for at in range(len(word) - 1))
+            found.update(word[at : at + size] for size in (1, 2, 3) for at in range(len(word)))
+            found.update((f"^{word[:2]}", f"{word[-2:]}$", f"{word[-1:]}$"))
         else:
+            found.add(f" {word} ")
             found.update(f" {word} "[at : at + 4] for at in range(len(word) - 1))
     return np.array(sorted({crc32(gram.encode()) % GRAMS for gram in found}), dtype=np.intp)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
 from agentmem.base.lazy import compile_late
@@ -45,19 +45,38 @@ def is_unspaced(word: str) -> bool:
 
 @lru_cache(maxsize=32)  # one turn asks for the same question several times
 def find_language(text: str) -> str | None:
-    """The language whose small words a short text uses most; None where it uses none."""
+    """The language whose words and letters a short text uses most; None where it uses none."""
     if _KANA.search(text):
         return "ja"
     if _HAN.search(text):
         return "zh"
-    said = [word.casefold() for word in _WORD.findall(text[:READ_CHARACTERS])]
-    counts = {
-        language: sum(word in sorts["stop"] for word in said)
-        for language, sorts in question_words().items()
-        if "stop" in sorts
-    }
-    best = max(counts, key=lambda language: (counts[language], language == "en"))
-    return best if counts[best] else None
+    read = text[:READ_CHARACTERS].casefold()
+    known = _words_by_language()
+    sums = dict.fromkeys(LANGUAGES, 0.0)
+    for word in (*_RUN.findall(read), *(letter for letter in read if not letter.isascii())):
+        for language, weight in known.get(word, ()):
+            sums[language] += weight
+    best = max(sums, key=sums.__getitem__)  # LANGUAGES has English first
+    return best if sums[best] else None
+
+
+@cache
+def _words_by_language() -> Mapping[str, Sequence[tuple[str, float]]]:
+    """What each word or letter says for which language.
+
+    A small word counts the less the more languages have it, any other listed one half.
+    """
+    weights: dict[str, dict[str, float]] = {}
+    for language, sorts in question_words().items():
+        for word in frozenset().union(*sorts.values()):
+            weights.setdefault(word, {})[language] = 0.0
+    for word, found in weights.items():
+        small = [one for one in found if word in question_words()[one].get("stop", ())]
+        for language in found:
+            sorts = question_words()[language]
+            other = any(word in listed for sort, listed in sorts.items() if sort != "stop")
+            found[language] = other / 2 + (1 / len(small) if language in small else 0)
+    return {word: tuple(found.items()) for word, found in weights.items()}
 
 
 def detect_language(text: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import agentmem
 from agentmem.base.errors import InvalidInput
+from agentmem.data import read_bytes
 from agentmem.prompt.block import BlockSource, parse_context
 from agentmem.search.gate import WORD_FEATURES, Sort, gate_of, turn_score, word_features
 from agentmem.text.language import LANGUAGES, detect_language, is_greeting
@@ -72,6 +76,19 @@ def test_questions_about_the_world_at_large_bring_nothing(
     assert not knowledge(memory, question)
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["how long do cats live on average?", "wie alt werden katzen im durchschnitt",
+     "¿por qué ronronean los gatos?", "combien de temps vit un chat ?",
+     "quantos anos vive um gato", "quanto vive un gatto", "猫の平均寿命は？", "猫一般能活多少年",
+     "schreib mir ein gedicht über eine katze", "cuánto cuesta un Tesla Model 3"],
+)  # fmt: skip
+def test_nor_do_those_about_what_somebody_has_told_of(
+    memory: agentmem.MemoryManager, question: str
+) -> None:
+    assert not knowledge(memory, question)
+
+
 def test_a_search_finds_it_in_other_words_too(memory: agentmem.MemoryManager) -> None:
     found = memory.search("what car do I own", user_id="ann")
     assert found[0].memory.text.startswith("I drive a Tesla")
@@ -118,7 +135,9 @@ def test_what_the_user_said_is_preferred_to_what_the_assistant_made_of_it(
     ("text", "language"),
     [("where is my car", "en"), ("wo ist mein Auto", "de"), ("dónde está mi coche", "es"),
      ("où est ma voiture", "fr"), ("onde está o meu carro", "pt"), ("dov'è la mia macchina", "it"),
-     ("車はどこ", "ja"), ("我的车在哪里", "zh"), ("", "en"), ("xyzzy", "en")],
+     ("車はどこ", "ja"), ("我的车在哪里", "zh"), ("", "en"), ("xyzzy", "en"),
+     ("was heißt warmmiete", "de"), ("qu'est-ce que la toussaint", "fr"), ("cos'è il pesto", "it"),
+     ("como preencher o irs", "pt"), ("merci", "fr")],
 )  # fmt: skip
 def test_the_language_of_a_question_is_heard(text: str, language: str) -> None:
     assert detect_language(text) == language
@@ -150,6 +169,16 @@ def test_an_unknown_embedder_uses_the_gate_without_vectors() -> None:
             words=unknown.words[:3], memory=unknown.memory, grams=unknown.grams,
             vector=unknown.vector, offset=0.0,
         )  # fmt: skip
+
+
+def test_the_gate_was_fitted_on_the_questions_that_are_here() -> None:
+    """Who changes them runs `python benchmarks/fit_gate.py` again."""
+    folder = Path(__file__).parents[2] / "benchmarks" / "data" / "questions"
+    read = hashlib.sha256()
+    for path in sorted(folder.glob("**/*.jsonl")):
+        read.update(path.name.encode() + path.read_bytes())
+    with np.load(io.BytesIO(read_bytes("gates.npz"))) as weights:
+        assert weights["fitted_on"].tobytes() == read.digest()
 
 
 ASKED = ("What car do I own?", "which car is mine?", "Tell me what I drive?", "what's my car again?",
