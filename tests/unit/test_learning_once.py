@@ -27,7 +27,7 @@ from agentmem.testing import HashEmbedder, ManualClock, ScriptedModel
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Scope(user_id="ann")
 SAID = (
-    "The API limit is 900 requests. We decided to use Kafka because it scales. "
+    "The API limit is 900 requests. The team decided to use Kafka because it scales. "
     "The build takes 12 minutes."
 )
 
