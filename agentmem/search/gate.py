@@ -54,7 +54,7 @@ MEMORY_FEATURES = (
     "best", "third", "tenth", "contrast", "covered", "names_missing", "row_share", "rows",
     "named", "covered_unspaced",
 )  # fmt: skip
-GRAMS = 8_192
+GRAMS = 32_768
 """Places for the character n-grams of a message; which one a gram gets is its hash."""
 SHUT, OPEN = 0.15, 0.55
 """Up to the one the gate is shut, from the other on it is open; between them it depends on how near
