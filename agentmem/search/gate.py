@@ -59,6 +59,8 @@ GRAMS = 32_768
 SHUT, OPEN = 0.15, 0.55
 """Up to the one the gate is shut, from the other on it is open; between them it depends on how near
 a memory is. The usual threshold of 0.3 is where the gate is as often wrong on either side."""
+ANSWERS = 0.5
+"""From this score on a page answers by itself, whatever is asked about."""
 SEARCHED = 0.15
 """How generous a search is to statements when the user's own world is asked about."""
 
@@ -140,7 +142,8 @@ def turn_score(score: float, world: float, *, sort: Sort = "statement") -> float
     near, world = max(score, 0.0) ** 0.25, openness(world)
     if sort == "statement":
         return float(world * (1 + near) / 2)
-    return float(max(score, world * near) if sort == "page" else world * near)
+    alone = score if sort == "page" and score >= ANSWERS else 0.0
+    return float(max(alone, world * near))
 
 
 def search_scores(ranked: Ranked, evidence: Evidence, world: float) -> Ranked:
