@@ -396,7 +396,9 @@ def test_a_turn_goes_on_without_memory_while_the_database_is_away() -> None:
             memory.add("Something else.", user_id="ann")
         assert isinstance(raised.value, ConnectionError)
         server.start()
-        assert "rooibos" in str(memory.turn(asked, user_id="ann").messages)
+        # The first of them may still meet a connection that died with the server.
+        turns = (memory.turn(asked, user_id="ann") for _ in range(3))
+        assert any("rooibos" in str(turn.messages) for turn in turns)
 
 
 def test_a_write_after_the_server_came_back_finds_it() -> None:
