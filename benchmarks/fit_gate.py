@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "data"
 WEIGHTS = ROOT / "agentmem" / "data" / "gates.npz"
 CACHE = ROOT / ".bench"
-EMBEDDERS = ("minilm", "wordllama", "none")
+EMBEDDERS = ("pair", "minilm", "wordllama", "none")
 SCALES = {"words": 1.0, "memory": 1.0, "vector": 3.0, "grams": 6.0}
 """How freely each sort of feature may be weighed: its ridge is one over the square."""
 RIDGE = 3.0
@@ -177,7 +177,7 @@ def main() -> None:
         )
         if embedder is not None:
             embedder.save()
-        parts = ["words", "memory", "grams"] + (["vector"] if name == "minilm" else [])
+        parts = ["words", "memory", "grams"] + (["vector"] if name in ("pair", "minilm") else [])
         print(f"{name}: {len(examples)} examples", Counter(one.source for one in examples))
         if options.judge:
             judge(examples, parts)

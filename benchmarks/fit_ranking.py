@@ -1,6 +1,6 @@
 """Fit the ranking weights and print what they are worth on conversations they have not seen.
 
-    python benchmarks/fit_ranking.py --data DIR [DIR …] [--embedder NAME …] [--write]
+    python benchmarks/fit_ranking.py --data DIR [DIR …] [--embedder NAME …] [--held DIR] [--write]
 
 Folders are in the benchmark form (corpus.jsonl, queries.jsonl, qrels.tsv); those
 with speakers teach the conversation weights, the others the page weights. Only
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fit_pair import KeptPair, Reader
 from numpy.typing import NDArray
 from ranking_data import Asked, Memory, ask, embed, read_folder
 
@@ -216,15 +217,21 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", type=Path, required=True)
     parser.add_argument("--embedder", nargs="+", default=["wordllama", "none"])
     parser.add_argument("--cache", type=Path, help="folder for vectors computed before")
+    parser.add_argument("--held", type=Path, help="projections that fit_pair.py --held wrote")
     parser.add_argument("--write", action="store_true", help="change ranking.json")
     options = parser.parse_args()
     memories = [memory for folder in options.data for memory in read_folder(folder)]
     models = {}
     for name in options.embedder:
-        embedder = load_embedder(name)
-        embed(memories, embedder, cache=options.cache)
+        reader = Reader() if name == "pair" else None
+        embedder = KeptPair(reader) if reader else load_embedder(name)
+        held = sorted(options.held.glob("*.npz")) if reader and options.held else []
+        own = {path.stem: KeptPair(reader, path) for path in held if reader}
+        embed(memories, embedder, cache=options.cache, own=own)
         family = name.split(":")[0]
         models[family] = fit_family(family, memories, embedder)
+        if reader:
+            reader.save()
     if options.write:
         write(models)
 
@@ -275,11 +282,11 @@ def fit_kind(
     """Weights and curve for rows of conversations or of pages, each judged held out."""
     conversation = of_kind[0].conversation
     used = [FEATURES.index(n) for n in (CONVERSATION_FEATURES if conversation else PAGE_FEATURES)]
-    asked = {m.name: [ask(m, q, embedder) for q in m.questions] for m in of_kind}
+    asked = {m.name: [ask(m, q) for q in m.questions] for m in of_kind}
     # The same questions without the names: most people do not name whom they talk to.
     nameless = {
         m.name: [
-            ask(m, {**q, "text": a.question.vector_text}, embedder)
+            ask(m, {**q, "text": a.question.vector_text})
             for q, a in zip(m.questions, asked[m.name], strict=True)
             if a.question.named and a.category != 5
         ]
@@ -288,7 +295,7 @@ def fit_kind(
     strange = {
         near: {
             m.name: [
-                ask(m, query, embedder)
+                ask(m, query)
                 for other in memories
                 if other is not m and (other.conversation == conversation) == near
                 for query in _spread(other.questions)

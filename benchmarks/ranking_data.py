@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +48,7 @@ class Memory:
     postings: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]]
     texts: list[str]
     vectors: NDArray[np.float32] | None = None
+    embedder: Embedder | None = None
     questions: list[dict[str, Any]] = field(default_factory=list)
     gold: dict[str, set[str]] = field(default_factory=dict)
 
@@ -86,28 +87,36 @@ def read_folder(folder: Path) -> list[Memory]:
     return list(memories.values())
 
 
-def embed(memories: Sequence[Memory], embedder: Embedder | None, *, cache: Path | None) -> None:
-    """Give every memory its vectors, from `cache` where they were computed before."""
+def embed(
+    memories: Sequence[Memory],
+    embedder: Embedder | None,
+    *,
+    cache: Path | None,
+    own: Mapping[str, Embedder] | None = None,
+) -> None:
+    """Give every memory its vectors, from `cache` where they were computed before.
+
+    `own` are the embedders of single memories, which have seen nothing of them.
+    """
     for memory in memories:
         memory.vectors = None
-        if embedder is None:
+        memory.embedder = chosen = (own or {}).get(memory.name, embedder)
+        if chosen is None:
             continue
-        digest = hashlib.sha256(str(embedder.id).encode())
+        digest = hashlib.sha256(str(chosen.id).encode())
         for text in memory.texts:
             digest.update(text.encode() + b"\0")
         path = cache / f"{digest.hexdigest()[:24]}.npy" if cache else None
         if path and path.exists():
             memory.vectors = np.load(path)
             continue
-        memory.vectors = embedder.embed_documents(memory.texts)
+        memory.vectors = chosen.embed_documents(memory.texts)
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, memory.vectors)
 
 
-def ask(
-    memory: Memory, query: dict[str, Any], embedder: Embedder | None, *, top: int = TOP
-) -> Asked:
+def ask(memory: Memory, query: dict[str, Any], *, top: int = TOP) -> Asked:
     """Both legs' evidence for `query` in `memory`; gold only if it belongs there."""
     question = read_question(query["text"], memory.speakers)
     rows_in_scope = len(memory.ids)
@@ -127,8 +136,8 @@ def ask(
     best = np.argsort(-scores, kind="stable")[:top]
     candidates = best[scores[best] > 0]
     cosine = None
-    if embedder is not None and memory.vectors is not None:
-        cosine = memory.vectors @ embedder.embed_query(question.vector_text)
+    if memory.embedder is not None and memory.vectors is not None:
+        cosine = memory.vectors @ memory.embedder.embed_query(question.vector_text)
         candidates = np.concatenate([candidates, np.argsort(-cosine, kind="stable")[:top]])
     rows, previous, following = expand(candidates.astype(np.int64), memory.previous, memory.next)
     position = np.full(rows_in_scope, -1)

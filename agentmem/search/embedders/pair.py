@@ -1,0 +1,118 @@
+"""The default: MiniLM and the multilingual encoder together, fitted to what people ask.
+
+MiniLM reads English better, the other one sixteen languages, and they are wrong about different
+texts. What both say of a text is one row of 896 numbers; a projection of its own for questions
+and one for what was told bring it to 384, so that "What car do I own?" lies near "I drive a
+Tesla". `benchmarks/fit_pair.py` fitted them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zipfile
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentmem.base.errors import EmbedderUnavailable
+from agentmem.base.protocols import Embedder, EmbedderId
+from agentmem.data import read_bytes
+from agentmem.search.embedders.base import to_unit
+from agentmem.search.embedders.minilm import MiniLMEmbedder
+from agentmem.search.embedders.use import UseEmbedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+DIMENSIONS = 384
+WEIGHTS = "pair.npz"
+SHARES = (0.6, 0.4)
+"""How much each of the two counts before the projection."""
+
+
+class PairEmbedder:
+    """384-dimensional vectors; a question's are made otherwise than those of what it is asked of.
+
+    `path` names projections that you fitted yourself; the id carries their hash and both models'.
+    """
+
+    at_once = 128
+    """So many texts are embedded while who adds them waits: about a second."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.minilm = MiniLMEmbedder()
+        self._models: tuple[Embedder, ...] = (self.minilm, UseEmbedder())
+        self._path = None if path is None else Path(path)
+        self._lock = threading.Lock()
+        self._loaded: tuple[dict[str, NDArray[np.float32]], EmbedderId] | None = None
+
+    @property
+    def id(self) -> EmbedderId:
+        return self._load()[1]
+
+    def embed_documents(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        rows = self.read(texts) @ self._load()[0]["told"]
+        return to_unit(rows, embedder="pair", count=len(rows))
+
+    def embed_query(self, text: str, /) -> NDArray[np.float32]:
+        rows = self.read([text]) @ self._load()[0]["asked"]
+        vector: NDArray[np.float32] = to_unit(rows, embedder="pair", count=1)[0]
+        return vector
+
+    def read(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What both models say of each text, side by side, as what is fitted on it expects it."""
+        import numpy as np
+
+        return np.hstack([
+            model.embed_documents(texts) * np.float32(share**0.5)
+            for model, share in zip(self._models, SHARES, strict=True)
+        ])  # fmt: skip
+
+    def _load(self) -> tuple[dict[str, NDArray[np.float32]], EmbedderId]:
+        """From what both models say to one space, of a question and of what was told; the id."""
+        with self._lock:
+            if self._loaded is None:
+                data = read_bytes(WEIGHTS) if self._path is None else _read_file(self._path)
+                found = _unpack(data, name=WEIGHTS if self._path is None else self._path.name)
+                versions = [model.id.version for model in self._models]
+                versions.append(hashlib.sha256(data).hexdigest())
+                version = "-".join(version[:8] for version in versions)
+                self._loaded = (
+                    found,
+                    EmbedderId(name="pair", version=version, dimensions=DIMENSIONS),
+                )
+            return self._loaded
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EmbedderUnavailable(
+            f"Cannot read the projections {str(path)!a}: {error.strerror}.",
+            remedy="Name a file that benchmarks/fit_pair.py wrote, or use embedder='pair'.",
+        ) from error
+
+
+def _unpack(data: bytes, *, name: str) -> dict[str, NDArray[np.float32]]:
+    import numpy as np
+
+    try:
+        with np.load(BytesIO(data)) as stored:
+            found = {
+                side: stored[side] * stored[f"{side}_scale"].astype(np.float32)
+                for side in ("asked", "told")
+            }
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise EmbedderUnavailable(
+            f"{name} does not hold projections of this embedder.",
+            remedy="Name a file that benchmarks/fit_pair.py wrote, or use embedder='pair'.",
+        ) from error
+    wanted = (896, DIMENSIONS)
+    if any(value.shape != wanted for value in found.values()):
+        raise EmbedderUnavailable(f"{name} holds projections of another shape than {wanted}.")
+    return found
