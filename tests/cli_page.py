@@ -41,7 +41,7 @@ the environment.
 
 CONVENTIONS = """\
 
-Also from the environment: `AGENTMEM_EMBEDDER` (`minilm`; `none` searches by words alone),
+Also from the environment: `AGENTMEM_EMBEDDER` (`pair`; `none` searches by words alone),
 `NO_COLOR`, `COLUMNS`. The store is the file
 `memory.db` in your data folder unless `--store` or `AGENTMEM_STORE` names another, or a database:
 `postgresql://user@host/database?tenant=acme`.

@@ -154,7 +154,7 @@ def test_the_doctor_names_what_failed(
     (line,) = [line for line in found.out.splitlines() if line.startswith("FAIL")]
     assert line.split()[1] == "embedder"
     assert "restore a backup" not in found.out
-    assert "Use one of: minilm" in found.out
+    assert "Use one of: pair, minilm" in found.out
 
 
 def test_commands_to_copy_name_the_store(run: Any, tmp_path: Path) -> None:
