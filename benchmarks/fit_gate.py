@@ -39,7 +39,7 @@ RIDGE = 3.0
 ROUNDS = 400
 OPEN = 0.3
 """The score from which on a question is let through, in what is printed."""
-LEAN = 1.0
+LEAN = 0.5
 """What is added to every sum: a question about one's own world that gets nothing is the worse
 mistake. Chosen on blind/choose.jsonl and on people in no fit, where 0.97 of theirs are let through.
 """

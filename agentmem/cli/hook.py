@@ -129,7 +129,7 @@ def start_helper(path: str) -> None:
     import subprocess
 
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    embedder = os.environ.get("AGENTMEM_EMBEDDER", "minilm").strip()
+    embedder = os.environ.get("AGENTMEM_EMBEDDER", "pair").strip()
     idle = os.environ.get("AGENTMEM_HOOK_IDLE_SECONDS", "1800")
     subprocess.Popen(  # noqa: S603 - our own module
         [sys.executable, "-P", "-m", "agentmem.server.hook", path, embedder, idle],

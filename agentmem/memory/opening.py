@@ -53,7 +53,7 @@ def open(  # noqa: A001 - `agentmem.open` is what users type
     Nothing is created before the first write. `":memory:"` keeps everything in
     this process, `"postgresql://user@host/database?tenant=acme"` in a database
     server, whose replica at `read_dsn` is read where it is up to date.
-    `embedder` is a name ("minilm", "wordllama", "minilm:FOLDER", "litellm:MODEL", …),
+    `embedder` is a name ("pair", "minilm", "wordllama", "litellm:MODEL", …),
     an object with the `Embedder` protocol, or None for search by words alone.
     `rerank` is "cross-encoder:FOLDER" or any callable that scores memories from 0 to 1
     for a question. `recall`, `budget`, `learn` and `results` say what searches and turns

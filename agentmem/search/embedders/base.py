@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-DEFAULT = "minilm"
+DEFAULT = "pair"
 NAMES = (
     "pair", "minilm", "use", "wordllama", "pair:FILE", "minilm:FOLDER", "litellm:MODEL",
     "fastembed:MODEL", "sentence-transformers:MODEL", "hash", "none",
