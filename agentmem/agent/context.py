@@ -422,9 +422,10 @@ def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
         tool_tokens = _tool_tokens(ask, tokenizer)
         tokens = tokenizer.messages_at_most(ask.messages)
         room = _room_beside(ask, scale, tokens, tool_tokens)
-        longest = sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
         counted, more = 0, COUNTED_FIRST
+        longest: list[int] = []
         while not room.full and counted < len(tokens):
+            longest = longest or sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
             for at in longest[counted : counted + more]:
                 tokens[at] = tokenizer.count_message(ask.messages[at])
             counted, more = counted + more, 2 * more
@@ -447,9 +448,11 @@ def _room_beside(ask: Ask, scale: Scale, counted: Sequence[int], tool_tokens: in
         return whole_room(**budgets)
     query = 0 if asked is None else counted[asked]
     system = sum(
-        tokens
-        for message, tokens in zip(ask.messages, counted, strict=True)
-        if message.get("role") in SYSTEM_ROLES
+        [
+            tokens
+            for message, tokens in zip(ask.messages, counted, strict=True)
+            if message.get("role") in SYSTEM_ROLES
+        ]
     )
     return room_for(
         window_tokens=scale.window_tokens,

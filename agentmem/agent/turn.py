@@ -168,14 +168,13 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
 
 def _tell_once(found: Recollection, chosen: Chosen) -> Recollection:
     """`found` without what its profile only tells and a source on offer tells in full."""
+    told = {memory.id: _folded(memory.text) for memory in found.profile if TOLD in memory.metadata}
+    if not told:
+        return found
     sources = [_folded(offered.source.text) for offered in chosen.candidates]
-
-    def stands_below(memory: Memory) -> bool:
-        said = _folded(memory.text)
-        return TOLD in memory.metadata and any(said in source for source in sources)
-
-    profile = tuple(memory for memory in found.profile if not stands_below(memory))
-    return found if len(profile) == len(found.profile) else replace(found, profile=profile)
+    twice = {id_ for id_, said in told.items() if any(said in source for source in sources)}
+    profile = tuple(memory for memory in found.profile if memory.id not in twice)
+    return replace(found, profile=profile)
 
 
 def _folded(text: str) -> str:

@@ -411,8 +411,7 @@ _OTHER = TypeRule()
 
 def rule_for(type: str) -> TypeRule:  # noqa: A002  # the field's own name
     """The rule of a type: its own row, else its family's (`memory-*`), else "other"."""
-    family = type.split("-", 1)[0] + "-*"
-    return TYPES.get(type) or TYPES.get(family) or _OTHER
+    return TYPES.get(type) or TYPES.get(type.split("-", 1)[0] + "-*") or _OTHER
 
 
 def make_package(

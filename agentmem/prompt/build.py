@@ -7,6 +7,7 @@ counted is the message pair as it will be sent.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,8 +82,10 @@ class OfferedSource:
 
     def __post_init__(self) -> None:
         require_text(self.id, "id")
-        require_number(self.score, "score")
-        require_number(self.merit, "merit")
+        known = type(self.score) is float and type(self.merit) is float
+        if not (known and math.isfinite(self.score + self.merit)):
+            require_number(self.score, "score")
+            require_number(self.merit, "merit")
         if not isinstance(self.source, BlockSource):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
 
@@ -161,9 +164,11 @@ def sort_ranked(
     items: Iterable[T], *, rank: Callable[[T], Rank], content: Callable[[T], tuple[str, ...]]
 ) -> list[T]:
     """Sorted by `rank`, and equals by `content`, which is worked out for them alone."""
+    given = list(items)
+    ranks = list(map(rank, given))
     found: list[T] = []
-    for _, group in groupby(sorted(items, key=rank), key=rank):
-        equals = list(group)
+    for _, group in groupby(sorted(range(len(given)), key=ranks.__getitem__), ranks.__getitem__):
+        equals = [given[at] for at in group]
         found += sorted(equals, key=content) if len(equals) > 1 else equals
     return found
 
@@ -639,14 +644,18 @@ def choose(
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = 0
-    weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
-    merits = {hit.memory.id: merit_of(hit.memory, weighed[hit.memory.id], now=now) for hit in hits}
+    merits: dict[str, float] = {}
+    weighed: list[tuple[Hit, float, float]] = []
+    for hit in hits:
+        score = hit.score * factors.get(hit.memory.id, 1.0)
+        merit = merits[hit.memory.id] = merit_of(hit.memory, score, now=now)
+        weighed.append((hit, score, merit))
     ordered = sort_ranked(
-        hits,
-        rank=lambda hit: rank_key(weighed[hit.memory.id], merits[hit.memory.id]),
-        content=lambda hit: (*content_key(_source(hit.memory)), hit.memory.id),
+        weighed,
+        rank=lambda one: rank_key(one[1], one[2]),
+        content=lambda one: (*content_key(_source(one[0].memory)), one[0].memory.id),
     )
-    for hit in ordered:
+    for hit, score, merit in ordered:
         memory = hit.memory
         if memory.kind == "preference":
             passed_over.append((hit, "a preference: it stands in the profile"))
@@ -671,13 +680,12 @@ def choose(
                 )
             )
         else:
-            score = weighed[memory.id]
             candidates.append(
                 OfferedSource(
                     id=memory.id,
                     source=_source(memory),
                     score=score,
-                    merit=merits[memory.id],
+                    merit=merit,
                     type=memory_type(memory),
                     importance=memory.importance,
                     timestamp=memory.created_at,
