@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
+    from agentmem.living.settle import Settler
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
     from agentmem.prompt.messages import Conversation
@@ -151,6 +152,13 @@ class Runtime:
         from agentmem.living.tiers import Prefetcher
 
         return Prefetcher(self.tiers, expect=self.expect)
+
+    @cached_property
+    def settler(self) -> Settler:
+        """Finds what contradicts what is new."""
+        from agentmem.living.settle import Settler
+
+        return Settler(self.memory)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -418,9 +426,7 @@ class Runtime:
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Compare what is new with what it may contradict."""
-        from agentmem.living.settle import Settler
-
-        Settler(self.memory).judge_new(scope)
+        self.settler.judge_new(scope)
 
     @cached_property
     def nightly(self) -> Nightly:
@@ -460,6 +466,8 @@ class Runtime:
             self.worker.close()
         if self._unsaved:
             self._quietly(self._save_corrections)
+        if "settler" in self.__dict__:
+            self._quietly(self.settler.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()

@@ -738,11 +738,11 @@ class Turn:
         asked = text_of(self._asked) if self._asked is not None else ""
 
         def look() -> list[Shown]:
-            texts = {hit.memory.id: served_text(hit.memory) for hit in context.hits}
+            found = {hit.memory.id: hit.memory for hit in context.hits}
             return [
-                Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
-                for c in context.citations_for("")
-                if c.memory_id
+                Shown(id=id_, number=number, text=served_text(found[id_]))
+                for number, id_ in enumerate(context.built.knowledge.ids, start=1)
+                if id_ in found
             ]
 
         shown = Lazy(look, characters=0)

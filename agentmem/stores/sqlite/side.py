@@ -451,7 +451,7 @@ def pack_data(data: Mapping[str, Any]) -> str | bytes:
     written = write_json(data, "data")
     if len(written) < _PLAIN_CHARACTERS:
         return written
-    return zlib.compress(written.encode("utf-8"), 6)
+    return zlib.compress(written.encode("utf-8"), 1)  # more would take twice as long
 
 
 def plain_data(stored: str | bytes) -> str:
@@ -471,8 +471,10 @@ class SqliteSnapshots(Owned):
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""
-        with self._database.read() as read:
-            known = _there(read, [record.id for record in shared])
+        known: set[str] = set()
+        if shared:
+            with self._database.read() as read:
+                known = _there(read, [record.id for record in shared])
         records = (snapshot, *(record for record in shared if record.id not in known))
         rows = [_values(record) for record in records]
         with self._database.write() as write:
@@ -619,6 +621,8 @@ def _values(record: SnapshotRecord) -> tuple[int, str, str | bytes]:
 
 
 def _there(read: Read, ids: Sequence[str]) -> set[str]:
+    if not ids:
+        return set()
     found = read.execute(
         "SELECT id FROM snapshots WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
     )
