@@ -266,7 +266,10 @@ class Recaller:
                 score = turn_score(hit.score, min(world, whole), sort=_sort(hit.memory))
                 known = best.get(hit.memory.id)
                 if known is None or score > known.score:
-                    best[hit.memory.id] = replace(hit, score=score)
+                    best[hit.memory.id] = Hit(
+                        memory=hit.memory, score=score, lexical=hit.lexical, vector=hit.vector,
+                        lexical_rank=hit.lexical_rank, vector_rank=hit.vector_rank,
+                    )  # fmt: skip
         hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
         return Recalled(
             hits=tuple(hits), own_world=whole, how=how, degradations=tuple(degradations)

@@ -480,8 +480,11 @@ def _fields_of(value: Any, *, sparse: bool = False) -> dict[str, Any]:
     for (name, default), given in zip(_FIELDS[kind], _VALUES[kind](value), strict=True):
         if sparse and (given is default or given == default):
             continue
-        sort = type(given)  # nearly all are plain texts and numbers
-        plain = given.isascii() if sort is str else sort is int
+        sort = type(given)
+        if sort is str:  # nearly all are plain texts and numbers
+            plain = given.isascii()
+        else:
+            plain = sort is int or (sort is float and math.isfinite(given))
         found[name] = given if plain else _plain(given, sparse=sparse)
     return found
 

@@ -550,7 +550,7 @@ def _bound_for(counted_with: str) -> Callable[[str], int]:
 
 def _bytes_and_cuts(text: str) -> int:
     """A token of a byte-pair encoding is a byte at least; a cut through a long word costs more."""
-    size = _bytes(text)
+    size = len(text) if text.isascii() else _bytes(text)
     return size + CUT_TOKENS * (size // LONGEST_RUN_CHARACTERS)
 
 
