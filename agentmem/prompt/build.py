@@ -186,15 +186,6 @@ def content_key(source: BlockSource) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    """A candidate that is shown: as it came or cut, and as it is rendered."""
-
-    candidate: OfferedSource
-    source: BlockSource
-    shown: BlockSource
-
-
 def arrange(candidates: Iterable[tuple[OfferedSource, BlockSource]]) -> list[int]:
     """The places of chosen candidates in the order they are shown, given the best first.
 
@@ -232,7 +223,7 @@ def _fill(
     left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
     widest = len(ordered)
     days: set[date] = set()
-    kept: list[_Kept] = []
+    kept: list[tuple[OfferedSource, BlockSource, BlockSource]] = []  # as it came, cut, and shown
     fates: list[SourceFate] = []
     for at, candidate in enumerate(ordered, start=1):
         whole = None
@@ -244,12 +235,12 @@ def _fill(
             left -= tokens
             if speaker_label(whole) is not None:
                 days.add(whole.retrieved)
-            kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
+            kept.append((candidate, candidate.source, whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
             continue
         part, tokens_cut = _cut(candidate.source, widest, left, count)
         if part is not None:
-            kept.append(_Kept(candidate=candidate, source=part, shown=clean_source(part)))
+            kept.append((candidate, part, clean_source(part)))
             sentence = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
@@ -259,13 +250,13 @@ def _fill(
         rest = "a source with a higher score was the last to fit"
         fates += [_fate(later, "dropped", rest, 0) for later in ordered[at:]]
         break
-    kept = [kept[at] for at in arrange((one.candidate, one.shown) for one in kept)]
+    kept = [kept[at] for at in arrange([(candidate, shown) for candidate, _, shown in kept])]
     return KnowledgeFill(
-        ids=tuple(one.candidate.id for one in kept),
-        sources=tuple(one.source for one in kept),
-        shown=tuple(one.shown for one in kept),
+        ids=tuple([candidate.id for candidate, _, _ in kept]),
+        sources=tuple([source for _, source, _ in kept]),
+        shown=tuple([shown for _, _, shown in kept]),
         fates=tuple(fates),
-        text=render_knowledge([one.shown for one in kept], total),
+        text=render_knowledge([shown for _, _, shown in kept], total),
     )
 
 
@@ -357,8 +348,7 @@ def build_block(
     for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
         if value is not None:
             require_count(value, name)
-    counted = remembering(count)
-    cost = count_messages or (lambda messages: message_tokens(messages, counted))
+    cost = count_messages or (lambda messages: message_tokens(messages, count))
     offered = tuple(candidates)
 
     def sealed(block: ContextBlock, knowledge: str = "") -> tuple[str, int]:
@@ -375,22 +365,22 @@ def build_block(
             user_profile,
             most,
             "user_profile",
-            count=counted,
+            count=count,
             show=clean_profile_line,
             render=render_profile_line,
             cut=lambda line, room: truncate_at_sentence(
-                line, room, lambda part: counted(f"{render_profile_line(part)}\n")
+                line, room, lambda part: count(f"{render_profile_line(part)}\n")
             ),
         )
         left = max(0, left - spent - margin)
         most = left if knowledge_tokens is None else min(left, knowledge_tokens)
-        knowledge = fill_knowledge(offered, most, count=counted, total_found=total_found)
+        knowledge = fill_knowledge(offered, most, count=count, total_found=total_found)
         left -= knowledge.tokens
         kept, pointers, _ = _fill_section(
             working_memory,
             left,
             "working_memory",
-            count=counted,
+            count=count,
             show=clean_pointer,
             render=render_pointer,
         )
@@ -429,19 +419,6 @@ def message_tokens(messages: Sequence[dict[str, Any]], count: TokenCounter) -> i
         count(message["content"]) + count(message["role"]) + MESSAGE_OVERHEAD_TOKENS
         for message in messages
     )
-
-
-def remembering(count: TokenCounter) -> TokenCounter:
-    """`count` that counts each text once; the memory goes when the result does."""
-    known: dict[str, int] = {}
-
-    def counted(text: str, /) -> int:
-        tokens = known.get(text)
-        if tokens is None:
-            tokens = known[text] = count(text)
-        return tokens
-
-    return counted
 
 
 def _fill_section(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from agentmem.stores.sqlite.reading import (
     find_embedder,
     integers,
     intern_embedder,
+    rows_by_id,
 )
 from agentmem.stores.sqlite.schema import (
     CHANGES,
@@ -253,11 +253,7 @@ class SqliteFeed:
     def taken(self, ids: Collection[str], /) -> set[str]:
         """Those of `ids` that some memory has, whoever owns it: for imports only."""
         with self._database.read() as read:
-            found = read.execute(
-                "SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps([*ids]),),
-            )
-        return {one for (one,) in found}
+            return set(rows_by_id(read, ids))
 
     def cold_count(self) -> int:
         """How many memories were put away."""
