@@ -171,7 +171,7 @@ def _tell_once(found: Recollection, chosen: Chosen) -> Recollection:
     told = {memory.id: _folded(memory.text) for memory in found.profile if TOLD in memory.metadata}
     if not told:
         return found
-    sources = [_folded(offered.source.text) for offered in chosen.candidates]
+    sources = [_folded(one.offered.text) for one in chosen.candidates]
     twice = {id_ for id_, said in told.items() if any(said in source for source in sources)}
     profile = tuple(memory for memory in found.profile if memory.id not in twice)
     return replace(found, profile=profile)

@@ -69,11 +69,12 @@ class OfferedSource:
     """A source that may be shown: a package of `type` whose relevance is `score`.
 
     `merit` is its composite score, which decides between sources that are
-    equally relevant.
+    equally relevant. Of a memory the source is made when somebody asks for it:
+    most are never looked at.
     """
 
     id: str
-    source: BlockSource
+    source: BlockSource | Memory
     score: float
     merit: float = 0.0
     type: str = "memory-episodic"
@@ -86,8 +87,13 @@ class OfferedSource:
         if not (known and math.isfinite(self.score + self.merit)):
             require_number(self.score, "score")
             require_number(self.merit, "merit")
-        if not isinstance(self.source, BlockSource):
+        if not isinstance(self.source, (BlockSource, Memory)):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
+
+    @property
+    def offered(self) -> BlockSource:
+        """The source itself."""
+        return _source(self.source) if isinstance(self.source, Memory) else self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +162,7 @@ def in_order(candidates: Iterable[OfferedSource]) -> list[OfferedSource]:
     return sort_ranked(
         candidates,
         rank=lambda c: rank_key(c.score, c.merit),
-        content=lambda c: (*content_key(c.source), c.id),
+        content=lambda c: (*content_key(c.offered), c.id),
     )
 
 
@@ -226,19 +232,20 @@ def _fill(
     kept: list[tuple[OfferedSource, BlockSource, BlockSource]] = []  # as it came, cut, and shown
     fates: list[SourceFate] = []
     for at, candidate in enumerate(ordered, start=1):
+        source = candidate.offered
         whole = None
         tokens = 0
-        if len(candidate.source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
-            whole = clean_source(candidate.source)
+        if len(source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
+            whole = clean_source(source)
             tokens = count(f"{render_piece(whole, widest, days)}\n")
         if whole is not None and tokens <= left:
             left -= tokens
             if speaker_label(whole) is not None:
                 days.add(whole.retrieved)
-            kept.append((candidate, candidate.source, whole))
+            kept.append((candidate, source, whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
             continue
-        part, tokens_cut = _cut(candidate.source, widest, left, count)
+        part, tokens_cut = _cut(source, widest, left, count)
         if part is not None:
             kept.append((candidate, part, clean_source(part)))
             sentence = sum(1 for _ in sentences(part.text))
@@ -493,9 +500,11 @@ def write_whole(
     **offered: Any,
 ) -> str | None:
     """The text that `build_block` gives for the same, or None where something might not fit."""
-    known = sum(at_most(one.source.text) for one in candidates)
-    if known > min(knowledge_tokens, limit_tokens):
-        return None  # seen at a glance, before anything is cleaned
+    known = 0
+    for one in candidates:
+        known += at_most(one.offered.text)
+        if known > min(knowledge_tokens, limit_tokens):
+            return None  # seen at a glance, before anything is cleaned
 
     def cost(messages: Sequence[dict[str, Any]]) -> int:
         return sum(at_most(m["content"]) + at_most(m["role"]) + MESSAGE_TOKENS for m in messages)
@@ -660,7 +669,7 @@ def choose(
             candidates.append(
                 OfferedSource(
                     id=memory.id,
-                    source=_source(memory),
+                    source=memory,
                     score=score,
                     merit=merit,
                     type=memory_type(memory),
