@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -409,6 +410,7 @@ TYPES: Mapping[str, TypeRule] = MappingProxyType(
 _OTHER = TypeRule()
 
 
+@lru_cache(maxsize=256)
 def rule_for(type: str) -> TypeRule:  # noqa: A002  # the field's own name
     """The rule of a type: its own row, else its family's (`memory-*`), else "other"."""
     return TYPES.get(type) or TYPES.get(type.split("-", 1)[0] + "-*") or _OTHER
