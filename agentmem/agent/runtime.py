@@ -22,7 +22,7 @@ from agentmem.base.config import EXTRACTIVE, LoopConfig
 from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.lazy import Lazy
+from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
@@ -337,8 +337,6 @@ class Runtime:
         return ChainMap(*(prints.value for whose, prints in (*self._shown,) if whose == scope))
 
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        from agentmem.base.lazy import made
-
         estimated, actual = made(payload["estimated"]), payload["actual"]
         name = self.tokenizer(payload["model"])[0].model
         if estimated and actual:
@@ -364,8 +362,6 @@ class Runtime:
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
-        from agentmem.base.lazy import made
-
         store, now = self.memory.store, self.now()
         for name in ("cited", "ignored"):
             ids = made(payload.get(name))

@@ -501,7 +501,10 @@ class Turn:
         if self.config.learn.preferences and not self.dry:
             asked = self._asked
             self._try("query", lambda: runtime.expect_question(asked, self.config))
-            self._learn(runtime)
+            whose = {"user_id": self.scope.user_id, "project_id": self.scope.project_id}
+            heard = self._try("preferences", lambda: runtime.preferences.listen([asked], **whose))
+            if heard is not None:
+                self.preferences, self.taken_back = heard.kept, heard.taken_back
         wanted = self.config.budget.working
         ask = Ask(
             messages=given,
@@ -549,18 +552,6 @@ class Turn:
                 "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
             ) or ()  # fmt: skip
         return signals
-
-    def _learn(self, runtime: Runtime) -> None:
-        asked = self._asked
-        if asked is not None:
-            heard = self._try(
-                "preferences",
-                lambda: runtime.preferences.listen(
-                    [asked], user_id=self.scope.user_id, project_id=self.scope.project_id
-                ),
-            )
-            if heard is not None:
-                self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
         if self._working is None:  # most turns have no results to point at, and need not open it

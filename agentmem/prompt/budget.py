@@ -508,7 +508,7 @@ class Budget:
 
     @property
     def used_tokens(self) -> int:
-        return sum(component.tokens for component in self.components)
+        return sum([component.tokens for component in self.components])
 
     @property
     def remaining_tokens(self) -> int:
@@ -574,9 +574,9 @@ def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUs
     largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
     return ComponentUse(
         name=name,
-        tokens=sum(tokens for tokens, _ in by_type.values()),
-        items=sum(items for _, items in by_type.values()),
-        by_type=tuple(TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest),
+        tokens=sum([tokens for tokens, _ in by_type.values()]),
+        items=sum([items for _, items in by_type.values()]),
+        by_type=tuple([TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest]),
     )
 
 

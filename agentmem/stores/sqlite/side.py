@@ -471,16 +471,12 @@ class SqliteSnapshots(Owned):
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""
-        known: set[str] = set()
-        if shared:
-            with self._database.read() as read:
-                known = _there(read, [record.id for record in shared])
-        records = (snapshot, *(record for record in shared if record.id not in known))
+        records = (snapshot, *shared)
         rows = [_values(record) for record in records]
         with self._database.write() as write:
             if write.rows(SNAPSHOTS, "WHERE id = ?", (snapshot.id,)):
                 raise DuplicateRecord(snapshot.id)
-            there = _there(write, [record.id for record in records[1:]])
+            there = _there(write, [record.id for record in shared])
             new = {
                 record.id: (record.id, intern_owner(write, ("private", record.scope)), *values)
                 for record, values in zip(records, rows, strict=True)
@@ -621,8 +617,6 @@ def _values(record: SnapshotRecord) -> tuple[int, str, str | bytes]:
 
 
 def _there(read: Read, ids: Sequence[str]) -> set[str]:
-    if not ids:
-        return set()
     found = read.execute(
         "SELECT id FROM snapshots WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
     )
