@@ -276,7 +276,7 @@ def rows_of(found: Sequence[tuple[Clause, Sequence[Clause]]], *, vectors: bool) 
     grams = sparse.csr_matrix(
         (np.array(values, dtype=np.float32), columns, pointers), shape=(len(found), BUCKETS)
     )
-    plain = [plain_features(clause, message) for clause, message in found]
+    plain = [plain_features(message)[clause.at] for clause, message in found]
     rows = Rows(grams, np.array(plain, dtype=np.float32) * np.float32(PLAIN_SCALE))
     return with_vectors(rows, [clause for clause, _ in found]) if vectors else rows
 

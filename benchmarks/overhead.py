@@ -5,14 +5,14 @@
 
 `memory.wrap` around a model that answers at once, with the default embedder,
 and conversations of 0, 10, 50 and 200 pairs of messages before the question.
-`caller_cpu_ms` is all the CPU that the caller waits for: its own thread
-(`thread_cpu_ms`) and the one that searches. `background_cpu_ms` is that of the
-worker: the trace, usage, indexing the turn, taking it into the index.
-`caller_embed_ms` and `background_embed_ms` are the parts of both that the
-embedder takes, `caller_rest_ms` and `background_rest_ms` what is left. Medians
-of single turns; between them the background is waited for. `loop_ms` is a plain
-Python loop timed beside each turn: where machines are shared their speed
-changes by the minute, and two runs compare only by it.
+CPU, apart: of the caller's own thread (`caller`), of the embedder (`embedder`)
+and of the thread that searches (`search`), for which the caller waits, and of
+the worker (`background`: the trace, usage, indexing the turn, taking it into the
+index; with the embedding of what was said). Each as the median and the 95th
+percentile of single turns; between them the background is waited for. `wall` is
+how long the caller waits. `loop` is a plain Python loop timed beside each turn:
+where machines are shared their speed changes by the minute, and two runs compare
+only by it.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ def main() -> None:
     if asked.json:
         print(json.dumps({"memories": asked.memories, "rows": rows}, indent=2))
         return
-    print(f"{asked.memories:,} memories, {asked.turns} turns a row, medians in ms")
-    print("  ".join(f"{name:>19}" for name in rows[0]))
+    print(f"{asked.memories:,} memories, {asked.turns} turns a row, p50 / p95 in ms")
+    names = [name.removesuffix("_ms") for name in rows[0]]
+    print("".join(f"{name:>16}" for name in names))
     for row in rows:
-        print("  ".join(f"{value:>19}" for value in row.values()))
+        shown = [row["pairs"], *(f"{v['p50']:g} / {v['p95']:g}" for v in list(row.values())[1:])]
+        print("".join(f"{value:>16}" for value in shown))
     print(
         f"goals: caller {CALLER_GOAL_MS:g} without history, at most {HISTORY_GOAL:g} times that "
         f"with 200 pairs; background {BACKGROUND_GOAL_MS:g}"
@@ -72,11 +74,11 @@ def main() -> None:
 
 
 class Watched:
-    """An embedder that counts the CPU it takes, of the worker and of everybody else."""
+    """An embedder that counts the CPU it takes while callers wait for it."""
 
     def __init__(self, embedder: Any) -> None:
         self._embedder = embedder
-        self.caller = self.worker = 0.0
+        self.caller = 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._embedder, name)
@@ -92,11 +94,8 @@ class Watched:
         try:
             return call(given)
         finally:
-            spent = time.thread_time() - began
-            if threading.current_thread().name == WORKER:
-                self.worker += spent
-            else:
-                self.caller += spent
+            if threading.current_thread().name != WORKER:
+                self.caller += time.thread_time() - began
 
 
 def measure(
@@ -138,7 +137,7 @@ def measure_turns(
         began, own, all_began, worker = (
             time.perf_counter(), time.thread_time(), time.process_time(), worker_cpu(),
         )  # fmt: skip
-        embedded = embedder.caller, embedder.worker
+        embedded = embedder.caller
         wrapped(messages=messages, model="gpt-4o")
         wall, own = time.perf_counter() - began, time.thread_time() - own
         waiting = time.thread_time()
@@ -149,33 +148,24 @@ def measure_turns(
         bare = time.thread_time()
         model(messages=messages, model="gpt-4o")
         bare = time.thread_time() - bare
-        looped = time.perf_counter()
+        looped = time.thread_time()
         sum(n * n for n in range(20_000))  # a millisecond on a machine that nobody else uses
-        looped = time.perf_counter() - looped
-        if number >= WARM_UP:  # the first ones open files and fill caches
-            here, beside = embedder.caller - embedded[0], embedder.worker - embedded[1]
-            figures.append(
-                (
-                    spent - bare,
-                    here,
-                    spent - bare - here,
-                    own - bare,
-                    wall - bare,
-                    background,
-                    beside,
-                    background - beside,
-                    looped,
-                )
-            )
-    middle = [statistics.median(one) * 1000 for one in zip(*figures, strict=True)]
-    names = (
-        "caller_cpu_ms", "caller_embed_ms", "caller_rest_ms", "thread_cpu_ms", "wall_ms",
-        "background_cpu_ms", "background_embed_ms", "background_rest_ms", "loop_ms",
-    )  # fmt: skip
+        looped = time.thread_time() - looped
+        if number < WARM_UP:  # the first ones open files and fill caches
+            continue
+        here = embedder.caller - embedded
+        figures.append((own - bare, here, spent - own - here, background, wall - bare, looped))
+    names = ("caller_ms", "embedder_ms", "search_ms", "background_ms", "wall_ms", "loop_ms")
     return {
         "pairs": len(history) // 2,
-        **{name: round(value, 2) for name, value in zip(names, middle, strict=True)},
+        **{name: spread(one) for name, one in zip(names, zip(*figures, strict=True), strict=True)},
     }
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """The middle and the 95th percentile, in milliseconds."""
+    cuts = statistics.quantiles(seconds, n=20, method="inclusive")
+    return {"p50": round(1000 * cuts[9], 2), "p95": round(1000 * cuts[18], 2)}
 
 
 def worker_cpu() -> float:

@@ -266,7 +266,10 @@ class Recaller:
                 score = turn_score(hit.score, min(world, whole), sort=_sort(hit.memory))
                 known = best.get(hit.memory.id)
                 if known is None or score > known.score:
-                    best[hit.memory.id] = replace(hit, score=score)
+                    best[hit.memory.id] = Hit(
+                        memory=hit.memory, score=score, lexical=hit.lexical, vector=hit.vector,
+                        lexical_rank=hit.lexical_rank, vector_rank=hit.vector_rank,
+                    )  # fmt: skip
         hits = sorted(best.values(), key=lambda hit: (-hit.score, hit.memory.id))
         return Recalled(
             hits=tuple(hits), own_world=whole, how=how, degradations=tuple(degradations)
@@ -416,49 +419,45 @@ def window_not_known(tokenizer: Tokenizer) -> str:
 def room_of(ask: Ask, scale: Scale, steps: Steps) -> Room:
     """What the block may take. Far from the window's end that is known without counting a token;
     nearer, the longest messages are counted until it is known."""
-    tokenizer = scale.tokenizer
-
-    def measure() -> Room:
-        tool_tokens = _tool_tokens(ask, tokenizer)
-        tokens = tokenizer.messages_at_most(ask.messages)
-        room = _room_beside(ask, scale, tokens, tool_tokens)
-        longest = sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
-        counted, more = 0, COUNTED_FIRST
-        while not room.full and counted < len(tokens):
-            for at in longest[counted : counted + more]:
-                tokens[at] = tokenizer.count_message(ask.messages[at])
-            counted, more = counted + more, 2 * more
-            room = _room_beside(ask, scale, tokens, tool_tokens)
-        return room
-
-    return steps.run("budget", measure, Room())
-
-
-def _room_beside(ask: Ask, scale: Scale, counted: Sequence[int], tool_tokens: int) -> Room:
-    """The room beside messages that cost so many tokens each."""
-    asked, budget = ask.messages.asked, ask.config.budget
+    tokenizer, asked, budget = scale.tokenizer, ask.messages.asked, ask.config.budget
     budgets = {
         "preference_budget": budget.preferences,
         "knowledge_budget": budget.knowledge,
         "working_budget": budget.working,
     }
-    if scale.open:
-        # Who sends so much to a window that nobody knows has the room for it, until it is refused.
-        return whole_room(**budgets)
-    query = 0 if asked is None else counted[asked]
-    system = sum(
-        tokens
-        for message, tokens in zip(ask.messages, counted, strict=True)
-        if message.get("role") in SYSTEM_ROLES
-    )
-    return room_for(
-        window_tokens=scale.window_tokens,
-        reserve_tokens=scale.reserve_tokens,
-        system_tokens=system + tool_tokens,
-        query_tokens=query,
-        other_tokens=0 if ask.trim else sum(counted) - system - query,
-        **budgets,
-    )
+
+    def measure() -> Room:
+        if scale.open:
+            # Who sends so much to a window nobody knows has the room for it, until it is refused.
+            return whole_room(**budgets)
+        tool_tokens = _tool_tokens(ask, tokenizer)
+        tokens = tokenizer.messages_at_most(ask.messages)
+        systems = [at for at, one in enumerate(ask.messages) if one.get("role") in SYSTEM_ROLES]
+
+        def beside() -> Room:
+            """The room beside messages that cost so many tokens each."""
+            query = 0 if asked is None else tokens[asked]
+            system = sum([tokens[at] for at in systems])
+            return room_for(
+                window_tokens=scale.window_tokens,
+                reserve_tokens=scale.reserve_tokens,
+                system_tokens=system + tool_tokens,
+                query_tokens=query,
+                other_tokens=0 if ask.trim else sum(tokens) - system - query,
+                **budgets,
+            )
+
+        room, counted, more = beside(), 0, COUNTED_FIRST
+        longest: list[int] = []
+        while not room.full and counted < len(tokens):
+            longest = longest or sorted(range(len(tokens)), key=tokens.__getitem__, reverse=True)
+            for at in longest[counted : counted + more]:
+                tokens[at] = tokenizer.count_message(ask.messages[at])
+            counted, more = counted + more, 2 * more
+            room = beside()
+        return room
+
+    return steps.run("budget", measure, Room())
 
 
 def _tool_tokens(ask: Ask, tokenizer: Tokenizer) -> int:

@@ -22,7 +22,7 @@ from agentmem.base.config import EXTRACTIVE, LoopConfig
 from agentmem.base.errors import NAME_THE_USER, AgentMemWarning
 from agentmem.base.filters import Selection
 from agentmem.base.guards import TtlCache
-from agentmem.base.lazy import Lazy
+from agentmem.base.lazy import Lazy, made
 from agentmem.base.types import LEARN_CITED, LEARN_WORKFLOW, Memory, Scope
 from agentmem.living.preferences import PreferenceStore
 from agentmem.prompt.query import FEW_WORDS, asked_text, read_queries
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentmem.base.guards import UnderWay
     from agentmem.living.consolidate import Nightly
     from agentmem.living.predict import Predictions, Signal
+    from agentmem.living.settle import Settler
     from agentmem.living.tiers import Prefetcher, Tiers
     from agentmem.living.workflows import Workflows
     from agentmem.prompt.messages import Conversation
@@ -151,6 +152,13 @@ class Runtime:
         from agentmem.living.tiers import Prefetcher
 
         return Prefetcher(self.tiers, expect=self.expect)
+
+    @cached_property
+    def settler(self) -> Settler:
+        """Finds what contradicts what is new."""
+        from agentmem.living.settle import Settler
+
+        return Settler(self.memory)
 
     @cached_property
     def workflows(self) -> Workflows:
@@ -329,8 +337,6 @@ class Runtime:
         return ChainMap(*(prints.value for whose, prints in (*self._shown,) if whose == scope))
 
     def _observe(self, payload: Mapping[str, Any], scope: Scope) -> None:
-        from agentmem.base.lazy import made
-
         estimated, actual = made(payload["estimated"]), payload["actual"]
         name = self.tokenizer(payload["model"])[0].model
         if estimated and actual:
@@ -356,8 +362,6 @@ class Runtime:
 
     def _count_use(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Count what the answer of a turn cited and what it passed over."""
-        from agentmem.base.lazy import made
-
         store, now = self.memory.store, self.now()
         for name in ("cited", "ignored"):
             ids = made(payload.get(name))
@@ -418,9 +422,7 @@ class Runtime:
 
     def _judge(self, payload: Mapping[str, Any], scope: Scope) -> None:
         """Compare what is new with what it may contradict."""
-        from agentmem.living.settle import Settler
-
-        Settler(self.memory).judge_new(scope)
+        self.settler.judge_new(scope)
 
     @cached_property
     def nightly(self) -> Nightly:
@@ -460,6 +462,8 @@ class Runtime:
             self.worker.close()
         if self._unsaved:
             self._quietly(self._save_corrections)
+        if "settler" in self.__dict__:
+            self._quietly(self.settler.save)
         if "prefetcher" in self.__dict__:
             self.prefetcher.close()
         self.recaller.close()

@@ -245,7 +245,14 @@ class Trace:
             )
             for text in packed.shared
         ]
-        self._store.snapshots.put(_record(snapshot, packed.data, packed.mentions), shared=shared)
+        record = SnapshotRecord(
+            id=snapshot.id,
+            created_at=snapshot.created_at,
+            data=packed.data,
+            mentions=packed.mentions,
+            scope=snapshot.scope,
+        )
+        self._store.snapshots.put(record, shared=shared)
         self._written += 1
         if self._written % self._retention.every == 1 or self._retention.every == 1:
             self.prune(now=snapshot.created_at)
@@ -281,18 +288,6 @@ class Trace:
 
 def _fields_or_none(snapshot: Snapshot | None) -> dict[str, Any] | None:
     return None if snapshot is None else to_fields(without_keys_of(snapshot))
-
-
-def _record(
-    snapshot: Snapshot, data: Mapping[str, Any], mentions: tuple[str, ...]
-) -> SnapshotRecord:
-    return SnapshotRecord(
-        id=snapshot.id,
-        created_at=snapshot.created_at,
-        data=data,
-        mentions=mentions,
-        scope=snapshot.scope,
-    )
 
 
 # ----------------------------------------------------------------------------

@@ -168,14 +168,13 @@ def _choose(runtime: Runtime, ask: Ask, found: Recollection, scale: Scale, steps
 
 def _tell_once(found: Recollection, chosen: Chosen) -> Recollection:
     """`found` without what its profile only tells and a source on offer tells in full."""
-    sources = [_folded(offered.source.text) for offered in chosen.candidates]
-
-    def stands_below(memory: Memory) -> bool:
-        said = _folded(memory.text)
-        return TOLD in memory.metadata and any(said in source for source in sources)
-
-    profile = tuple(memory for memory in found.profile if not stands_below(memory))
-    return found if len(profile) == len(found.profile) else replace(found, profile=profile)
+    told = {memory.id: _folded(memory.text) for memory in found.profile if TOLD in memory.metadata}
+    if not told:
+        return found
+    sources = [_folded(one.offered.text) for one in chosen.candidates]
+    twice = {id_ for id_, said in told.items() if any(said in source for source in sources)}
+    profile = tuple(memory for memory in found.profile if memory.id not in twice)
+    return replace(found, profile=profile)
 
 
 def _folded(text: str) -> str:
@@ -502,7 +501,10 @@ class Turn:
         if self.config.learn.preferences and not self.dry:
             asked = self._asked
             self._try("query", lambda: runtime.expect_question(asked, self.config))
-            self._learn(runtime)
+            whose = {"user_id": self.scope.user_id, "project_id": self.scope.project_id}
+            heard = self._try("preferences", lambda: runtime.preferences.listen([asked], **whose))
+            if heard is not None:
+                self.preferences, self.taken_back = heard.kept, heard.taken_back
         wanted = self.config.budget.working
         ask = Ask(
             messages=given,
@@ -550,18 +552,6 @@ class Turn:
                 "signals", lambda: runtime.predictions.features((*signals, task), self.scope)
             ) or ()  # fmt: skip
         return signals
-
-    def _learn(self, runtime: Runtime) -> None:
-        asked = self._asked
-        if asked is not None:
-            heard = self._try(
-                "preferences",
-                lambda: runtime.preferences.listen(
-                    [asked], user_id=self.scope.user_id, project_id=self.scope.project_id
-                ),
-            )
-            if heard is not None:
-                self.preferences, self.taken_back = heard.kept, heard.taken_back
 
     def _pointers(self) -> tuple[Pointer, ...]:
         if self._working is None:  # most turns have no results to point at, and need not open it
@@ -739,11 +729,11 @@ class Turn:
         asked = text_of(self._asked) if self._asked is not None else ""
 
         def look() -> list[Shown]:
-            texts = {hit.memory.id: served_text(hit.memory) for hit in context.hits}
+            found = {hit.memory.id: hit.memory for hit in context.hits}
             return [
-                Shown(id=c.memory_id, number=c.index, text=texts.get(c.memory_id, c.quote))
-                for c in context.citations_for("")
-                if c.memory_id
+                Shown(id=id_, number=number, text=served_text(found[id_]))
+                for number, id_ in enumerate(context.built.knowledge.ids, start=1)
+                if id_ in found
             ]
 
         shown = Lazy(look, characters=0)

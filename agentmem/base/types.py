@@ -530,7 +530,8 @@ def served_level(memory: Memory) -> Level:
 
 def served_text(memory: Memory) -> str:
     """The text a context shows of `memory`; by its id the whole text can always be read."""
-    return memory.at_level(served_level(memory))
+    level = served_level(memory)
+    return memory.text if level == "full" else memory.at_level(level)
 
 
 # ----------------------------------------------------------------------------

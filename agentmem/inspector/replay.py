@@ -340,7 +340,7 @@ def _replay_knowledge(
     found = sort_ranked(
         (seen for seen in snapshot.looked_at if seen.section in ("knowledge", "working")),
         rank=lambda seen: rank_key(weighed_score(seen), seen.merit or 0.0),
-        content=lambda seen: (*content_key(candidate_of(seen, snapshot).source), seen.id),
+        content=lambda seen: (*content_key(candidate_of(seen, snapshot).offered), seen.id),
     )
     threshold, top_k = settings["similarity_threshold"], settings["top_k"]
     decided: list[tuple[Looked, Looked]] = []

@@ -42,6 +42,7 @@ from agentmem.text.detect import (
     hear_messages,
     is_need,
     matching,
+    may_correct,
     of_project,
     settled,
     stems,
@@ -421,6 +422,8 @@ class PreferenceStore:
 
     def _corrected(self, heard: Heard, scope: Scope) -> tuple[Heard, tuple[Preference, ...]]:
         """What is left of a message that corrects what was said just before, and the correction."""
+        if not (heard.stated or may_correct(heard.text)):
+            return heard, ()  # what was said before need not be read
         for newest in self._own(scope)[:1]:
             found = correction(heard.text, newest.text)
             if found is None:

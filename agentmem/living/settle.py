@@ -277,12 +277,19 @@ class Resolved:
     journal_id: str
 
 
+SAVED_EVERY = 100
+"""So many changes may be looked at again after a crash."""
+MOST_MARKS = 1_000
+
+
 class Settler:
     """Contradictions of one memory."""
 
     def __init__(self, memory: Parts, *, settings: ConsolidationSettings | None = None) -> None:
         self._memory = memory
         self._settings = settings or ConsolidationSettings(contradiction_kinds=JUDGED_KINDS)
+        self._judged: dict[str, tuple[int, int]] = {}
+        """How far each scope was judged: as it is saved, and in truth."""
 
     # -- what is known -----------------------------------------------------------------
 
@@ -396,9 +403,11 @@ class Settler:
         """
         store = self._memory.store
         mark = mark_of("judged", scope)
-        seen = store.settings.get(mark)
+        if mark not in self._judged:
+            self._judged[mark] = 2 * (int(store.settings.get(mark) or 0),)
+        saved, seen = self._judged[mark]
         now_at = store.feed.seq()
-        changes = store.feed.changes(int(seen or 0))
+        changes = store.feed.changes(seen)
         rows = {
             row
             for change in changes.items
@@ -407,9 +416,17 @@ class Settler:
         }
         newest = sorted(rows, reverse=True)
         plan = plan_again(lambda: self.judge(scope, self._new_ones(scope, newest)), "what is new")
-        if seen != str(now_at):
-            store.settings.set(mark, str(now_at))
+        self._judged[mark] = saved, now_at
+        if now_at - saved >= SAVED_EVERY or len(self._judged) > MOST_MARKS:
+            self.save()
         return plan
+
+    def save(self) -> None:
+        """Write down how far was judged, for the next process."""
+        for mark, (saved, seen) in self._judged.items():
+            if seen != saved:
+                self._memory.store.settings.set(mark, str(seen))
+        self._judged.clear()
 
     def _new_ones(self, scope: Scope, rows: Sequence[int]) -> list[Memory]:
         """Of the newest of these rows that this reader sees, those that state something."""

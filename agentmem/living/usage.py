@@ -49,6 +49,8 @@ def find_used(answer: str, shown: Sequence[Shown], *, question: str = "") -> fro
     if cited:
         return cited
     said = _terms(answer)
+    if len(said) < LEAST_WORDS:
+        return frozenset()
     asked = _terms(question)
     used = set()
     for one in shown:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from agentmem.base.checks import all_ascii, require_choice, require_count, require_text
 from agentmem.base.errors import InvalidInput, MalformedBlock
@@ -166,17 +166,13 @@ def clean_profile_line(line: str) -> str:
 
 def clean_source(source: BlockSource) -> BlockSource:
     """The source as it is shown."""
-    shown = {
-        "text": clean_text(source.text),
-        "url": clean_line(source.url, limit_characters=URL_CHARACTERS),
-    }
-    for name in ("title", "id", "kind", "section", "speaker"):
-        given = getattr(source, name)
-        if given:
-            shown[name] = clean_line(given, limit_characters=TITLE_CHARACTERS)
-    if all(getattr(source, name) == text for name, text in shown.items()):
-        return source
-    return replace(source, **shown)  # type: ignore[arg-type]  # names of texts
+    shown = {"text": clean_text(source.text)} if source.text else {}
+    for name in ("url", "title", "id", "kind", "section", "speaker"):
+        if given := getattr(source, name):
+            limit = URL_CHARACTERS if name == "url" else TITLE_CHARACTERS
+            shown[name] = clean_line(given, limit_characters=limit)
+    changed: dict[str, Any] = {n: text for n, text in shown.items() if getattr(source, n) != text}
+    return replace(source, **changed) if changed else source
 
 
 def clean_pointer(pointer: Pointer) -> Pointer:
@@ -304,15 +300,13 @@ def render_profile_line(line: str) -> str:
 
 def render_source(source: BlockSource, index: int) -> str:
     """One cleaned source with its citation (P3)."""
-    found = [(name, getattr(source, name)) for name in ("url", "title")]
-    found += [
-        ("retrieved", source.retrieved.isoformat()),
-        ("origin", source.origin),
-        ("trust", source.trust),
-    ]
-    found += [(name, getattr(source, name)) for name in ("id", "kind", "section", "speaker")]
-    found.append(("cut", "yes" if source.cut else ""))
-    attributes = _attributes((name, value) for name, value in found if value)
+    found = (
+        ("url", source.url), ("title", source.title), ("retrieved", source.retrieved.isoformat()),
+        ("origin", source.origin), ("trust", source.trust), ("id", source.id),
+        ("kind", source.kind), ("section", source.section), ("speaker", source.speaker),
+        ("cut", "yes" if source.cut else ""),
+    )  # fmt: skip
+    attributes = _attributes([one for one in found if one[1]])
     return f'<source index="{index}"{attributes}>\n{escape_text(source.text)}\n</source>'
 
 
@@ -475,4 +469,4 @@ def _read_pointer(attributes: dict[str, str], text: str) -> Pointer:
 
 
 def _attributes(pairs: Iterable[tuple[str, str]]) -> str:
-    return "".join(f' {name}="{escape_attribute(value)}"' for name, value in pairs)
+    return "".join([f' {name}="{escape_attribute(value)}"' for name, value in pairs])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -409,10 +410,10 @@ TYPES: Mapping[str, TypeRule] = MappingProxyType(
 _OTHER = TypeRule()
 
 
+@lru_cache(maxsize=256)
 def rule_for(type: str) -> TypeRule:  # noqa: A002  # the field's own name
     """The rule of a type: its own row, else its family's (`memory-*`), else "other"."""
-    family = type.split("-", 1)[0] + "-*"
-    return TYPES.get(type) or TYPES.get(family) or _OTHER
+    return TYPES.get(type) or TYPES.get(type.split("-", 1)[0] + "-*") or _OTHER
 
 
 def make_package(
@@ -507,7 +508,7 @@ class Budget:
 
     @property
     def used_tokens(self) -> int:
-        return sum(component.tokens for component in self.components)
+        return sum([component.tokens for component in self.components])
 
     @property
     def remaining_tokens(self) -> int:
@@ -573,9 +574,9 @@ def _component(name: str, by_type: Mapping[str, tuple[int, int]]) -> ComponentUs
     largest = sorted(by_type.items(), key=lambda pair: (-pair[1][0], pair[0]))
     return ComponentUse(
         name=name,
-        tokens=sum(tokens for tokens, _ in by_type.values()),
-        items=sum(items for _, items in by_type.values()),
-        by_type=tuple(TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest),
+        tokens=sum([tokens for tokens, _ in by_type.values()]),
+        items=sum([items for _, items in by_type.values()]),
+        by_type=tuple([TypeUse(type=kind, tokens=n, items=items) for kind, (n, items) in largest]),
     )
 
 

@@ -7,6 +7,7 @@ counted is the message pair as it will be sent.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,11 +69,12 @@ class OfferedSource:
     """A source that may be shown: a package of `type` whose relevance is `score`.
 
     `merit` is its composite score, which decides between sources that are
-    equally relevant.
+    equally relevant. Of a memory the source is made when somebody asks for it:
+    most are never looked at.
     """
 
     id: str
-    source: BlockSource
+    source: BlockSource | Memory
     score: float
     merit: float = 0.0
     type: str = "memory-episodic"
@@ -81,10 +83,17 @@ class OfferedSource:
 
     def __post_init__(self) -> None:
         require_text(self.id, "id")
-        require_number(self.score, "score")
-        require_number(self.merit, "merit")
-        if not isinstance(self.source, BlockSource):
+        known = type(self.score) is float and type(self.merit) is float
+        if not (known and math.isfinite(self.score + self.merit)):
+            require_number(self.score, "score")
+            require_number(self.merit, "merit")
+        if not isinstance(self.source, (BlockSource, Memory)):
             raise InvalidInput("source", self.source, "is not a Source", remedy="Use source_of().")
+
+    @property
+    def offered(self) -> BlockSource:
+        """The source itself."""
+        return _source(self.source) if isinstance(self.source, Memory) else self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +162,7 @@ def in_order(candidates: Iterable[OfferedSource]) -> list[OfferedSource]:
     return sort_ranked(
         candidates,
         rank=lambda c: rank_key(c.score, c.merit),
-        content=lambda c: (*content_key(c.source), c.id),
+        content=lambda c: (*content_key(c.offered), c.id),
     )
 
 
@@ -161,9 +170,11 @@ def sort_ranked(
     items: Iterable[T], *, rank: Callable[[T], Rank], content: Callable[[T], tuple[str, ...]]
 ) -> list[T]:
     """Sorted by `rank`, and equals by `content`, which is worked out for them alone."""
+    given = list(items)
+    ranks = list(map(rank, given))
     found: list[T] = []
-    for _, group in groupby(sorted(items, key=rank), key=rank):
-        equals = list(group)
+    for _, group in groupby(sorted(range(len(given)), key=ranks.__getitem__), ranks.__getitem__):
+        equals = [given[at] for at in group]
         found += sorted(equals, key=content) if len(equals) > 1 else equals
     return found
 
@@ -179,15 +190,6 @@ def content_key(source: BlockSource) -> tuple[str, ...]:
         source.url, source.text, source.title, source.section, source.kind, source.speaker,
         source.origin, source.retrieved.isoformat(),
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    """A candidate that is shown: as it came or cut, and as it is rendered."""
-
-    candidate: OfferedSource
-    source: BlockSource
-    shown: BlockSource
 
 
 def arrange(candidates: Iterable[tuple[OfferedSource, BlockSource]]) -> list[int]:
@@ -227,24 +229,25 @@ def _fill(
     left = limit_tokens - count(render_knowledge((), total)) if ordered else 0
     widest = len(ordered)
     days: set[date] = set()
-    kept: list[_Kept] = []
+    kept: list[tuple[OfferedSource, BlockSource, BlockSource]] = []  # as it came, cut, and shown
     fates: list[SourceFate] = []
     for at, candidate in enumerate(ordered, start=1):
+        source = candidate.offered
         whole = None
         tokens = 0
-        if len(candidate.source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
-            whole = clean_source(candidate.source)
+        if len(source.text) <= max(left, 0) * CHARACTERS_A_TOKEN:
+            whole = clean_source(source)
             tokens = count(f"{render_piece(whole, widest, days)}\n")
         if whole is not None and tokens <= left:
             left -= tokens
             if speaker_label(whole) is not None:
                 days.add(whole.retrieved)
-            kept.append(_Kept(candidate=candidate, source=candidate.source, shown=whole))
+            kept.append((candidate, source, whole))
             fates.append(_fate(candidate, "included", "fits", tokens))
             continue
-        part, tokens_cut = _cut(candidate.source, widest, left, count)
+        part, tokens_cut = _cut(source, widest, left, count)
         if part is not None:
-            kept.append(_Kept(candidate=candidate, source=part, shown=clean_source(part)))
+            kept.append((candidate, part, clean_source(part)))
             sentence = sum(1 for _ in sentences(part.text))
             reason = f"cut at sentence {sentence:,}, to the {max(left, 0):,} tokens left"
             fates.append(_fate(candidate, "cut", reason, tokens_cut))
@@ -254,13 +257,13 @@ def _fill(
         rest = "a source with a higher score was the last to fit"
         fates += [_fate(later, "dropped", rest, 0) for later in ordered[at:]]
         break
-    kept = [kept[at] for at in arrange((one.candidate, one.shown) for one in kept)]
+    kept = [kept[at] for at in arrange([(candidate, shown) for candidate, _, shown in kept])]
     return KnowledgeFill(
-        ids=tuple(one.candidate.id for one in kept),
-        sources=tuple(one.source for one in kept),
-        shown=tuple(one.shown for one in kept),
+        ids=tuple([candidate.id for candidate, _, _ in kept]),
+        sources=tuple([source for _, source, _ in kept]),
+        shown=tuple([shown for _, _, shown in kept]),
         fates=tuple(fates),
-        text=render_knowledge([one.shown for one in kept], total),
+        text=render_knowledge([shown for _, _, shown in kept], total),
     )
 
 
@@ -352,8 +355,7 @@ def build_block(
     for name, value in (("profile_tokens", profile_tokens), ("knowledge_tokens", knowledge_tokens)):
         if value is not None:
             require_count(value, name)
-    counted = remembering(count)
-    cost = count_messages or (lambda messages: message_tokens(messages, counted))
+    cost = count_messages or (lambda messages: message_tokens(messages, count))
     offered = tuple(candidates)
 
     def sealed(block: ContextBlock, knowledge: str = "") -> tuple[str, int]:
@@ -370,22 +372,22 @@ def build_block(
             user_profile,
             most,
             "user_profile",
-            count=counted,
+            count=count,
             show=clean_profile_line,
             render=render_profile_line,
             cut=lambda line, room: truncate_at_sentence(
-                line, room, lambda part: counted(f"{render_profile_line(part)}\n")
+                line, room, lambda part: count(f"{render_profile_line(part)}\n")
             ),
         )
         left = max(0, left - spent - margin)
         most = left if knowledge_tokens is None else min(left, knowledge_tokens)
-        knowledge = fill_knowledge(offered, most, count=counted, total_found=total_found)
+        knowledge = fill_knowledge(offered, most, count=count, total_found=total_found)
         left -= knowledge.tokens
         kept, pointers, _ = _fill_section(
             working_memory,
             left,
             "working_memory",
-            count=counted,
+            count=count,
             show=clean_pointer,
             render=render_pointer,
         )
@@ -424,19 +426,6 @@ def message_tokens(messages: Sequence[dict[str, Any]], count: TokenCounter) -> i
         count(message["content"]) + count(message["role"]) + MESSAGE_OVERHEAD_TOKENS
         for message in messages
     )
-
-
-def remembering(count: TokenCounter) -> TokenCounter:
-    """`count` that counts each text once; the memory goes when the result does."""
-    known: dict[str, int] = {}
-
-    def counted(text: str, /) -> int:
-        tokens = known.get(text)
-        if tokens is None:
-            tokens = known[text] = count(text)
-        return tokens
-
-    return counted
 
 
 def _fill_section(
@@ -511,9 +500,11 @@ def write_whole(
     **offered: Any,
 ) -> str | None:
     """The text that `build_block` gives for the same, or None where something might not fit."""
-    known = sum(at_most(one.source.text) for one in candidates)
-    if known > min(knowledge_tokens, limit_tokens):
-        return None  # seen at a glance, before anything is cleaned
+    known = 0
+    for one in candidates:
+        known += at_most(one.offered.text)
+        if known > min(knowledge_tokens, limit_tokens):
+            return None  # seen at a glance, before anything is cleaned
 
     def cost(messages: Sequence[dict[str, Any]]) -> int:
         return sum(at_most(m["content"]) + at_most(m["role"]) + MESSAGE_TOKENS for m in messages)
@@ -639,14 +630,18 @@ def choose(
     pointers: list[Pointer] = []
     passed_over: list[tuple[Hit, str]] = []
     related = 0
-    weighed = {hit.memory.id: hit.score * factors.get(hit.memory.id, 1.0) for hit in hits}
-    merits = {hit.memory.id: merit_of(hit.memory, weighed[hit.memory.id], now=now) for hit in hits}
+    merits: dict[str, float] = {}
+    weighed: list[tuple[Hit, float, float]] = []
+    for hit in hits:
+        score = hit.score * factors.get(hit.memory.id, 1.0)
+        merit = merits[hit.memory.id] = merit_of(hit.memory, score, now=now)
+        weighed.append((hit, score, merit))
     ordered = sort_ranked(
-        hits,
-        rank=lambda hit: rank_key(weighed[hit.memory.id], merits[hit.memory.id]),
-        content=lambda hit: (*content_key(_source(hit.memory)), hit.memory.id),
+        weighed,
+        rank=lambda one: rank_key(one[1], one[2]),
+        content=lambda one: (*content_key(_source(one[0].memory)), one[0].memory.id),
     )
-    for hit in ordered:
+    for hit, score, merit in ordered:
         memory = hit.memory
         if memory.kind == "preference":
             passed_over.append((hit, "a preference: it stands in the profile"))
@@ -671,13 +666,12 @@ def choose(
                 )
             )
         else:
-            score = weighed[memory.id]
             candidates.append(
                 OfferedSource(
                     id=memory.id,
-                    source=_source(memory),
+                    source=memory,
                     score=score,
-                    merit=merits[memory.id],
+                    merit=merit,
                     type=memory_type(memory),
                     importance=memory.importance,
                     timestamp=memory.created_at,

@@ -124,10 +124,11 @@ class Conversation(Sequence[dict[str, Any]]):
 
     def says(self, text: str) -> bool:
         """Whether a message says exactly this, but for white space at the ends of lines."""
+        likely = self._texts.value.get(_first_word(text))
+        if not likely:
+            return False
         wanted = normalise(text)
-        return any(
-            normalise(said) == wanted for said in self._texts.value.get(_first_word(wanted), ())
-        )
+        return any(normalise(said) == wanted for said in likely)
 
     # -- worked out when asked for -------------------------------------------------------
 

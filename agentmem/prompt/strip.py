@@ -177,9 +177,9 @@ def fingerprints(shown: ContextBlock | Iterable[str]) -> frozenset[bytes]:
     for text in texts:
         words = list(map(str.casefold, _WORD.findall(see(text).text)))
         if len(words) < WORDS_IN_A_ROW:
-            found |= {_hash(words, whole=True)} if words else set()
+            found |= {_whole_hash(words)} if words else set()
         else:
-            found |= {_hash(row) for row in _rows(words)}
+            found.update(_row_hashes(words))
     return frozenset(found)
 
 
@@ -190,8 +190,8 @@ def echoes(text: str, known: Collection[bytes]) -> list[tuple[int, int]]:
     found = list(_WORD.finditer(seen.text))
     words = [match[0].casefold() for match in found]
     last = -1
-    for at, row in enumerate(_rows(words)):
-        if _hash(row) not in known:
+    for at, row in enumerate(_row_hashes(words)):
+        if row not in known:
             continue
         start, end = seen.span(found[at].start(), found[at + WORDS_IN_A_ROW - 1].end())
         if at <= last:
@@ -203,19 +203,23 @@ def echoes(text: str, known: Collection[bytes]) -> list[tuple[int, int]]:
         seen = see(line[0])
         found = list(_WORD.finditer(seen.text))
         words = [match[0].casefold() for match in found]
-        if 0 < len(words) < WORDS_IN_A_ROW and _hash(words, whole=True) in known:
+        if 0 < len(words) < WORDS_IN_A_ROW and _whole_hash(words) in known:
             start, end = seen.span(found[0].start(), found[-1].end())
             spans.append((line.start() + start, line.start() + end))
     return sorted(spans)
 
 
-def _rows(words: list[str]) -> Iterator[list[str]]:
-    for at in range(len(words) - WORDS_IN_A_ROW + 1):
-        yield words[at : at + WORDS_IN_A_ROW]
+def _row_hashes(words: list[str]) -> list[bytes]:
+    """What each eight words in a row are known by."""
+    coded = [word.encode("utf-8", "replace") for word in words]
+    return [
+        hashlib.blake2b(b"\0".join(coded[at : at + WORDS_IN_A_ROW]), digest_size=8).digest()
+        for at in range(len(coded) - WORDS_IN_A_ROW + 1)
+    ]
 
 
-def _hash(words: list[str], *, whole: bool = False) -> bytes:
-    text = ("\n" if whole else "") + "\0".join(words)
+def _whole_hash(words: list[str]) -> bytes:
+    text = "\n" + "\0".join(words)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
 
 

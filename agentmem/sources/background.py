@@ -338,9 +338,9 @@ def weigh(value: object, *, depth: int = 4) -> int:
     if isinstance(value, set | frozenset):
         return 8 * len(value)  # what is in it is usually shared with other payloads
     if depth and isinstance(value, Mapping):
-        return sum(weigh(item, depth=depth - 1) for item in islice(value.values(), 200))
+        return sum([weigh(item, depth=depth - 1) for item in islice(value.values(), 200)])
     if depth and isinstance(value, list | tuple):
-        return sum(weigh(item, depth=depth - 1) for item in value[:200])
+        return sum([weigh(item, depth=depth - 1) for item in value[:200]])
     return 8
 
 
@@ -686,15 +686,11 @@ class JobRunner:
         for number in stale:
             self._ask(self._kept.done, number)
         for entry in excess:
-            kept = self._keep(entry)
+            kept = self._keep_all([entry])
             with self._changed:
                 self._look = self._look or kept
                 if not kept:
                     self._waiting.put_back(entry)
-
-    def _keep(self, entry: QueuedJob) -> bool:
-        """Put a job into the store; whether it is there."""
-        return self._keep_all([entry])
 
     def _keep_all(self, entries: Sequence[QueuedJob]) -> bool:
         """Put jobs into the store, all or none; whether they are there."""
@@ -904,7 +900,7 @@ class Worker(JobRunner):
         rest = [entry for entry in rest if entry.stored_id is None]
         if rest and not self._keep_all(rest):
             # One of them cannot be written down; it must not take the others with it.
-            lost = sum(not self._keep(entry) for entry in rest)
+            lost = sum(not self._keep_all([entry]) for entry in rest)
             with self._lock():
                 self._dropped += lost
 

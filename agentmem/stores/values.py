@@ -563,13 +563,14 @@ def write_json(value: Any, name: str) -> str:
 
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
+_KEYS = frozenset({str})
 
 
 def _require_json(value: Any, name: str, depth: int) -> None:
     if depth > 100:
         raise InvalidInput(name, "…", "is nested deeper than 100", remedy="Flatten it.")
     if isinstance(value, (dict, Mapping)):  # a dict is told at once, and a union takes long to make
-        for key in value:
+        for key in () if _KEYS.issuperset(map(type, value)) else value:
             if not isinstance(key, str):
                 raise InvalidInput(
                     name, key, "has a key that is not a string", remedy="Use str keys."
@@ -579,8 +580,8 @@ def _require_json(value: Any, name: str, depth: int) -> None:
         inside = value
     else:
         return
-    for item in inside:
-        if type(item) not in _LEAVES:
+    if not _LEAVES.issuperset(map(type, inside)):
+        for item in inside:
             _require_json(item, name, depth + 1)
 
 

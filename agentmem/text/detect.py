@@ -855,6 +855,11 @@ class MendedStatement:
     end: int
 
 
+def may_correct(text: str) -> bool:
+    """Whether `correction` could make something of a text; hardly any sounds like one."""
+    return bool(_corrected().search(text) or _swapped().match(text) or _instead().match(text))
+
+
 def correction(text: str, newest: str) -> MendedStatement | None:
     """The `newest` statement as `text` corrects it: "typo, Leo", "it's Bonn, not Köln"."""
     slot = slot_of(newest.lower())

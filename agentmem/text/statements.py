@@ -250,34 +250,40 @@ def marked(name: str, words: str) -> bool:
     return dict(_marks())[name].search(words) is not None
 
 
-def plain_features(clause: Clause, message: Sequence[Clause]) -> list[float]:
-    """A few things about a clause and its place that letters do not tell."""
-    words = clause.words
-    count = max(1, len(_WORD.findall(words)))
-    found = [float(bool(pattern.search(words))) for _, pattern in _marks()]
-    starts = [float(bool(pattern.match(words))) for _, pattern in _marks()]
-    length = message[-1].end
-    whole = " ".join(one.words for one in message[:3])
-    lead = [
-        float(bool(pattern.search(whole)))
-        for name, pattern in _marks()
-        if name in ("task", "if", "once", "kin", "fiction")
-    ]
-    before = message[clause.at - 1].words if clause.at else ""
-    previous = [
-        float(bool(pattern.search(before)))
-        for name, pattern in _marks()
-        if name in ("once", "if", "kin", "task", "else", "ended", "another")
-    ]
-    return [
-        *found, *starts, *lead, *previous,
-        float(clause.asks), float(clause.at == 0), float(clause.at == len(message) - 1),
-        float(BLANK in words), float(bool(_WIDE.search(words))),
-        min(count, 30) / 10, float(count <= 2), float(count > 18),
-        min(length, 1500) / 500, float(length > 300), float(length > 800),
-        min(len(message), 20) / 10, float(any(letter in words for letter in "{}[]<>=;\\_|$")),
-        1.0,
-    ]  # fmt: skip
+_LEADING = frozenset({"task", "if", "once", "kin", "fiction"})
+_BEFORE = frozenset({"once", "if", "kin", "task", "else", "ended", "another"})
+"""The marks that matter where a message begins, and in the clause before."""
+
+
+def plain_features(message: Sequence[Clause]) -> list[list[float]]:
+    """A few things about each clause and its place that letters do not tell."""
+    marks, length = _marks(), message[-1].end
+    held = [_held(clause.words) for clause in message]
+    lead = held[0]
+    if len(message) > 1:
+        lead = _held(" ".join(clause.words for clause in message[:3]))
+    rows = []
+    for clause, found, before in zip(message, held, [frozenset[str](), *held], strict=False):
+        words = clause.words
+        count = max(1, len(_WORD.findall(words)))
+        rows.append([
+            *[float(name in found) for name, _ in marks],
+            *[float(name in found and bool(mark.match(words))) for name, mark in marks],
+            *[float(name in lead) for name, _ in marks if name in _LEADING],
+            *[float(name in before) for name, _ in marks if name in _BEFORE],
+            float(clause.asks), float(clause.at == 0), float(clause.at == len(message) - 1),
+            float(BLANK in words), float(bool(_WIDE.search(words))),
+            min(count, 30) / 10, float(count <= 2), float(count > 18),
+            min(length, 1500) / 500, float(length > 300), float(length > 800),
+            min(len(message), 20) / 10, float(any(letter in words for letter in "{}[]<>=;\\_|$")),
+            1.0,
+        ])  # fmt: skip
+    return rows
+
+
+def _held(words: str) -> frozenset[str]:
+    """The names of the marks that `words` hold."""
+    return frozenset([name for name, mark in _marks() if mark.search(words)])
 
 
 def buckets(words: str) -> list[int]:
@@ -343,7 +349,7 @@ def tell(message: Sequence[Clause], embed: Embed | None = None) -> tuple[Told, .
     """How likely each kind is for each clause of a message; with vectors where it may matter."""
     if not message:
         return ()
-    rows = [(buckets(clause.words), plain_features(clause, message)) for clause in message]
+    rows = [*zip([buckets(one.words) for one in message], plain_features(message), strict=True)]
     told = [_chances("letters", hashed, plain, None) for hashed, plain in rows]
     if embed is None:
         return tuple(Told(clause, tuple(one)) for clause, one in zip(message, told, strict=True))

@@ -14,7 +14,6 @@ import math
 import re
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -237,7 +236,7 @@ class CachedCounter:
         self._count = count
         self._by_elements = by_elements
         self._size = require_count(size, "size", least=1)
-        self._known: OrderedDict[str | bytes, int] = OrderedDict()
+        self._known: dict[str | bytes, int] = {}
         self._lock = threading.Lock()
 
     def __call__(self, text: str, /) -> int:
@@ -254,13 +253,10 @@ class CachedCounter:
 
     def _counted(self, texts: Sequence[str]) -> int:
         """The tokens of all of them together."""
-        total = 0
+        known, total = self._known, 0
         for text in texts:
             key = _key(text)
-            with self._lock:
-                tokens = self._known.get(key)
-                if tokens is not None:
-                    self._known.move_to_end(key)
+            tokens = known.get(key)
             if tokens is None:
                 tokens = self._count(text)
                 self._keep(key, tokens)
@@ -270,8 +266,8 @@ class CachedCounter:
     def _keep(self, key: str | bytes, tokens: int) -> None:
         with self._lock:
             self._known[key] = tokens
-            while len(self._known) > self._size:
-                self._known.popitem(last=False)
+            while len(self._known) > self._size:  # the one counted first makes room
+                del self._known[next(iter(self._known))]
 
     def __len__(self) -> int:
         return len(self._known)
@@ -453,9 +449,7 @@ class Tokenizer:
         at_most = self._at_most
         framed = {role: MESSAGE_TOKENS + at_most(role) for role in ROLES}
         return [
-            framed[message["role"]] + at_most(message["content"])
-            if plain_message(message)
-            else UNBOUNDED
+            framed[plain[0]] + at_most(plain[1]) if (plain := plain_message(message)) else UNBOUNDED
             for message in messages
         ]
 
@@ -556,7 +550,7 @@ def _bound_for(counted_with: str) -> Callable[[str], int]:
 
 def _bytes_and_cuts(text: str) -> int:
     """A token of a byte-pair encoding is a byte at least; a cut through a long word costs more."""
-    size = _bytes(text)
+    size = len(text) if text.isascii() else _bytes(text)
     return size + CUT_TOKENS * (size // LONGEST_RUN_CHARACTERS)
 
 

@@ -155,6 +155,8 @@ def rank_file(name: EncodingName) -> Path | None:
 
 def _by_parts(count: Callable[[str], int]) -> TokenCounter:
     def count_by_parts(text: str, /) -> int:
+        if len(text) < LONGEST_RUN_CHARACTERS:  # nothing in it can be long
+            return count(text)
         parts, cuts = split_runs(text)
         return sum(count(part) for part in parts) + CUT_TOKENS * cuts
 

@@ -143,7 +143,7 @@ def test_the_first_to_be_left_out_did_not_fit(
     fill = fill_knowledge(found, limit, count=count)
     out = [fate for fate in fill.fates if fate.outcome == "dropped"]
     if out and not (fill.sources and fill.sources[-1].cut):
-        source = next(c.source for c in found if c.id == out[0].id)
+        source = next(c.offered for c in found if c.id == out[0].id)
         assert count(render_knowledge((*fill.shown, clean_source(source)), len(found))) > limit - 8
 
 

@@ -57,7 +57,7 @@ def fact(name: str, text: str, *, score: float = 0.6, **fields: Any) -> Hit:
 
 def texts_of(hits: list[Hit], top_k: int = 5) -> list[str]:
     chosen = choose(hits, [], top_k=top_k, threshold=0.3, now=NOW)
-    return [candidate.source.text for candidate in chosen.candidates]
+    return [candidate.offered.text for candidate in chosen.candidates]
 
 
 def test_of_equally_relevant_memories_the_important_and_the_new_come_first() -> None:

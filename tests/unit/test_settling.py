@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import pytest
 
 from agentmem.base.config import LearnConfig, LoopConfig
 from agentmem.base.errors import InvalidInput, RecordNotFound
-from agentmem.base.types import Scope
+from agentmem.base.types import Memory, Scope
+from agentmem.living.settle import Settler
 from agentmem.memory.manager import MemoryManager
 from agentmem.stores.derived import LEARNED_FROM
 from agentmem.stores.sqlite.store import SqliteStore
@@ -59,6 +60,25 @@ def test_a_new_fact_is_compared_with_what_is_known(memory: MemoryManager) -> Non
     assert memory.flush(30)
     assert len(memory.living.contradictions(user_id="ann")) == 1
     assert memory.living.contradictions(user_id="bob") == ()
+
+
+def test_what_was_judged_is_not_judged_again_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+
+    def note(self: Settler, scope: Scope, new: Sequence[Memory]) -> Any:
+        judged.extend(one.text for one in new)
+        return plain(self, scope, new)
+
+    plain = Settler.judge
+    monkeypatch.setattr(Settler, "judge", note)
+    for text in LIMITS:
+        with opened(tmp_path / "store.db") as memory:
+            for number in range(3):
+                memory.add_text(f"{text} Note {number}.", user_id="ann")
+                assert memory.flush(30)
+    assert judged == [f"{text} Note {number}." for text in LIMITS for number in range(3)]
 
 
 @pytest.mark.parametrize(

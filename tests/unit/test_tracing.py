@@ -22,7 +22,8 @@ from tests.properties.snapshots import plain_snapshot
 
 ANN, BOB = Scope(user_id="ann"), Scope(user_id="bob")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LONG = "The harbour at Zyxwvut opens at seven, and closes when the last of the boats is in. " * 3
+SENTENCE = "The harbour at Zyxwvut opens at seven, and closes when the last of the boats is in. "
+LONG = SENTENCE * 13
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -99,6 +100,17 @@ def test_texts_that_repeat_are_kept_once(tmp_path: Path) -> None:
         assert len(rows) == 20
         assert all("text" not in row.data["looked_at"][0] for row in rows)
         assert trace.get("s7", scope=ANN).looked_at == (one,)
+
+
+def test_texts_of_usual_length_stay_in_their_snapshot(memory: MemoryManager) -> None:
+    trace = Trace(memory, worker=AtOnce())
+    first, second = seen(remembered(memory, 3 * SENTENCE)), seen(remembered(memory))
+    record(trace, plain_snapshot(scope=ANN, looked_at=(first, second)))
+    (row,) = memory.store.snapshots.list(ANN)
+    assert [("text" in one, "text_id" in one) for one in row.data["looked_at"]] == [
+        (True, False), (False, True),
+    ]  # fmt: skip
+    assert trace.get("s1", scope=ANN).looked_at == (first, second)
 
 
 def test_erasing_a_memory_leaves_nothing_that_quotes_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -206,11 +207,12 @@ def splice(view: View, built: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     Every item of the caller is the same object as before; an older reference
     that `built` left out is left out.
     """
-    spliced: list[Any] = []
-    done = 0
-    seen = 0
     mine = view.messages.messages
-    for message in built:
+    same_so_far = [*map(operator.eq, mine, built), False]  # a long history, at a glance
+    seen = same_so_far.index(False)
+    done = view.places[seen - 1] + 1 if seen else 0
+    spliced: list[Any] = view.items[:done]
+    for message in built[seen:]:
         same = seen < len(mine) and mine[seen] == message
         while not same and seen < len(mine) and is_ours(mine[seen]):
             place = view.places[seen]

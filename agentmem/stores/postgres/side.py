@@ -717,7 +717,7 @@ class PostgresSnapshots:
 
 def packed(data: Mapping[str, Any]) -> bytes:
     """The data of a trace as it is stored."""
-    return zlib.compress(write_json(data, "data").encode("utf-8"), 6)
+    return zlib.compress(write_json(data, "data").encode("utf-8"), 1)
 
 
 def unpacked(stored: bytes) -> str:

@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,6 +79,7 @@ _INDEX_SUFFIX = re.compile(r"\.words|\.vectors-[0-9a-f]{12}")  # memory.db.words
 _EMPTY_TREE = b"\x00\x00"
 
 
+@lru_cache(maxsize=64)  # every transaction looks for the log
 def beside(path: Path, suffix: str) -> Path:
     """The store's file with this suffix, such as `-wal`."""
     return path.with_name(path.name + suffix)
