@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import Memory
-from agentmem.stores.postgres.connection import PostgresDatabase, Row, Transaction
-from agentmem.stores.postgres.reading import by_ids, by_rows
-from agentmem.stores.postgres.side import get_value
+from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.writing import add_vectors, embedder_number, rows_with_owners
+from agentmem.stores.tables import Row
+from agentmem.stores.upkeep import BaseFeed
 from agentmem.stores.values import (
     COLD,
     DELETED,
     Change,
     Changes,
-    IndexFile,
     IndexRows,
     pack_vector,
-    require_file_name,
     to_index_rows,
 )
 
@@ -36,15 +33,12 @@ _PREVIOUS = f"""LEFT JOIN LATERAL (
     ORDER BY p.place DESC, p.row DESC LIMIT 1) AS before ON true"""  # noqa: S608 # our own names
 
 
-class PostgresFeed:
+class PostgresFeed(BaseFeed[Transaction, Transaction]):
     """`Feed` over the database."""
-
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
-        return self._database.read(lambda t: _seq(t, last=True))[0]
+        return self._tables.read(lambda t: _seq(t, last=True))[0]
 
     def data_version(self) -> int:
         """Changes whenever a change was committed."""
@@ -63,7 +57,7 @@ class PostgresFeed:
             )
             return last, log_from, found
 
-        last, log_from, found = self._database.read(apply)
+        last, log_from, found = self._tables.read(apply)
         if not log_from <= since_seq <= last:
             return Changes(seq=last, complete=False, items=())
         items = [
@@ -83,7 +77,7 @@ class PostgresFeed:
         most = None if limit is None else require_count(limit, "limit")
         everything = rows is None and after_row == 0 and limit is None
         which = "m.row > %(after)s" if rows is None else "m.row = ANY(%(rows)s)"
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.all(
                 f"SELECT m.row, m.indexed, {'0' if everything else 'before.row'} "  # noqa: S608 # our own names
                 f"FROM memories AS m {'' if everything else _PREVIOUS} "
@@ -103,7 +97,7 @@ class PostgresFeed:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
         only = "" if rows is None else "AND row = ANY(%(rows)s)"
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.all(
                 "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "  # noqa: S608 # our own names
                 f"AND embedder = %(embedder)s {only} ORDER BY row",
@@ -145,12 +139,12 @@ class PostgresFeed:
             transaction.log("vectors", new)
             return len(new)
 
-        return self._database.write(apply)
+        return self._tables.write(apply)
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
         count = require_count(limit, "limit")
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.all(
                 f"""SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s
                 AND m.flags & {DELETED} = 0 AND NOT EXISTS (
@@ -163,29 +157,20 @@ class PostgresFeed:
         )
         return tuple(row for (row,) in found)
 
-    def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        found = self._database.read(lambda t: by_rows(t, rows, last=True))
-        return {row: one.memory for row, one in found.items()}
-
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories; the server itself tells of those it cannot read."""
         import numpy as np
 
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.all(
                 "SELECT row FROM memories WHERE tenant = %(tenant)s ORDER BY row"
             )
         )
         return np.array([row for (row,) in found], np.int64), ()
 
-    def taken(self, ids: Collection[str], /) -> set[str]:
-        """Those of `ids` that some memory has, whoever owns it: for imports only."""
-        return set(self._database.read(lambda transaction: by_ids(transaction, ids)))
-
     def cold_count(self) -> int:
         """How many memories were put away."""
-        found = self._database.read(
+        found = self._tables.read(
             lambda transaction: transaction.one(
                 f"SELECT count(*) FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own names
                 "AND text <> ''"
@@ -210,61 +195,7 @@ class PostgresFeed:
             transaction.log("vectors", [row for (row,) in gone])
             return len(gone)
 
-        return self._database.write(apply)
-
-    def embedders(self) -> tuple[EmbedderId, ...]:
-        """The embedders whose vectors are kept, oldest first."""
-        return tuple(self._database.read(all_embedders).values())
-
-    def index_file(self, name: str, /) -> IndexFile | None:
-        """What is known of an index file; None means it must not be used."""
-        found = self._database.read(
-            lambda transaction: transaction.one(
-                "SELECT name, sha256, embedder, seq FROM index_files "
-                "WHERE tenant = %(tenant)s AND name = %(name)s",
-                name=name,
-            )
-        )
-        if found is None:
-            return None
-        return IndexFile(name=found[0], sha256=found[1], embedder=found[2], seq=found[3])
-
-    def keep_index_file(self, file: IndexFile, /) -> bool:
-        """Take note of a saved index file.
-
-        False when something was erased since the state it was made from: the
-        file may hold what was erased and has to be removed again.
-        """
-        require_file_name(file.name)
-
-        def apply(transaction: Transaction) -> bool:
-            if file.seq < int(get_value(transaction, "erased_seq") or 0):
-                return False
-            transaction.run(
-                """INSERT INTO index_files (tenant, name, sha256, embedder, seq)
-                VALUES (%(tenant)s, %(name)s, %(sha256)s, %(embedder)s, %(seq)s)
-                ON CONFLICT (tenant, name) DO UPDATE SET sha256 = excluded.sha256,
-                    embedder = excluded.embedder, seq = excluded.seq""",
-                name=file.name,
-                sha256=file.sha256,
-                embedder=file.embedder,
-                seq=file.seq,
-            )
-            return True
-
-        return self._database.write(apply)
-
-
-def all_embedders(transaction: Transaction) -> dict[int, EmbedderId]:
-    """The vector spaces of the tenant by number, oldest first."""
-    found = transaction.all(
-        "SELECT embedder, name, version, dimensions FROM embedders "
-        "WHERE tenant = %(tenant)s ORDER BY since"
-    )
-    return {
-        number: EmbedderId(name=name, version=version, dimensions=dimensions)
-        for number, name, version, dimensions in found
-    }
+        return self._tables.write(apply)
 
 
 def to_matrix(

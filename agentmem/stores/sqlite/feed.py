@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agentmem.base.checks import require_count
 from agentmem.base.errors import InvalidText
 from agentmem.base.protocols import EmbedderId
-from agentmem.base.types import Memory
 from agentmem.stores.sqlite.connection import (
     SEAL,
     Read,
-    Row,
-    corrupt,
+    Write,
+    integers,
     require_sealed,
     row_checksum,
-    seal,
     vector_key,
     vectors_tally,
 )
 from agentmem.stores.sqlite.pool import Database
-from agentmem.stores.sqlite.reading import (
-    INTEGERS,
-    all_embedders,
-    by_rows,
-    find_embedder,
-    integers,
-    intern_embedder,
-    rows_by_id,
-)
-from agentmem.stores.sqlite.schema import (
-    CHANGES,
-    COLD,
-    EMBEDDERS,
-    EMBEDDINGS,
-    INDEX_FILES,
-    INDEXED,
-    MEMORIES,
-    SETTINGS,
-)
+from agentmem.stores.sqlite.reading import INTEGERS, find_embedder
+from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, select_sql
 from agentmem.stores.sqlite.upkeep import Damaged, each_row
+from agentmem.stores.sqlite.writing import store_vectors
+from agentmem.stores.tables import EMBEDDERS, MEMORIES, Reads, Row, corrupt
+from agentmem.stores.upkeep import BaseFeed
 from agentmem.stores.values import (
     Change,
     Changes,
@@ -49,8 +33,6 @@ from agentmem.stores.values import (
     IndexRows,
     pack_vector,
     read_vectors,
-    require_file_name,
-    shortest,
     to_index_rows,
 )
 
@@ -75,10 +57,11 @@ _LARGEST = (1 << 40) - 1
 _VECTORS_AT_ONCE = 4096
 
 
-class SqliteFeed:
+class SqliteFeed(BaseFeed[Read, Write]):
     """`Feed` over the file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, reads: Reads[Read]) -> None:
+        super().__init__(database, reads)
         self._database = database
 
     def seq(self) -> int:
@@ -94,7 +77,7 @@ class SqliteFeed:
         require_count(since_seq, "since_seq")
         if since_seq == self._database.ledger().seq():
             return Changes(seq=since_seq, complete=True, items=())
-        with self._database.read() as read:
+        with self._database.reading() as read:
             last, last_row = read.ledger.seq(), read.ledger.tally(MEMORIES.name)[2]
             lines = _lines_since(read, since_seq)
         if lines is None:
@@ -118,14 +101,14 @@ class SqliteFeed:
     ) -> IndexRows:
         """Everything an index needs of all rows, of those after one, or of these."""
         everything = rows is None and after_row == 0 and limit is None
-        with self._database.read() as read:
+        with self._database.reading() as read:
             if rows is None:
                 condition = "WHERE row > ? ORDER BY row LIMIT ?"
                 parameters = (after_row, -1 if limit is None else require_count(limit, "limit"))
-                found = read.connection.execute(INDEXED.select_sql(condition), parameters)
+                found = read.connection.execute(select_sql(INDEXED, condition), parameters)
             else:
                 condition = f"WHERE row IN {INTEGERS} ORDER BY row"
-                found = read.connection.execute(INDEXED.select_sql(condition), (integers(rows),))
+                found = read.connection.execute(select_sql(INDEXED, condition), (integers(rows),))
             stored = found.fetchall()
             require_sealed(stored)
             if everything:
@@ -141,7 +124,7 @@ class SqliteFeed:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
         import numpy as np
 
-        with self._database.read() as read:
+        with self._database.reading() as read:
             number = find_embedder(read, embedder)
             if number is None:
                 return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
@@ -152,7 +135,7 @@ class SqliteFeed:
             else:
                 condition = f"WHERE key IN {INTEGERS} ORDER BY key"
                 asked = (integers([first + int(row) for row in rows]),)
-            found = iter(read.connection.execute(EMBEDDINGS.select_sql(condition), asked))
+            found = iter(read.connection.execute(select_sql(EMBEDDINGS, condition), asked))
             keys: list[NDArray[np.int64]] = []
             parts: list[NDArray[np.float32]] = []
             count = total = 0
@@ -186,37 +169,27 @@ class SqliteFeed:
             int(row): pack_vector(embedder, vector)
             for row, vector in zip(rows, vectors, strict=True)
         }
-        with self._database.write() as write:
-            number = intern_embedder(write, embedder)
-            wanted = integers(packed)
-            there = write.execute(
-                f"SELECT row FROM memories WHERE row IN {INTEGERS}",  # noqa: S608 # our own names
-                (wanted,),
-            )
+
+        def apply(write: Write) -> int:
+            number = find_embedder(write, embedder)
+            there = write.ask("row", MEMORIES, {"row": packed})
             stale = set() if seq is None else _updated_since(write, seq, packed)
-            keys = {row: vector_key(number, row) for (row,) in there if row not in stale}
-            known = write.execute(
-                f"SELECT key FROM embeddings WHERE key IN {INTEGERS}",  # noqa: S608 # our own names
-                (integers(keys.values()),),
-            )
-            new = sorted(row for row in keys if (keys[row],) not in set(known))
-            if not new:
-                write.abandoned = True
-                return 0
-            write.insert(
-                EMBEDDINGS,
-                [
-                    (keys[row], seal(keys[row], short))
-                    for row, short in zip(new, shortest([packed[r] for r in new]), strict=True)
-                ],
-                tally=vectors_tally(number),
-            )
-            write.log("vectors", new)
-        return len(new)
+            new = {row for (row,) in there} - stale
+            if number is not None:
+                keys = [vector_key(number, row) for row in new]
+                known = write.ask("key", EMBEDDINGS, {"key": keys})
+                new -= {key - vector_key(number, 0) for (key,) in known}
+            if new:
+                rows = sorted(new)
+                store_vectors(write, embedder, [(row, packed[row]) for row in rows])
+                write.log("vectors", rows)
+            return len(new)
+
+        return self._database.write(apply)
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
-        with self._database.read() as read:
+        with self._database.reading() as read:
             number = find_embedder(read, embedder)
             vectors = 0 if number is None else read.ledger.tally(vectors_tally(number))[0]
             if vectors == read.ledger.tally(MEMORIES.name)[0]:
@@ -228,18 +201,13 @@ class SqliteFeed:
             )
         return tuple(row for (row,) in found)
 
-    def texts(self, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of these rows, whoever owns them: for embedding, never for showing."""
-        with self._database.read() as read:
-            return by_rows(read, list(rows))
-
     def readable_rows(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """The rows of all memories that can be read, and what is wrong with the others."""
         import numpy as np
 
         keys: list[int] = []
         problems: list[str] = []
-        with self._database.read() as read:
+        with self._database.reading() as read:
             for row in each_row(read, MEMORIES):
                 if isinstance(row, Damaged):
                     problems.append(f"row {row.key}: {row.problem}")
@@ -250,21 +218,15 @@ class SqliteFeed:
             problems.append(f"{gone:,} rows are gone")
         return np.array(keys, np.int64), tuple(problems)
 
-    def taken(self, ids: Collection[str], /) -> set[str]:
-        """Those of `ids` that some memory has, whoever owns it: for imports only."""
-        with self._database.read() as read:
-            return set(rows_by_id(read, ids))
-
     def cold_count(self) -> int:
         """How many memories were put away."""
         return self._database.ledger().tally(COLD.name)[0]
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
-        with self._database.write() as write:
+        with self._database.writing() as write:
             number = find_embedder(write, embedder)
             if number is None:
-                write.abandoned = True
                 return 0
             first = vector_key(number, 0)
             span = (first, first + _LARGEST)
@@ -274,45 +236,11 @@ class SqliteFeed:
             write.log("vectors", [key - first for key, *_ in gone])
         return len(gone)
 
-    def embedders(self) -> tuple[EmbedderId, ...]:
-        """The embedders whose vectors are kept, oldest first."""
-        with self._database.read() as read:
-            return tuple(all_embedders(read).values())
-
-    def index_file(self, name: str, /) -> IndexFile | None:
-        """What is known of an index file; None means it must not be used."""
-        with self._database.read() as read:
-            for _, found, sha256, embedder, seq in read.rows(
-                INDEX_FILES, "WHERE name = ?", (name,)
-            ):
-                return IndexFile(name=found, sha256=sha256, embedder=embedder, seq=seq)
-        return None
-
     def keep_index_file(self, file: IndexFile, /) -> bool:
-        """Take note of a file saved beside the store.
-
-        False when something was erased since the state it was made from: the
-        file may hold what was erased and has to be removed again.
-        """
-        require_file_name(file.name)
+        """Take note of a file saved beside the store; false when it may hold what was erased."""
         if self._database.path.name in (file.name, file.name.rpartition("-")[0]):
             raise InvalidText("name", file.name, "is a file of the store itself")
-        with self._database.write() as write:
-            if file.seq < erased_seq(write):
-                write.abandoned = True
-                return False
-            known = write.rows(INDEX_FILES, "WHERE name = ?", (file.name,))
-            write.delete(INDEX_FILES, [row[0] for row in known])
-            (key,) = write.take(INDEX_FILES)
-            write.insert(INDEX_FILES, [(key, file.name, file.sha256, file.embedder, file.seq)])
-        return True
-
-    def drop_index_file(self, name: str, /) -> None:
-        """Forget an index file; the file itself is the caller's."""
-        with self._database.write() as write:
-            known = write.rows(INDEX_FILES, "WHERE name = ?", (name,))
-            write.delete(INDEX_FILES, [row[0] for row in known])
-            write.abandoned = not known
+        return super().keep_index_file(file)
 
 
 def _unpacked(stored: Sequence[Row], embedder: EmbedderId) -> NDArray[np.float32]:
@@ -369,12 +297,6 @@ def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
         for _, _, operation, first, last in lines[1]
         if operation == "update" and first <= row <= last
     }
-
-
-def erased_seq(read: Read) -> int:
-    """The number of the last erasure; 0 when nothing was ever erased."""
-    found = read.rows(SETTINGS, "WHERE name = 'erased_seq'")
-    return int(found[0][2]) if found else 0
 
 
 def _previous(read: Read, row: int) -> int:

@@ -49,16 +49,15 @@ from agentmem.stores.sqlite.connection import (
     Connection,
     Ledger,
     Numbers,
-    Row,
     Write,
     closed,
     code_of,
-    corrupt,
     is_busy,
     typed,
 )
 from agentmem.stores.sqlite.reading import NameCache
-from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, SETTINGS, Step
+from agentmem.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS, Step
+from agentmem.stores.tables import SETTINGS, Row, corrupt
 from agentmem.stores.values import Durability
 
 # ----------------------------------------------------------------------------
