@@ -7,7 +7,7 @@ A back end brings modules that find and change memories inside one of its transa
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -85,9 +85,10 @@ def there_of(found: Mapping[str, Found], scope: Scope, ids: Sequence[str]) -> li
     return [one for one in wanted if visible(one.memory, scope) and one.memory.deleted_at is None]
 
 
-class BaseStore(ABC, Generic[R, W]):
+class BaseStore(Generic[R, W]):
     """The part of a `Store` that asks no back end how it keeps things."""
 
+    _closed = True  # until there is something to close
     _reading: Reads[R]
     _holding: Reads[W]
     """The same, inside a transaction that writes."""
@@ -95,6 +96,7 @@ class BaseStore(ABC, Generic[R, W]):
 
     def _wire(self, tables: Tables[R, W]) -> None:
         """Make the parts that every store has of its transactions."""
+        self._closed = False
         self._tables = tables
         self.settings = StoredSettings(tables)
         self.jobs = StoredJobs(tables)
@@ -104,14 +106,6 @@ class BaseStore(ABC, Generic[R, W]):
         self.links = StoredLinks(tables, *held, family="link")
         self.contradictions = StoredLinks(tables, *held, family="contradiction")
         self.journal = StoredJournal(tables, self._holding, self._writing)
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the store; a second time does nothing."""
-
-    @abstractmethod
-    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of those rows the reader may see, deleted ones included."""
 
     def _cleaned(self, receipt: Receipt) -> Receipt:
         """What is left to do once an erasure is committed, and what the receipt says then."""
@@ -280,6 +274,8 @@ class BaseStore(ABC, Generic[R, W]):
     def delete_all(self, selection: Selection, *, at: datetime) -> int:
         """Hide everything selected; gives how many."""
         require_instant(at, "at")
+        if not self._tables.exists():
+            return 0
         chosen = replace(selection, deleted=False, forgotten=True)
         return self._tables.write(
             lambda w: hide(self._writing, w, self._holding.select(w, chosen, lock=True), at)
@@ -337,6 +333,8 @@ class BaseStore(ABC, Generic[R, W]):
         of that user is left.
         """
         require_instant(at, "at")
+        if not self._tables.exists():
+            return Receipt(ids=(), complete=True, erased_at=at)
 
         def apply(write: W) -> Receipt:
             return self._erase(
@@ -395,6 +393,11 @@ class BaseStore(ABC, Generic[R, W]):
         found = self._tables.read(lambda r: self._reading.by_ids(r, wanted, last=True))
         return tuple(one.memory for one in there_of(found, scope, wanted))
 
+    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
+        """The memories of those rows the reader may see, deleted ones included."""
+        found = self._tables.read(lambda r: self._reading.by_rows(r, rows, reader=scope, last=True))
+        return {row: one.memory for row, one in found.items()}
+
     def history(self, scope: Scope, memory_id: str, /) -> tuple[Version, ...]:
         """What the memory was before each update, oldest first."""
         row = self.row_of(scope, memory_id)
@@ -439,6 +442,19 @@ class BaseStore(ABC, Generic[R, W]):
         kept = self._tables.read(lambda r: self._reading.select(r, selection, last=True))
         found = [one.memory for one in kept]
         return tuple(sorted(found, key=lambda m: (m.position is None, m.position or 0)))
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the store; a second time does nothing."""
+        self._closed = True
+        self._tables.close()
+
+    def __del__(self) -> None:
+        if not self._closed and self._tables.has_connections():
+            if not self._tables.in_memory:
+                warnings.warn(f"unclosed store {self._tables.name}", ResourceWarning, stacklevel=1)
+            self.close()
 
     def __enter__(self) -> Self:
         return self

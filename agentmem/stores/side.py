@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -44,6 +45,14 @@ from agentmem.stores.values import (
 R = TypeVar("R", bound=TableReader)
 W = TypeVar("W", bound=TableWriter)
 
+
+class _Beside:
+    """A part of a store that asks for rows of its tables and nothing else."""
+
+    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
+        self._tables = tables
+
+
 # ----------------------------------------------------------------------------
 # Settings.
 
@@ -51,12 +60,10 @@ W = TypeVar("W", bound=TableWriter)
 SECRET = "secret"  # noqa: S105 - its name
 
 
-class StoredSettings:
+class StoredSettings(_Beside):
     """`Settings` of a store."""
 
-    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
-        self._tables = tables
-        self._secret: bytes | None = None
+    _secret: bytes | None = None
 
     def get(self, name: str, /) -> str | None:
         """The value under a name, or None."""
@@ -121,11 +128,8 @@ def set_value(write: TableWriter, name: str, value: str | None) -> None:
 # Jobs.
 
 
-class StoredJobs:
+class StoredJobs(_Beside):
     """`Jobs` of a store. A job is waiting, or running until its lease ends, or failed."""
-
-    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
-        self._tables = tables
 
     def enqueue(
         self,
@@ -169,7 +173,8 @@ class StoredJobs:
             )
             if not found:
                 return None
-            tried = _job(found[0], more=1)
+            job = _job(found[0])
+            tried = replace(job, attempts=job.attempts + 1)
             write.change(JOBS, found[0], state="running", attempts=tried.attempts, ready_at=until)
             return tried
 
@@ -253,11 +258,9 @@ def job_counts(read: TableReader, scope: Scope | None = None) -> dict[str, int]:
     return counts | dict(read.ask("state, count(*)", JOBS, seen_by(scope), group="state"))
 
 
-def _job(row: Row, *, more: int = 0) -> Job:
+def _job(row: Row) -> Job:
     job, _, kind, _, payload, _, attempts, _, error, _ = row
-    return Job(
-        id=job, kind=kind, payload=json.loads(payload), attempts=attempts + more, error=error
-    )
+    return Job(id=job, kind=kind, payload=json.loads(payload), attempts=attempts, error=error)
 
 
 # ----------------------------------------------------------------------------
@@ -277,11 +280,8 @@ def newest(
     return read.find(table, match, where, order=order, limit=limit, **values)
 
 
-class StoredArtifacts:
+class StoredArtifacts(_Beside):
     """`Artifacts` of a store."""
-
-    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
-        self._tables = tables
 
     def put(self, artifact: Artifact, /) -> None:
         """Keep bytes under an id."""
@@ -496,11 +496,8 @@ def mentioned(stored: str | list[str]) -> list[str]:
     return found
 
 
-class StoredSnapshots:
+class StoredSnapshots(_Beside):
     """`Snapshots` of a store."""
-
-    def __init__(self, tables: Tables[TableReader, TableWriter]) -> None:
-        self._tables = tables
 
     def put(self, snapshot: SnapshotRecord, /, *, shared: Sequence[SnapshotRecord] = ()) -> None:
         """Keep a trace, and those of its shared texts that are not there yet."""

@@ -36,6 +36,8 @@ Row = tuple[Any, ...]
 Match = Mapping[str, Any]
 """Columns and what they must be: a value, None, one of several, or of a reader's owners."""
 ANY: Match = MappingProxyType({})
+MOST_ROWS = 2**62
+"""No database counts further than twice this."""
 T = TypeVar("T")
 
 
@@ -137,6 +139,10 @@ JOURNAL = Table(
 JOURNAL_ITEMS = Table(
     name="journal_items", columns=("item", "entry", "row", "other", "relation", "data")
 )
+SHARED = (
+    OWNERS, STRANDS, SOURCES, MEMORIES, USAGE, EMBEDDERS, HISTORY, SNAPSHOTS, ARTIFACTS, LINKS,
+    JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS,
+)  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(MEMORIES.columns)}
 _OWNER, _STRAND, _PLACE = COLUMN["owner"], COLUMN["strand"], COLUMN["place"]
 
@@ -172,6 +178,17 @@ Place = tuple[int, int | None, int, int]
 def place_in(columns: Sequence[Any]) -> Place:
     """Where a row of the table of memories stands."""
     return columns[_OWNER], columns[_STRAND], columns[_PLACE], columns[0]
+
+
+def runs(rows: Collection[int]) -> list[tuple[int, int]]:
+    """The first and last of neighbouring rows."""
+    found: list[tuple[int, int]] = []
+    for row in sorted(set(rows)):
+        if found and found[-1][1] == row - 1:
+            found[-1] = (found[-1][0], row)
+        else:
+            found.append((row, row))
+    return found
 
 
 def corrupt(what: str) -> StoreCorrupt:
@@ -246,8 +263,7 @@ class TableReader(ABC):
         With `lock` nobody else changes them until the transaction ends; "skip" leaves out what
         others have locked. After what is asked with `last` nothing more is asked.
         """
-        rest = _ordered(order) + ("" if limit is None else f" LIMIT {int(limit)}")
-        return self._find(table, RowQuery(match, where, values, rest), lock, last)
+        return self._find(table, RowQuery(match, where, values, _ordered(order, limit)), lock, last)
 
     def ask(
         self,
@@ -257,12 +273,13 @@ class TableReader(ABC):
         where: str = "",
         /,
         *,
-        order: str = "",
         group: str = "",
+        order: str = "",
+        limit: int | None = None,
         **values: Any,
     ) -> list[Row]:
         """The same of chosen columns, or of what is counted over groups of rows."""
-        rest = (f" GROUP BY {group}" if group else "") + _ordered(order)
+        rest = (f" GROUP BY {group}" if group else "") + _ordered(order, limit)
         return self._ask(columns, table, RowQuery(match, where, values, rest))
 
     @staticmethod
@@ -283,8 +300,9 @@ class TableReader(ABC):
         """The number of this owner, if it has one."""
 
 
-def _ordered(order: str) -> str:
-    return f" ORDER BY {order}" if order else ""
+def _ordered(order: str, limit: int | None) -> str:
+    ordered = f" ORDER BY {order}" if order else ""
+    return ordered if limit is None else f"{ordered} LIMIT {min(int(limit), MOST_ROWS)}"
 
 
 class TableWriter(TableReader):
@@ -334,6 +352,14 @@ W_co = TypeVar("W_co", bound=TableWriter, covariant=True)
 class Tables(Protocol[R_co, W_co]):
     """Where transactions are made."""
 
+    @property
+    def name(self) -> str:
+        """Where the store is, for people."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether what is kept ends with this process."""
+
     def read(self, call: Callable[[R_co], T], /) -> T:
         """What `call` gives of one state of the store."""
 
@@ -342,6 +368,12 @@ class Tables(Protocol[R_co, W_co]):
 
     def exists(self) -> bool:
         """Whether there is something to read yet."""
+
+    def has_connections(self) -> bool:
+        """Whether there is something to close."""
+
+    def close(self) -> None:
+        """Close every connection; a second time does nothing."""
 
     def first_secret(self, there: str | None, /) -> str:
         """The secret of a store, `there` if it has one."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agentmem.base.checks import require_text
 from agentmem.base.errors import StoreCorrupt
@@ -40,9 +40,14 @@ from agentmem.stores.values import (
     VerifyReport,
     describes,
     from_microseconds,
+    pack_vector,
     require_file_name,
     to_microseconds,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 R = TypeVar("R", bound=TableReader)
 W = TypeVar("W", bound=TableWriter)
@@ -79,7 +84,18 @@ def all_embedders(read: TableReader) -> dict[int, EmbedderId]:
     }
 
 
-class BaseFeed(Generic[R, W]):
+def updated_in(rows: Collection[int], lines: Iterable[Row]) -> set[int]:
+    """Those of `rows` that lines of the log of changes (…, operation, first, last) updated."""
+    return {
+        row
+        for *_, operation, first, last in lines
+        if operation == "update"
+        for row in rows
+        if first <= row <= last
+    }
+
+
+class BaseFeed(ABC, Generic[R, W]):
     """The part of a `Feed` that asks for no arrays."""
 
     def __init__(self, tables: Tables[R, W], reads: Reads[R]) -> None:
@@ -100,6 +116,37 @@ class BaseFeed(Generic[R, W]):
                 taken for part in parts for (taken,) in read.ask("id", MEMORIES, {"id": part})
             }
         )
+
+    def put_vectors(
+        self,
+        embedder: EmbedderId,
+        rows: Sequence[int],
+        vectors: NDArray[np.float32],
+        *,
+        seq: int | None = None,
+    ) -> int:
+        """Store vectors of rows that are there and have none yet; gives how many were stored.
+
+        With `seq`, the state the texts were read in, rows updated since are
+        left out: their vectors would be those of another text.
+        """
+        packed = {
+            int(row): pack_vector(embedder, vector)
+            for row, vector in zip(rows, vectors, strict=True)
+        }
+
+        def apply(write: W) -> int:
+            new = self._add_vectors(write, embedder, packed, seq)
+            write.log("vectors", new)
+            return len(new)
+
+        return self._tables.write(apply)
+
+    @abstractmethod
+    def _add_vectors(
+        self, write: W, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
+    ) -> Collection[int]:
+        """The rows that were there, not updated since `seq`, and had no such vector."""
 
     def embedders(self) -> tuple[EmbedderId, ...]:
         """The embedders whose vectors are kept, oldest first."""

@@ -46,7 +46,7 @@ from agentmem.stores.postgres.schema import (
     guarded,
 )
 from agentmem.stores.postgres.tables import NumberKind, TableRows
-from agentmem.stores.tables import Row
+from agentmem.stores.tables import Row, runs
 from agentmem.stores.values import Operation
 
 try:
@@ -188,12 +188,7 @@ class Transaction(TableRows):
 
     def log(self, operation: Operation, rows: Collection[int], /) -> None:
         """Tell indexes that `rows` changed; neighbouring rows make one line."""
-        start = len(self._lines)
-        for row in sorted(set(rows)):
-            if len(self._lines) > start and self._lines[-1][2] == row - 1:
-                self._lines[-1] = (operation, self._lines[-1][1], row)
-            else:
-                self._lines.append((operation, row, row))
+        self._lines += [(operation, first, last) for first, last in runs(rows)]
 
     def seq(self) -> int:
         """Number the lines so far; whoever else changes this tenant waits from here on."""
@@ -359,6 +354,8 @@ class PostgresDatabase:
     last write of this object, at most `replica_seconds`, then asks the primary.
     """
 
+    in_memory = False
+
     def __init__(
         self,
         dsn: str,
@@ -375,7 +372,7 @@ class PostgresDatabase:
         self.dsn = dsn
         self.tenant = tenant
         self.busy_seconds = busy_seconds
-        self.where = described(dsn)
+        self.where = self.name = described(dsn)
         self._read_dsn = read_dsn
         self._connections = connections
         self._replica_seconds = replica_seconds

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agentmem.base.checks import require_count
 from agentmem.base.protocols import EmbedderId
 from agentmem.stores.postgres.connection import Transaction
+from agentmem.stores.postgres.tables import CHANGES, EMBEDDINGS
 from agentmem.stores.postgres.writing import add_vectors, embedder_number, rows_with_owners
-from agentmem.stores.tables import Row
-from agentmem.stores.upkeep import BaseFeed
-from agentmem.stores.values import (
-    COLD,
-    DELETED,
-    Change,
-    Changes,
-    IndexRows,
-    pack_vector,
-    to_index_rows,
-)
+from agentmem.stores.tables import ANY, EMBEDDERS, MEMORIES, Row
+from agentmem.stores.upkeep import BaseFeed, updated_in
+from agentmem.stores.values import COLD, DELETED, Change, Changes, IndexRows, to_index_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +31,7 @@ class PostgresFeed(BaseFeed[Transaction, Transaction]):
 
     def seq(self) -> int:
         """The number of the last change that indexes must know of."""
-        return self._tables.read(lambda t: _seq(t, last=True))[0]
+        return self._tables.read(lambda t: t.log_span(last=True))[0]
 
     def data_version(self) -> int:
         """Changes whenever a change was committed."""
@@ -49,13 +42,7 @@ class PostgresFeed(BaseFeed[Transaction, Transaction]):
         require_count(since_seq, "since_seq")
 
         def apply(transaction: Transaction) -> tuple[int, int, list[Row]]:
-            last, log_from = _seq(transaction)
-            found = transaction.all(
-                "SELECT seq, operation, first, last FROM changes "
-                "WHERE tenant = %(tenant)s AND seq > %(since)s ORDER BY seq",
-                since=since_seq,
-            )
-            return last, log_from, found
+            return *transaction.log_span(), _lines_since(transaction, since_seq)
 
         last, log_from, found = self._tables.read(apply)
         if not log_from <= since_seq <= last:
@@ -96,63 +83,44 @@ class PostgresFeed(BaseFeed[Transaction, Transaction]):
         self, embedder: EmbedderId, *, rows: Collection[int] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows that have a vector of this embedder, ascending, and the vectors."""
-        only = "" if rows is None else "AND row = ANY(%(rows)s)"
+        only = {} if rows is None else {"row": [int(row) for row in rows]}
         found = self._tables.read(
-            lambda transaction: transaction.all(
-                "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "  # noqa: S608 # our own names
-                f"AND embedder = %(embedder)s {only} ORDER BY row",
-                embedder=embedder_number(embedder),
-                rows=[int(row) for row in rows or ()],
+            lambda read: read.ask(
+                "row, half, wide",
+                EMBEDDINGS,
+                {"embedder": embedder_number(embedder), **only},
+                order="row",
             )
         )
         return to_matrix(found, embedder.dimensions)
 
-    def put_vectors(
-        self,
-        embedder: EmbedderId,
-        rows: Sequence[int],
-        vectors: NDArray[np.float32],
-        *,
-        seq: int | None = None,
-    ) -> int:
-        """Store vectors of rows that are there and have none yet; gives how many were stored.
-
-        With `seq`, the state the texts were read in, rows updated since are
-        left out: their vectors would be those of another text.
-        """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
-
-        def apply(transaction: Transaction) -> int:
-            keys = sorted(packed)
-            # Locked first: an update that comes now waits, and removes what is stored here.
-            there = rows_with_owners(transaction, keys, lock=True)
-            stale = set() if seq is None else _updated_since(transaction, seq, keys)
-            given = [
-                (stored, visibility, ((embedder, packed[stored["row"]]),))
-                for stored, visibility in there
-                if stored["row"] not in stale
-            ]
-            new = add_vectors(transaction, given)
-            transaction.log("vectors", new)
-            return len(new)
-
-        return self._tables.write(apply)
+    def _add_vectors(
+        self, write: Transaction, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
+    ) -> list[int]:
+        keys = sorted(packed)
+        # Locked first: an update that comes now waits, and removes what is stored here.
+        there = rows_with_owners(write, keys, lock=True)
+        stale = set() if seq is None else _updated_since(write, seq, keys)
+        given = [
+            (stored, visibility, ((embedder, packed[stored["row"]]),))
+            for stored, visibility in there
+            if stored["row"] not in stale
+        ]
+        return add_vectors(write, given)
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
         count = require_count(limit, "limit")
         found = self._tables.read(
-            lambda transaction: transaction.all(
-                f"""SELECT m.row FROM memories AS m WHERE m.tenant = %(tenant)s
-                AND m.flags & {DELETED} = 0 AND NOT EXISTS (
-                    SELECT 1 FROM embeddings AS e WHERE e.tenant = %(tenant)s
-                    AND e.embedder = %(embedder)s AND e.row = m.row)
-                ORDER BY m.row LIMIT %(limit)s""",  # noqa: S608 # our own names
-                embedder=embedder_number(embedder),
+            lambda read: read.ask(
+                "t.row",
+                MEMORIES,
+                ANY,
+                f"t.flags & {DELETED} = 0 AND NOT EXISTS (SELECT 1 FROM embeddings AS e "  # noqa: S608 # our own names
+                "WHERE [e] AND e.embedder = :embedder AND e.row = t.row)",
+                order="t.row",
                 limit=count,
+                embedder=embedder_number(embedder),
             )
         )
         return tuple(row for (row,) in found)
@@ -161,37 +129,23 @@ class PostgresFeed(BaseFeed[Transaction, Transaction]):
         """The rows of all memories; the server itself tells of those it cannot read."""
         import numpy as np
 
-        found = self._tables.read(
-            lambda transaction: transaction.all(
-                "SELECT row FROM memories WHERE tenant = %(tenant)s ORDER BY row"
-            )
-        )
+        found = self._tables.read(lambda read: read.ask("row", MEMORIES, order="row"))
         return np.array([row for (row,) in found], np.int64), ()
 
     def cold_count(self) -> int:
         """How many memories were put away."""
-        found = self._tables.read(
-            lambda transaction: transaction.one(
-                f"SELECT count(*) FROM memories WHERE tenant = %(tenant)s AND flags & {COLD} <> 0 "  # noqa: S608 # our own names
-                "AND text <> ''"
-            )
-        )
-        return int(found[0]) if found else 0
+        cold = f"t.flags & {COLD} <> 0 AND t.text <> ''"
+        ((found,),) = self._tables.read(lambda read: read.ask("count(*)", MEMORIES, ANY, cold))
+        return int(found)
 
     def drop_vectors(self, embedder: EmbedderId, /) -> int:
         """Remove every vector of an embedder that is no longer used."""
         number = embedder_number(embedder)
 
         def apply(transaction: Transaction) -> int:
-            gone = transaction.all(
-                "DELETE FROM embeddings WHERE tenant = %(tenant)s AND embedder = %(embedder)s "
-                "RETURNING row",
-                embedder=number,
-            )
-            transaction.run(
-                "DELETE FROM embedders WHERE tenant = %(tenant)s AND embedder = %(embedder)s",
-                embedder=number,
-            )
+            gone = transaction.ask("row", EMBEDDINGS, {"embedder": number})
+            transaction.remove(EMBEDDINGS, {"embedder": number})
+            transaction.remove(EMBEDDERS, {"embedder": number})
             transaction.log("vectors", [row for (row,) in gone])
             return len(gone)
 
@@ -213,21 +167,12 @@ def to_matrix(
     return np.array([row for row, *_ in found], np.int64), matrix
 
 
-def _seq(transaction: Transaction, *, last: bool = False) -> tuple[int, int]:
-    ask = transaction.only if last else transaction.all
-    found = ask("SELECT seq, log_from FROM tenants WHERE tenant = %(tenant)s")
-    return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
+def _lines_since(transaction: Transaction, seq: int) -> list[Row]:
+    return transaction.find(CHANGES, ANY, "t.seq > :since", order="t.seq", since=seq)
 
 
 def _updated_since(transaction: Transaction, seq: int, rows: Sequence[int]) -> set[int]:
-    last, log_from = _seq(transaction)
+    last, log_from = transaction.log_span()
     if not log_from <= seq <= last:
         return set(rows)
-    found: list[Any] = transaction.all(
-        """SELECT given.row FROM unnest(%(rows)s::bigint[]) AS given(row)
-        WHERE EXISTS (SELECT 1 FROM changes WHERE tenant = %(tenant)s AND seq > %(seq)s
-            AND operation = 'update' AND given.row BETWEEN first AND last)""",
-        rows=list(rows),
-        seq=seq,
-    )
-    return {row for (row,) in found}
+    return updated_in(rows, _lines_since(transaction, seq))

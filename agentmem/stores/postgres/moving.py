@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agentmem.base.protocols import EmbedderId
 from agentmem.stores.postgres.connection import Transaction
 from agentmem.stores.postgres.schema import LOCK
+from agentmem.stores.postgres.tables import EMBEDDINGS
 from agentmem.stores.postgres.writing import (
     add_vectors,
     insert_columns,
@@ -14,7 +15,7 @@ from agentmem.stores.postgres.writing import (
     rows_with_owners,
 )
 from agentmem.stores.side import set_value
-from agentmem.stores.tables import MEMORIES, Row
+from agentmem.stores.tables import MEMORIES, Match, Row, Table
 from agentmem.stores.transfer import KEPT, Side, written
 
 
@@ -26,26 +27,23 @@ class PostgresSide(Side):
         self._transaction = transaction
 
     def seq(self) -> int:
-        found = self._transaction.one("SELECT seq FROM tenants WHERE tenant = %(tenant)s")
-        return int(found[0]) if found else 0
+        return self._transaction.log_span()[0]
 
     def _memories(self, after: int, limit: int) -> list[Row]:
-        return self._transaction.all(
-            f"SELECT {', '.join(MEMORIES.columns)}, indexed FROM memories "  # noqa: S608 # our own names
-            "WHERE tenant = %(tenant)s AND row > %(after)s ORDER BY row LIMIT %(limit)s",
-            after=after,
-            limit=limit,
-        )
+        columns = ", ".join((*MEMORIES.columns, "indexed"))
+        return self._after(columns, MEMORIES, {}, after, limit)
 
     def _vectors(self, embedder: int, dimensions: int, after: int, limit: int) -> list[Row]:
-        rows = self._transaction.all(
-            "SELECT row, half, wide FROM embeddings WHERE tenant = %(tenant)s "
-            "AND embedder = %(embedder)s AND row > %(after)s ORDER BY row LIMIT %(limit)s",
-            embedder=embedder,
-            after=after,
-            limit=limit,
-        )
+        match = {"embedder": embedder}
+        rows = self._after("row, half, wide", EMBEDDINGS, match, after, limit)
         return [(row, _vector(half, wide)) for row, half, wide in rows]
+
+    def _after(
+        self, columns: str, table: Table, match: Match, after: int, limit: int, /
+    ) -> list[Row]:
+        return self._transaction.ask(
+            columns, table, match, "t.row > :after", order="row", limit=limit, after=after
+        )
 
     # -- writing ----------------------------------------------------------------------
 

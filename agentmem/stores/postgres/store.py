@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -15,7 +14,7 @@ from agentmem.stores.base import AT_ONCE, BaseStore
 from agentmem.stores.postgres import reading, writing
 from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 from agentmem.stores.postgres.feed import PostgresFeed
-from agentmem.stores.postgres.reading import by_rows, select
+from agentmem.stores.postgres.reading import select
 from agentmem.stores.postgres.upkeep import PostgresUpkeep
 from agentmem.stores.rules import Sameness
 from agentmem.stores.tables import OWNERS
@@ -79,7 +78,6 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
         durability: Durability = "full",
         migrate: bool = True,
     ) -> None:
-        self._closed = True  # until there is something to close
         asked, named = split_dsn(require_text(dsn, "dsn"))
         require_count(connections, "connections", least=1)
         require_number(busy_seconds, "busy_seconds", low=0)
@@ -97,7 +95,6 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
         self._wire(self.database)
         self.feed = PostgresFeed(self.database, reading)
         self.upkeep = PostgresUpkeep(self.database)
-        self._closed = False
 
     _reading = _holding = reading
     _writing = writing
@@ -149,11 +146,6 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
 
     # Reading
 
-    def get_rows(self, scope: Scope, rows: Collection[int], /) -> Mapping[int, Memory]:
-        """The memories of those rows the reader may see, deleted ones included."""
-        found = self.database.read(lambda t: by_rows(t, rows, reader=scope, last=True))
-        return {row: one.memory for row, one in found.items()}
-
     def scan(self, selection: Selection, /) -> Iterator[Memory]:
         """The selected memories, oldest row first.
 
@@ -174,15 +166,3 @@ class PostgresStore(BaseStore[Transaction, Transaction]):
 
         found = self.database.read(lambda t: t.ask("owner", OWNERS, {"owner": scope}))
         return np.asarray(sorted(owner for (owner,) in found), dtype=np.int32)
-
-    # Closing
-
-    def close(self) -> None:
-        """Close every connection; a second time does nothing."""
-        self._closed = True
-        self.database.close()
-
-    def __del__(self) -> None:
-        if not self._closed and self.database.has_connections():
-            warnings.warn(f"unclosed store {self.database.where}", ResourceWarning, stacklevel=1)
-            self.close()

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from agentmem.base.filters import ALL_VISIBILITIES
 from agentmem.base.types import Scope
@@ -30,6 +30,13 @@ from agentmem.stores.tables import (
 )
 from agentmem.stores.values import DELETED, FORGOTTEN, SUPERSEDED
 
+TENANTS = Table(name="tenants", columns=("tenant", "seq", "log_from"))
+CHANGES = Table(name="changes", columns=("seq", "operation", "first", "last"))
+EMBEDDINGS = Table(name="embeddings", columns=("row", "embedder", "half", "wide"))
+POSTINGS = Table(name="postings", columns=("row", "owner", "term", "count", "length", "flags"))
+SPEAKERS = Table(name="speakers", columns=("owner", "key", "speaker"))
+CONTENTS = Table(name="contents", columns=("owner", "kind", "hash"))
+SCOPES = Table(name="scopes", columns=("owner", "flags", "rows", "length"))
 NumberKind = Literal["owners", "strands"]
 _LOCKS = {False: "", True: "FOR NO KEY UPDATE OF t", "skip": "FOR NO KEY UPDATE OF t SKIP LOCKED"}
 _NUMBERS = {"setting": "key", "file": "name"}
@@ -46,17 +53,12 @@ def digest(*parts: str | None) -> bytes:
     return written.digest()
 
 
-class SeenOwners(NamedTuple):
-    """Whom a reader may see: the numbers of the owners as SQL, and what it asks for."""
-
-    sql: str
-    values: dict[str, Any]
-
-
-def seen_owners(scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES) -> SeenOwners:
+def seen_owners(
+    scope: Scope, visibilities: Collection[str] = ALL_VISIBILITIES
+) -> tuple[str, dict[str, Any]]:
     """The owners whose memories a reader may see: `base.types.visible`, in SQL (P24)."""
     told, values = seen_condition(scope, visibilities)
-    return SeenOwners(
+    return (
         f"ARRAY(SELECT o.owner FROM owners AS o WHERE o.tenant = %(tenant)s AND {told})",  # noqa: S608 # our own names
         values,
     )
@@ -107,10 +109,10 @@ def in_sql(told: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     told, given = _written(told), dict(values)
     for name, value in values.items():
         if isinstance(value, Scope | SeenBy):
-            seen = seen_owners(*([value] if isinstance(value, Scope) else value))
-            told = told.replace(f"%({name})s", seen.sql)
+            owners, asked = seen_owners(*([value] if isinstance(value, Scope) else value))
+            told = told.replace(f"%({name})s", owners)
             del given[name]
-            given |= seen.values
+            given |= asked
         elif isinstance(value, Collection) and not isinstance(value, str | bytes):
             given[name] = list(value)
     return told, given
@@ -219,6 +221,12 @@ class TableRows(TableWriter):
                 row[0]: owner_of(row[1:]) for row in self.find(OWNERS, {"owner": unknown})
             }
         return {number: self._whose[number] for number in numbers}
+
+    def log_span(self, *, last: bool = False) -> tuple[int, int]:
+        """The number of the last change, and of the one that the log reaches back to."""
+        for _, seq, log_from in self.find(TENANTS, last=last):
+            return seq, log_from
+        return 0, 0
 
     def find_owner(self, owner: Owner, /) -> int | None:
         """The number of this owner, if it has one."""

@@ -11,8 +11,8 @@ from agentmem.stores.postgres import reading, writing
 from agentmem.stores.postgres.connection import PostgresDatabase, Transaction
 from agentmem.stores.postgres.reading import by_rows
 from agentmem.stores.postgres.schema import MIGRATIONS, SCHEMA, TABLES
-from agentmem.stores.postgres.tables import seen_owners
-from agentmem.stores.tables import ANY, OWNERS, Row
+from agentmem.stores.postgres.tables import POSTINGS, seen_owners
+from agentmem.stores.tables import ANY, MEMORIES, OWNERS, Row
 from agentmem.stores.upkeep import BaseUpkeep, tells_of
 from agentmem.stores.values import DELETED, NO_SCOPE, unpack_terms
 
@@ -32,21 +32,19 @@ class PostgresUpkeep(BaseUpkeep[Transaction, Transaction]):
         self._database = database
 
     def _size(self, read: Transaction) -> dict[str, Any]:
-        seq = read.one("SELECT seq FROM tenants WHERE tenant = %(tenant)s")
         ((size,),) = read.all(_BYTES)
-        version = len(MIGRATIONS)
-        return {"bytes": size, "seq": seq[0] if seq else 0, "schema_version": version}
+        return {"bytes": size, "seq": read.log_span()[0], "schema_version": len(MIGRATIONS)}
 
     def _covered(self, read: Transaction, embedder: int, scope: Scope | None) -> tuple[int, int]:
-        seen = seen_owners(NO_SCOPE if scope is None else scope)
-        whose = "" if scope is None else f"AND m.owner = ANY({seen.sql})"
+        owners, asked = seen_owners(NO_SCOPE if scope is None else scope)
+        whose = "" if scope is None else f"AND m.owner = ANY({owners})"
         ((vectors, rows),) = read.all(
             f"""SELECT count(e.row), count(*) FROM memories AS m
             LEFT JOIN embeddings AS e ON e.tenant = %(tenant)s AND e.embedder = %(embedder)s
                 AND e.row = m.row
             WHERE m.tenant = %(tenant)s AND m.flags & {DELETED} = 0 {whose}""",  # noqa: S608 # our own names
             embedder=embedder,
-            **seen.values,
+            **asked,
         )
         return vectors, rows - vectors
 
@@ -90,17 +88,18 @@ _AT_ONCE = 1000
 
 def _untrue_terms(transaction: Transaction) -> Iterator[str]:
     """Rows whose terms tell another story, or are not all in the table of postings."""
-    words: dict[int, int] = dict(
-        transaction.all("SELECT row, count(*) FROM postings WHERE tenant = %(tenant)s GROUP BY row")
-    )
+    words: dict[int, int] = dict(transaction.ask("row, count(*)", POSTINGS, group="row"))
     last = 0
     while True:
         told: dict[int, bytes] = dict(
-            transaction.all(
-                "SELECT row, indexed FROM memories WHERE tenant = %(tenant)s "
-                "AND row > %(after)s ORDER BY row LIMIT %(limit)s",
-                after=last,
+            transaction.ask(
+                "row, indexed",
+                MEMORIES,
+                ANY,
+                "t.row > :after",
+                order="row",
                 limit=_AT_ONCE,
+                after=last,
             )
         )
         if not told:

@@ -11,7 +11,14 @@ from agentmem.base.protocols import EmbedderId
 from agentmem.base.types import UNUSED, Memory, Usage
 from agentmem.stores.postgres.connection import Halves, Integers, Transaction, as_json
 from agentmem.stores.postgres.reading import COLUMNS, find_where
-from agentmem.stores.postgres.tables import digest, owner_key
+from agentmem.stores.postgres.tables import (
+    CONTENTS,
+    EMBEDDINGS,
+    SCOPES,
+    SPEAKERS,
+    digest,
+    owner_key,
+)
 from agentmem.stores.rows import in_strand, memory_values, owned_by, usage_values
 from agentmem.stores.rules import supersession_edges
 from agentmem.stores.tables import MEMORIES, STRANDS, USAGE, Found, Place
@@ -234,11 +241,7 @@ def _note_speakers(transaction: Transaction, stored: Sequence[dict[str, Any]]) -
 
 def remove_terms(transaction: Transaction, rows: Collection[int]) -> None:
     """Take the words of `rows` out, found by the terms that the rows hold."""
-    found = transaction.all(
-        "SELECT row, owner, indexed FROM memories WHERE tenant = %(tenant)s "
-        "AND row = ANY(%(rows)s)",
-        rows=list(rows),
-    )
+    found = transaction.ask("row, owner, indexed", MEMORIES, {"row": rows})
     lines = [
         (owner, term, row)
         for row, owner, indexed in found
@@ -341,12 +344,8 @@ def remove_vectors(
     transaction: Transaction, rows: Collection[int], embedders: Collection[int] | None = None
 ) -> int:
     """Remove the vectors of `rows`, in every space or in these; gives how many there were."""
-    only = "" if embedders is None else " AND embedder = ANY(%(embedders)s)"
-    return transaction.run(
-        f"DELETE FROM embeddings WHERE tenant = %(tenant)s AND row = ANY(%(rows)s){only}",  # noqa: S608 # our own names
-        rows=list(rows),
-        embedders=list(embedders or ()),
-    )
+    only = {} if embedders is None else {"embedder": embedders}
+    return transaction.remove(EMBEDDINGS, {"row": rows, **only})
 
 
 # ----------------------------------------------------------------------------
@@ -389,10 +388,8 @@ def rewrite(
     if in_strand(memory) != in_strand(old.memory):
         owner, strand = _Names(transaction).of(memory)
     if entry is None:
-        found = transaction.one(
-            "SELECT indexed FROM memories WHERE tenant = %(tenant)s AND row = %(row)s", row=old.row
-        )
-        kept = unpack_terms(found[0] if found else b"")
+        ((told,),) = transaction.ask("indexed", MEMORIES, {"row": old.row})
+        kept = unpack_terms(told)
         indexed = pack_terms(memory, **kept, owner=owner, strand=strand or 0)
     else:
         indexed = pack(replace(entry, memory=memory), owner=owner, strand=strand or 0)
@@ -455,7 +452,7 @@ def renew(transaction: Transaction, old: Found, memory: Memory, entry: Entry) ->
 
 def set_usage(transaction: Transaction, row: int, usage: Usage) -> None:
     """Write the counts of a row over those that stand there."""
-    transaction.run("DELETE FROM usage WHERE tenant = %(tenant)s AND row = %(row)s", row=row)
+    transaction.remove(USAGE, {"row": row})
     if usage != UNUSED:
         _add_usage(transaction, [row], usage_values(usage))
 
@@ -540,28 +537,16 @@ def remove_rows(transaction: Transaction, found: Sequence[Found]) -> int:
     for table in (USAGE, MEMORIES):
         transaction.remove(table, {"row": rows})
     for one in found:
-        transaction.run(
-            """DELETE FROM contents WHERE tenant = %(tenant)s AND owner = %(owner)s
-            AND kind = %(kind)s AND hash = %(hash)s""",
-            owner=one.owner,
-            kind=digest(one.memory.kind),
-            hash=digest(one.memory.content_hash),
-        )
+        said = {"kind": digest(one.memory.kind), "hash": digest(one.memory.content_hash)}
+        transaction.remove(CONTENTS, {"owner": one.owner, **said})
     return vectors
 
 
 def after_erasing(transaction: Transaction, owners: Collection[int]) -> None:
     """Forget who speaks no more, and what need not be told apart or counted any more."""
-    transaction.run(
-        """DELETE FROM speakers AS s WHERE s.tenant = %(tenant)s AND s.owner = ANY(%(owners)s)
-        AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = %(tenant)s
-            AND m.owner = s.owner AND m.speaker = s.speaker)""",
-        owners=list(owners),
-    )
-    for table in ("contents", "scopes"):
-        transaction.run(
-            f"""DELETE FROM {table} AS c WHERE c.tenant = %(tenant)s AND c.owner = ANY(%(owners)s)
-            AND NOT EXISTS (SELECT 1 FROM owners AS o
-                WHERE o.tenant = %(tenant)s AND o.owner = c.owner)""",  # noqa: S608 # our own names
-            owners=list(owners),
-        )
+    silent = """NOT EXISTS (SELECT 1 FROM memories AS m
+        WHERE [m] AND m.owner = t.owner AND m.speaker = t.speaker)"""
+    transaction.remove(SPEAKERS, {"owner": owners}, silent)
+    gone = "NOT EXISTS (SELECT 1 FROM owners AS o WHERE [o] AND o.owner = t.owner)"
+    for table in (CONTENTS, SCOPES):
+        transaction.remove(table, {"owner": owners}, gone)

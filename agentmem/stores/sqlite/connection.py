@@ -36,6 +36,7 @@ from agentmem.stores.tables import (
     TableReader,
     TableWriter,
     corrupt,
+    runs,
 )
 from agentmem.stores.values import Operation
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 # read; a row that has gone missing is seen when a whole table is read.
 #
 # Each ledger also names the one it was made from by its checksum, so that a log
-# can be told from the log of another file (see `logs.py`).
+# can be told from the log of another file (see `opening.py`).
 
 
 SEAL = 4
@@ -477,16 +478,16 @@ class Write(Read, TableWriter):
 
         New rows need no line: the ledger's sequence counts rows and lines together.
         """
-        runs = _runs(rows)
-        if not runs:
+        lines = runs(rows)
+        if not lines:
             return
-        numbers = self.take(CHANGES, len(runs))
+        numbers = self.take(CHANGES, len(lines))
         rows_before = self.ledger.tally(MEMORIES.name)[2]
         self.insert(
             CHANGES,
             [
                 (rows_before + number, number, operation, first, last)
-                for number, (first, last) in zip(numbers, runs, strict=True)
+                for number, (first, last) in zip(numbers, lines, strict=True)
             ],
         )
         if numbers[-1] // 4096 != (numbers[0] - 1) // 4096:
@@ -559,16 +560,6 @@ class Write(Read, TableWriter):
         written = self.ledger.write()
         self.connection.execute("UPDATE ledger SET data = ? WHERE one = 1", (written,))
         return written
-
-
-def _runs(rows: Collection[int]) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for row in sorted(set(rows)):
-        if runs and runs[-1][1] == row - 1:
-            runs[-1][1] = row
-        else:
-            runs.append([row, row])
-    return runs
 
 
 def vectors_tally(embedder: int) -> str:

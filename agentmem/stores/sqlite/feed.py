@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,12 @@ from agentmem.stores.sqlite.schema import CHANGES, COLD, EMBEDDINGS, INDEXED, se
 from agentmem.stores.sqlite.upkeep import Damaged, each_row
 from agentmem.stores.sqlite.writing import store_vectors
 from agentmem.stores.tables import EMBEDDERS, MEMORIES, Reads, Row, corrupt
-from agentmem.stores.upkeep import BaseFeed
+from agentmem.stores.upkeep import BaseFeed, updated_in
 from agentmem.stores.values import (
     Change,
     Changes,
     IndexFile,
     IndexRows,
-    pack_vector,
     read_vectors,
     to_index_rows,
 )
@@ -152,40 +151,20 @@ class SqliteFeed(BaseFeed[Read, Write]):
             return np.empty(0, np.int64), np.empty((0, embedder.dimensions), np.float32)
         return np.concatenate(keys), _joined(parts, count)
 
-    def put_vectors(
-        self,
-        embedder: EmbedderId,
-        rows: Sequence[int],
-        vectors: NDArray[np.float32],
-        *,
-        seq: int | None = None,
-    ) -> int:
-        """Store vectors of rows that are there and have none yet; gives how many were stored.
-
-        With `seq`, the state the texts were read in, rows updated since are
-        left out: their vectors would be those of another text.
-        """
-        packed = {
-            int(row): pack_vector(embedder, vector)
-            for row, vector in zip(rows, vectors, strict=True)
-        }
-
-        def apply(write: Write) -> int:
-            number = find_embedder(write, embedder)
-            there = write.ask("row", MEMORIES, {"row": packed})
-            stale = set() if seq is None else _updated_since(write, seq, packed)
-            new = {row for (row,) in there} - stale
-            if number is not None:
-                keys = [vector_key(number, row) for row in new]
-                known = write.ask("key", EMBEDDINGS, {"key": keys})
-                new -= {key - vector_key(number, 0) for (key,) in known}
-            if new:
-                rows = sorted(new)
-                store_vectors(write, embedder, [(row, packed[row]) for row in rows])
-                write.log("vectors", rows)
-            return len(new)
-
-        return self._database.write(apply)
+    def _add_vectors(
+        self, write: Write, embedder: EmbedderId, packed: Mapping[int, bytes], seq: int | None
+    ) -> list[int]:
+        there = {row for (row,) in write.ask("row", MEMORIES, {"row": packed})}
+        new = there - (set() if seq is None else _updated_since(write, seq, packed))
+        number = find_embedder(write, embedder)
+        if number is not None:
+            keys = [vector_key(number, row) for row in new]
+            known = write.ask("key", EMBEDDINGS, {"key": keys})
+            new -= {key - vector_key(number, 0) for (key,) in known}
+        rows = sorted(new)
+        if rows:
+            store_vectors(write, embedder, [(row, packed[row]) for row in rows])
+        return rows
 
     def missing_vectors(self, embedder: EmbedderId, *, limit: int = 256) -> tuple[int, ...]:
         """Rows that are not deleted and have no vector of this embedder, oldest first."""
@@ -291,12 +270,7 @@ def _updated_since(read: Read, seq: int, rows: Collection[int]) -> set[int]:
     lines = _lines_since(read, seq)
     if lines is None:
         return set(rows)
-    return {
-        row
-        for row in rows
-        for _, _, operation, first, last in lines[1]
-        if operation == "update" and first <= row <= last
-    }
+    return updated_in(rows, lines[1])
 
 
 def _previous(read: Read, row: int) -> int:

@@ -24,6 +24,7 @@ from agentmem.base.errors import (
     StaleLog,
     StoreCorrupt,
     StoreError,
+    StoreFull,
     StoreReadOnly,
     StoreReplaced,
     StoreTooNew,
@@ -293,11 +294,7 @@ _ROOT = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger' AND type = 'ta
 _TRIES = 5
 
 
-class _Connect(Protocol):
-    def __call__(self, uri: str, /) -> Connection: ...
-
-
-def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
+def require_own_log(path: Path, reader: Connection, connect: Connect) -> None:
     """Refuse the store at `path` when its log follows another state than the file holds.
 
     `reader` sees file and log together. While it looks, nobody can begin the
@@ -334,7 +331,7 @@ def require_own_log(path: Path, reader: Connection, connect: _Connect) -> None:
     )
 
 
-def _file_alone(path: Path, connect: _Connect) -> tuple[int, Ledger] | None:
+def _file_alone(path: Path, connect: Connect) -> tuple[int, Ledger] | None:
     """The root page of the ledger and the ledger itself, as they are without the log."""
     try:
         # Through SQLite, because closing the file otherwise drops the locks of this process.
@@ -522,7 +519,7 @@ class OpenFile:
             connection.close()
 
     def _check_log(self) -> None:
-        """Refuse a store whose log lost commits that were acknowledged (see `files.py`)."""
+        """Refuse a store whose log lost commits that were acknowledged (see above)."""
         if not has_log(self.path):
             self._mark.forget()
             return
@@ -840,8 +837,6 @@ def _expected_schema(migrations: tuple[Step, ...]) -> list[Row]:
 
 
 def _cannot_create(path: Path, error: OSError) -> Exception:
-    from agentmem.base.errors import StoreFull, StoreReadOnly
-
     if error.errno == 28:
         return StoreFull(f"There is no room left for {path}.", remedy="Free some space.")
     return StoreReadOnly(

@@ -32,6 +32,7 @@ from agentmem.stores.tables import (
     COLUMN,
     EMBEDDERS,
     MEMORIES,
+    MOST_ROWS,
     OWNERS,
     STRANDS,
     USAGE,
@@ -337,14 +338,10 @@ def find_where(read: Read, where: str, /, *, lock: bool = False, **values: Any) 
     return found_in(read, read.rows(MEMORIES, *read.sql_of(asked, alias="m")))
 
 
-MOST_ROWS = 2**62
-"""SQLite counts no further than twice this."""
-
-
 def select_rows(
     read: Read, selection: Selection, *, order: str = "m.row", limit: int = -1
 ) -> list[int]:
-    """The rows `core.filters.selected` would choose, found inside SQL (P24).
+    """The rows `base.filters.selected` would choose, found inside SQL (P24).
 
     What SQL cannot say exactly as Python does is narrowed there and decided here.
     """

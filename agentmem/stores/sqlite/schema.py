@@ -2,43 +2,22 @@
 
 Steps are never edited after release: a new idea is a new step at the end. All
 tables but the ledger have their key first and end with a checksum of the row,
-or keep one inside their blob; see `ledger.py`.
+or keep one inside their blob; see `connection.py`.
 """
 
 from __future__ import annotations
 
-from agentmem.stores.tables import (
-    ARTIFACTS,
-    EMBEDDERS,
-    HISTORY,
-    INDEX_FILES,
-    JOBS,
-    JOURNAL,
-    JOURNAL_ITEMS,
-    LINKS,
-    MEMORIES,
-    OWNERS,
-    SETTINGS,
-    SNAPSHOTS,
-    SOURCES,
-    STRANDS,
-    USAGE,
-    Table,
-)
+from agentmem.stores.tables import SHARED, Table
 
 APPLICATION_ID = 0x61676D6D  # "agmm", in the file's header
 EMBEDDER_SHIFT = 40
-
 
 INDEXED = Table(name="indexed", columns=("row", "data"), packed=True)
 EMBEDDINGS = Table(name="embeddings", columns=("key", "data"), packed=True)
 CHANGES = Table(name="changes", columns=("seq", "number", "operation", "first", "last"))
 COLD = Table(name="cold", columns=("row", "data"), packed=True)
 
-TABLES = (
-    OWNERS, STRANDS, SOURCES, MEMORIES, INDEXED, USAGE, EMBEDDERS, EMBEDDINGS, HISTORY, CHANGES,
-    SNAPSHOTS, ARTIFACTS, LINKS, JOBS, SETTINGS, INDEX_FILES, JOURNAL, JOURNAL_ITEMS, COLD,
-)  # fmt: skip
+TABLES = (*SHARED, INDEXED, EMBEDDINGS, CHANGES, COLD)
 STORED = {
     table.name: table.columns if table.packed else (*table.columns, "checksum") for table in TABLES
 }

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from agentmem.base.checks import require_choice, require_count, require_number, require_path
-from agentmem.base.filters import Selection
-from agentmem.base.types import Memory, Scope, require_instant
+from agentmem.base.types import Memory, Scope
 from agentmem.stores.base import BaseStore
 from agentmem.stores.sqlite import reading, writing
 from agentmem.stores.sqlite.connection import Read, Write
@@ -21,7 +18,7 @@ from agentmem.stores.sqlite.erasing import clean_files
 from agentmem.stores.sqlite.feed import SqliteFeed
 from agentmem.stores.sqlite.opening import Connect, connect_sqlite
 from agentmem.stores.sqlite.pool import Database, MemoryDatabase
-from agentmem.stores.sqlite.reading import FEW, by_rows, few_memories
+from agentmem.stores.sqlite.reading import FEW, few_memories
 from agentmem.stores.sqlite.schema import MIGRATIONS, Step
 from agentmem.stores.sqlite.upkeep import SqliteUpkeep, check_small
 from agentmem.stores.tables import OWNERS
@@ -60,7 +57,6 @@ class SqliteStore(BaseStore[Read, Write]):
         random_bytes: Callable[[int], bytes] = os.urandom,
         migrations: tuple[Step, ...] = MIGRATIONS,
     ) -> None:
-        self._closed = True  # until there is something to close
         in_memory = path == IN_MEMORY
         self.path = Path(IN_MEMORY) if in_memory else Path(require_path(path)).absolute()
         require_choice(durability, get_args(Durability), "durability")
@@ -78,7 +74,6 @@ class SqliteStore(BaseStore[Read, Write]):
         self._wire(self._database)
         self.feed = SqliteFeed(self._database, reading)
         self.upkeep = SqliteUpkeep(self._database)
-        self._closed = False
 
     @property
     def folder(self) -> Path:
@@ -104,18 +99,6 @@ class SqliteStore(BaseStore[Read, Write]):
                 note_source(write, source)
             return added
 
-    def delete_all(self, selection: Selection, *, at: datetime) -> int:
-        """Hide everything selected; gives how many."""
-        require_instant(at, "at")
-        return super().delete_all(selection, at=at) if self._database.exists() else 0
-
-    def erase_all(self, selection: Selection, *, at: datetime) -> Receipt:
-        """Remove everything selected for good, deleted and superseded memories included."""
-        require_instant(at, "at")
-        if not self._database.exists():
-            return Receipt(ids=(), complete=True, erased_at=at)
-        return super().erase_all(selection, at=at)
-
     def _cleaned(self, receipt: Receipt) -> Receipt:
         return replace(receipt, complete=clean_files(self._database))
 
@@ -128,9 +111,7 @@ class SqliteStore(BaseStore[Read, Write]):
             few = few_memories(self._database.ask, self._database.names, keys, scope)
             if few is not None:
                 return few
-        with self._database.reading() as read:
-            found = by_rows(read, keys, reader=scope)
-        return {row: one.memory for row, one in found.items()}
+        return super().get_rows(scope, keys)
 
     def visible_owners(self, scope: Scope, /) -> NDArray[np.int32]:
         """The owners whose rows the reader may see, as numbered in `IndexRows.owner`."""
@@ -142,19 +123,6 @@ class SqliteStore(BaseStore[Read, Write]):
             with self._database.reading() as read:
                 found = self._database.names.keep_visible(scope, tally, read.visible_owners(scope))
         return np.asarray(found, dtype=np.int32)
-
-    # Closing
-
-    def close(self) -> None:
-        """Close the file; a second time does nothing."""
-        self._closed = True
-        self._database.close()
-
-    def __del__(self) -> None:
-        if not self._closed and self._database.has_connections():
-            if not self._database.in_memory:
-                warnings.warn(f"unclosed store {self.path}", ResourceWarning, stacklevel=1)
-            self.close()
 
 
 def _prepare(checked_below_bytes: int, database: Database) -> None:

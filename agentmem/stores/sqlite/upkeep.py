@@ -300,7 +300,7 @@ def write_copy(source: Connection, target: Path) -> None:
     """Fill an empty file with what `source` sees, as a state of its own.
 
     The copy's ledger is marked, so that a log of the original is never taken
-    for the copy's (see `logs.py`).
+    for the copy's (see `opening.py`).
     """
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("This store's driver cannot make backups.")
